@@ -13,7 +13,7 @@ class ArgsText {
  public:
   void Number(std::string_view key, int64_t value);
   void Unsigned(std::string_view key, uint64_t value);
-  // As a float, where one can hold it; 0 for what is no number.
+  // Writes a float where one can hold the value; 0 for what is no number.
   void Real(std::string_view key, double value);
   void Bool(std::string_view key, bool value);
   void Text(std::string_view key, std::string_view value);

@@ -17,15 +17,15 @@ class CallStacks {
   // `timeline` must outlive this.
   explicit CallStacks(const Timeline& timeline);
 
-  // `, "Call stack": "file.py(1): f;file.py(9): main;"` of the span; nothing where no stack is
-  // known. Valid until the next call.
+  // Returns `, "Call stack": "file.py(1): f;file.py(9): main;"` of the span; empty where no stack
+  // is known. Valid until the next call.
   std::string_view Of(SpanId span) {
     if (frames_.empty()) return {};
     const StackId stack = timeline_.own_stack_of(span);
     return stack == kNoStack ? std::string_view() : OfStack(stack);
   }
-  // Of a memory event: its own, or else that of the operator that it happened in. Where none is
-  // open, more of Python may have run since.
+  // Returns the stack of a memory event: its own, or else that of the operator that it happened in.
+  // Where no operator is open, more of Python may have run since.
   std::string_view Of(const MemoryEvent& event);
 
  private:
@@ -33,7 +33,7 @@ class CallStacks {
 
   const Timeline& timeline_;
   std::vector<std::string> frames_;  // by StackId, escaped
-  // Of the stacks met first, as long as there is room.
+  // The texts of the stacks met first, as long as there is room.
   std::vector<std::string> cached_;
   size_t cache_bytes_ = 0;
   std::string text_;

@@ -24,7 +24,7 @@ constexpr size_t kMostLanes = 128;     // kernels that a device runs at once
 constexpr int64_t kNoStreamTrack = 1;  // |-1|: where Kineto has rows of no stream
 // Ids of arrows that no correlation id can have, of any process.
 constexpr uint64_t kOtherArrows = uint64_t{1} << 44;
-constexpr uint64_t kIdleRows = uint64_t{1} << 45;  // likewise
+constexpr uint64_t kIdleRows = uint64_t{1} << 45;  // ids of idle rows, in the same way
 constexpr int64_t kShortestIdleNs = 10'000;        // of a row; gpu_idle.csv has all gaps
 constexpr uint32_t kNoDevice = kNowhere;
 // CUpti_ActivitySynchronizationType.

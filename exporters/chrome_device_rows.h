@@ -45,20 +45,20 @@ class ChromeDeviceRows {
   ChromeDeviceRows(const Timeline& timeline, const StepRows& steps, std::function<bool(Pid)> has,
                    int64_t offset_ns, bool with_sync, TextWriter* writer);
 
-  // The number of a process's device in the trace.
+  // Returns the number of a process's device in the trace.
   uint32_t NumberOf(Pid pid, uint32_t device) const { return numbers_.Of(pid, device); }
-  // What is added to the correlation ids of a process.
+  // Returns what is added to the correlation ids of a process.
   uint64_t FirstCorrelation(Pid pid) { return uint64_t{NumberOfProcess(Raw(pid), kNowhere)} << 32; }
-  // A call that is no slice of its thread's track: no arrow begins at it.
+  // Notes a call that is no slice of its thread's track: no arrow begins at it.
   void AddUnnestedCall(SpanId call) { unnested_calls_.insert(Raw(call)); }
-  // The items of "deviceProperties", and CUDA's versions as keys of their own.
+  // Write the items of "deviceProperties", and CUDA's versions as keys of their own.
   void WriteProperties();
   void WriteVersions();
-  // All rows of devices, their arrows, and the names of their tracks. To be called when the rows of
-  // the CPU are written: an arrow begins at one of them.
+  // Writes all rows of devices, their arrows, and the names of their tracks. To be called when the
+  // rows of the CPU are written: an arrow begins at one of them.
   void WriteRows();
-  // The longer gaps of a device or a stream, as pairs of asynchronous events: readers that add rows
-  // up leave those alone.
+  // Writes the longer gaps of a device or a stream, as pairs of asynchronous events: readers that
+  // add rows up leave those alone.
   void WriteIdle(const DeviceIdle& device);
 
  private:
@@ -93,7 +93,7 @@ class ChromeDeviceRows {
   uint32_t NumberOfProcess(uint32_t pid, uint32_t device);
   void WriteActivity(uint32_t index, const DeviceActivity& activity);
   void WriteAnnotation(const DeviceAnnotation& annotation);
-  // All of a row before its args.
+  // Writes all of a row before its args.
   void BeginRow(std::string_view category, std::string_view quoted_name, const Place& place,
                 uint64_t id);
   void EndRow(std::string_view category, std::string_view quoted_name, const Place& place,
@@ -124,7 +124,7 @@ class ChromeDeviceRows {
   absl::flat_hash_set<uint32_t> unnested_calls_;  // SpanId
   bool is_first_arg_ = true;
   uint64_t annotations_ = 0;  // written
-  uint64_t idle_rows_ = 0;    // likewise
+  uint64_t idle_rows_ = 0;    // written
 };
 
 }  // namespace proftrace

@@ -15,8 +15,8 @@ namespace proftrace {
 
 class ChromePythonRows {
  public:
-  // What is given must outlive this. `thread_parts`: of each thread its process, its number and the
-  // key of the time. `first_number`: the "Ev Idx" of the first row.
+  // All arguments must outlive this. `thread_parts`: for each thread its process, its number and
+  // the key of the time. `first_number`: the "Ev Idx" of the first row.
   ChromePythonRows(const Timeline& timeline, const PythonRows& rows,
                    const std::vector<std::string>& thread_parts, uint64_t first_number,
                    TextWriter* writer);
@@ -30,7 +30,7 @@ class ChromePythonRows {
   uint64_t first_number_;
   TextWriter& writer_;
   std::vector<std::string> code_parts_;    // the row up to the process, by code
-  std::vector<std::string> module_parts_;  // likewise, by module
+  std::vector<std::string> module_parts_;  // the row up to the process, by module
 };
 
 }  // namespace proftrace

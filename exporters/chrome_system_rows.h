@@ -17,24 +17,24 @@ namespace proftrace {
 
 class ChromeSystemRows {
  public:
-  // What is given must outlive this. `thread_parts`: of each thread its process, its number and the
-  // key of the time. `first_number`: the "Ev Idx" of the first row.
+  // All arguments must outlive this. `thread_parts`: for each thread its process, its number and
+  // the key of the time. `first_number`: the "Ev Idx" of the first row.
   ChromeSystemRows(const Timeline& timeline, const std::vector<std::string>& thread_parts,
                    int64_t offset_ns, uint64_t first_number, TextWriter* writer);
 
-  // The row of an event, and the states of its thread up to its end. Events must come in their
-  // order. `slice`: as it is drawn, so that it lies in the row around it; what of it is cut off for
-  // that, `clipped_ns`, stands in its args.
+  // Writes the row of an event, and the states of its thread up to its end. Events must come in
+  // their order. `slice`: the row as it is drawn, so that it lies in the row around it;
+  // `clipped_ns`, which is cut off for that, stands in its args.
   void Write(uint32_t index, const OpenSlices::Slice& slice, int64_t clipped_ns);
-  // A request lies in no row, and has no part in its thread's states.
+  // Writes a request, which lies in no row, and has no part in its thread's states.
   void WriteRequest(uint32_t index);
 
-  // The states behind the last time off the CPU of each thread, up to its last row: it may have
-  // ended then. After all events.
+  // Writes the states behind the last time off the CPU of each thread, up to its last row: it may
+  // have ended then. To be called after all events.
   void WriteLastStates();
 
  private:
-  // What is known of a thread behind its last time off the CPU.
+  // The state that a thread is known to be in behind its last time off the CPU.
   struct ThreadState {
     bool has_begun = false;
     bool is_known = false;  // it ran on `cpu` from `since_ns` on
@@ -45,7 +45,7 @@ class ChromeSystemRows {
 
   int64_t Ts(int64_t time_ns) const { return std::max<int64_t>(time_ns + offset_ns_, 0); }
   void WriteStates(const SystemEvent& event);
-  // A thread state of Perfetto's; `args`: the inside of a JSON object.
+  // Writes a thread state of Perfetto's; `args`: the inside of a JSON object.
   void WriteState(ThreadIndex thread, std::string_view state, int64_t start_ns, int64_t end_ns,
                   std::string_view args);
   void WriteRunning(ThreadIndex thread, int64_t start_ns, int64_t end_ns, uint16_t cpu);

@@ -534,7 +534,7 @@ class ChromeTraceWriter {
   uint32_t next_python_ = 0;  // the first of Python's rows that is not written yet
   TextWriter writer_;
   uint32_t next_memory_ = 0;  // the first event that is not written yet
-  uint32_t next_system_ = 0;  // likewise
+  uint32_t next_system_ = 0;  // the first one that is not written yet
   uint64_t arrows_ = 0;       // flows written
   int64_t base_ns_;
   int64_t offset_ns_;  // from CLOCK_MONOTONIC to nanoseconds since base_ns_

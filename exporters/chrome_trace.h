@@ -30,10 +30,10 @@
 
 namespace proftrace {
 
-// Memory: the names, and the open rows of each thread.
-// `steps`: rows beside the spans; they must outlive the call. `rank`: only the processes of that
-// rank; none: all. `idle`: gaps of devices, as rows of category gpu_idle; likewise.
-// `python`: rows of Python's calls; likewise. `cuda_sync_rows`: as Aggregates has it.
+// Memory: the names, and the open rows of each thread. `steps`: rows beside the spans. `rank`: only
+// the processes of that rank; nullopt: all. `idle`: gaps of devices, as rows of category gpu_idle.
+// `python`: rows of Python's calls. `steps`, `idle` and `python` must outlive the call.
+// `cuda_sync_rows`: as Aggregates has it.
 absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink,
                                const StepRows& steps = StepRows(),
                                std::optional<int> rank = std::nullopt,

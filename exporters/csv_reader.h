@@ -22,7 +22,7 @@ class CsvReader : public ByteSink {
   absl::Status Finish() override { return absl::OkStatus(); }
 
  protected:
-  // The header's is the first. The cells are valid during the call.
+  // Takes the next row; the header is the first. The cells are valid during the call.
   virtual absl::Status TakeRow(const std::vector<CsvCell>& cells) = 0;
 
  private:

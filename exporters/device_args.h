@@ -9,13 +9,13 @@
 
 namespace proftrace {
 
-// What tells several processes apart in one trace.
+// Numbers that tell several processes apart in one trace.
 struct TraceNumbers {
   uint64_t first_correlation = 0;          // added to correlation ids
   const DeviceNumbers* devices = nullptr;  // none: devices have their processes' numbers
 };
 
-// The inside of a JSON object, without braces and "External id"; empty when there are none.
+// Returns the inside of a JSON object, without braces and "External id"; empty when there are none.
 std::string DeviceArgs(const Timeline& timeline, const DeviceActivity& activity,
                        const TraceNumbers& numbers = {});
 

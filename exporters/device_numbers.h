@@ -18,7 +18,8 @@ class DeviceNumbers {
  public:
   explicit DeviceNumbers(const Timeline& timeline);
 
-  // kNowhere and what no device record tells of have their own numbers.
+  // Returns the number of a process's device. kNowhere and what no device record tells of have
+  // their own numbers.
   uint32_t Of(Pid pid, uint32_t device) const;
   // "GPU 1"; "GPU 0 of PID 4711" where no process knows it by its number.
   std::string Label(uint32_t number) const;

@@ -9,16 +9,17 @@
 
 namespace proftrace {
 
-// One U+FFFD for each maximal invalid part, as the Unicode standard recommends and Python decodes.
+// Puts one U+FFFD for each maximal invalid part, as the Unicode standard recommends and Python
+// decodes.
 std::string ToValidUtf8(std::string_view text);
 
-// Without the quotes around it. What a terminal would not show as it is (IsUnshowable()) is written
-// as \uXXXX: readers get the same text.
+// Returns the text as in a JSON string, without the quotes around it. What a terminal would not
+// show as it is (IsUnshowable()) is written as \uXXXX: readers get the same text.
 std::string JsonEscaped(std::string_view text);
-// With them.
+// Returns the same with the quotes.
 std::string JsonQuoted(std::string_view text);
 
-// The inside of a quoted CSV field (RFC 4180): quotes doubled.
+// Returns the inside of a quoted CSV field (RFC 4180): quotes doubled.
 std::string CsvEscaped(std::string_view text);
 // Whether a field with this text must stand in quotes.
 bool CsvNeedsQuotes(std::string_view text);
@@ -35,18 +36,18 @@ enum class CsvText { kForSpreadsheets, kExact };
 inline constexpr char kCsvGuard = '\'';
 // Whether the apostrophe stands in front of this text, which may be escaped already.
 bool CsvNeedsGuard(std::string_view text, CsvText kind);
-// A whole field.
+// Returns a whole field.
 std::string CsvField(std::string_view text, CsvText kind = CsvText::kForSpreadsheets);
 
-// A frame of a folded stack: ';' becomes ':', and everything that a reader may take for a line end,
-// a space. A blank before a number at the end becomes '_', since flamegraph.pl takes a line's last
-// two numbers for two weights. An empty name becomes "[unnamed]", since an empty frame cannot be
-// told from none.
+// Returns a frame of a folded stack: ';' becomes ':', and everything that a reader may take for a
+// line end, a space. A blank before a number at the end becomes '_', since flamegraph.pl takes a
+// line's last two numbers for two weights. An empty name becomes "[unnamed]", since an empty frame
+// cannot be told from none.
 std::string FoldedFrame(std::string_view text);
 
-// Number of code points of valid UTF-8: what Python's len() gives.
+// Returns the number of code points of valid UTF-8: what Python's len() gives.
 size_t CodePoints(std::string_view text);
-// The first `count` code points of valid UTF-8.
+// Returns the first `count` code points of valid UTF-8.
 std::string_view FirstCodePoints(std::string_view text, size_t count);
 
 }  // namespace proftrace

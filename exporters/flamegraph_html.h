@@ -34,7 +34,7 @@ RecordingWords WordsOf(const Timeline& timeline, const Aggregates& aggregates);
 absl::Status ExportFlamegraph(const RecordingWords& words, const FoldedStacks& stacks,
                               StackWeight first, ByteSink& sink);
 
-// The differential graph: `words` of the later recording, which the page is about.
+// Writes the differential graph. `words`: the later recording's, which the page is about.
 absl::Status ExportFlamegraphDiff(const RecordingWords& words, const RecordingWords& before,
                                   const StackDiff& diff, StackWeight first, ByteSink& sink);
 

@@ -30,13 +30,14 @@ struct ExportInput {
   const Aggregates& aggregates;
   const TableOptions& table;
   std::optional<int> rank = std::nullopt;  // traces: only the processes of that rank; none: all
-  // Of the formats that show stacks: by what, or first by what.
+  // Formats that show stacks: the weight that they show, or show first.
   StackWeight metric = StackWeight::kSelfCpuTime;
   const Comparison* comparison = nullptr;  // of the formats with `compares`
-  // Of memory timelines: as ExportMemoryTimeline() takes it.
+  // Memory timelines: the device, as ExportMemoryTimeline() takes it.
   std::string memory_device = {};
   CsvText csv_text = CsvText::kForSpreadsheets;
-  // Whose OpenScratch() says where a file may lie until it is an output; Export() fills it in.
+  // The directory whose OpenScratch() says where a file may lie until it is an output; Export()
+  // fills it in.
   const OutputDirectory* directory = nullptr;
 };
 
@@ -61,10 +62,10 @@ struct Format {
 
 bool IsRecorded(FormatNeeds needs, const Timeline& timeline);
 
-// In the order in which they are listed to users.
+// Returns the formats in the order in which they are listed to users.
 const std::vector<Format>& Formats();
 
-// The ranks of a recording, ascending, if it holds several.
+// Returns the ranks of a recording, ascending, if it holds several.
 std::vector<int> SeveralRanks(const Timeline& timeline);
 
 // Fails with ExitCode::kUsage and the list of valid names.
@@ -74,8 +75,8 @@ absl::StatusOr<const Format*> FindFormat(std::string_view name);
 // fails.
 absl::StatusOr<std::vector<const Format*>> ParseFormatList(std::string_view list);
 
-// The file's name in the result directory. TensorBoard's: HOST_PID.TIME_NS.pt.trace.json.gz.
-// Folded stacks: that of their weight.
+// Returns the file's name in the result directory. TensorBoard's:
+// HOST_PID.TIME_NS.pt.trace.json.gz. Folded stacks: that of their weight.
 std::string DefaultFileName(const Format& format, const Timeline& timeline,
                             StackWeight metric = StackWeight::kSelfCpuTime);
 
@@ -85,10 +86,10 @@ struct FormatFile {
   std::optional<int> rank = std::nullopt;  // ExportInput::rank
 };
 
-// What a format gives in a directory: a file; of traces also one of each rank, where several were
-// recorded, as tools that compare ranks want them: trace_rankN.json.gz beside the whole, but
-// TensorBoard's, one a worker with its PID, instead of it. `of_rank`: the recording holds that rank
-// alone, and is to be called so.
+// Returns the files that a format gives in a directory: one. A trace also has one for each rank,
+// where several were recorded, as tools that compare ranks want them: trace_rankN.json.gz beside
+// the whole; TensorBoard's has one for each worker with its PID, instead of the whole. `of_rank`:
+// the recording holds that rank alone, and is to be called so.
 std::vector<FormatFile> FilesOf(const Format& format, const Timeline& timeline,
                                 StackWeight metric = StackWeight::kSelfCpuTime,
                                 std::optional<int> of_rank = std::nullopt);

@@ -14,7 +14,7 @@ constexpr std::string_view kGpuIdleHeader =
     "pid,device,start_ns,duration_ns,main_cause,operator_ns,synchronizing_ns,cuda_call_ns,"
     "dataloader_ns,outside_operators_ns,launched_ns,unknown_ns,tid,next_stream,next_name,next_"
     "operator,io_ns,lock_ns,run_queue_ns,system_ns,python_ns,python_function,stream\n";
-// Those that came later are the last columns.
+// The causes that were added later are the last columns.
 constexpr auto kFirstLateCause = static_cast<size_t>(IdleCause::kIo);
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace proftrace {
 
-// Fast rather than small: ISA-L's level 1 where the build found it, else zlib's.
+// Compresses fast rather than small: by ISA-L's level 1 where the build found it, else zlib's.
 std::unique_ptr<ByteSink> NewGzipSink(std::unique_ptr<ByteSink> inner);
 
 }  // namespace proftrace

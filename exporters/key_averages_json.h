@@ -8,9 +8,9 @@ namespace proftrace {
 
 constexpr double InMicroseconds(int64_t ns) { return static_cast<double>(ns) / 1000.0; }
 
-// A row of `averages`, or their sum.
+// Returns a row of `averages`, or their sum.
 OrderedJson KeyAverageJson(const KeyAverage& row, const KeyAverages& averages);
-// The PIDs of the processes whose rows are added up.
+// Returns the PIDs of the processes whose rows are added up.
 OrderedJson ProcessesJson(const KeyAverages& averages);
 
 }  // namespace proftrace

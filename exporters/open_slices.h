@@ -23,7 +23,7 @@ class OpenSlices {
 
   // Closes what has ended by then.
   void CloseUntil(int64_t ts_ns);
-  // When the innermost one ends; nothing: none is open.
+  // Returns when the innermost one ends; nullopt: none is open.
   std::optional<int64_t> End() const {
     return open_.empty() ? std::nullopt : std::optional(open_.back().end_ns);
   }

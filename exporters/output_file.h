@@ -51,8 +51,8 @@ class OutputDirectory {
   // GuardedFolder::WhyNotTrusted().
   static absl::StatusOr<OutputDirectory> Open(const std::string& path,
                                               const FolderTrust& trust = FolderTrust::OfProcess());
-  // The one that `fd` is open on, wherever it is by now; `fd` stays the caller's. `path` is for
-  // messages.
+  // Returns the one that `fd` is open on, wherever it is by now; `fd` stays the caller's. `path` is
+  // for messages.
   static absl::StatusOr<OutputDirectory> OfDescriptor(int fd, const std::string& path);
 
   // Starts the file `name` (no slash in it). It is gzip when the name ends in ".gz". The sink must
@@ -60,7 +60,8 @@ class OutputDirectory {
   absl::StatusOr<std::unique_ptr<ByteSink>> Create(const std::string& name) const;
 
   const std::string& path() const { return folder_.path(); }
-  // For files that are no outputs yet: the directory itself, or /tmp where it is /dev.
+  // Opens a place for files that are no outputs yet: the directory itself, or /tmp where it is
+  // /dev.
   absl::StatusOr<GuardedFolder> OpenScratch() const;
 
  private:

@@ -15,9 +15,10 @@ class PathCells {
   // `timeline` must outlive this.
   PathCells(const Timeline& timeline, CsvText kind);
 
-  // Quoted where needed, and guarded. Valid until the next call.
+  // Returns the cell of a path, quoted where needed, and guarded. Valid until the next call.
   std::string_view Of(PathId path);
-  // What stands in front of a cell's text for spreadsheets, its quote aside; takes it away.
+  // Takes away what stands in front of a cell's text for spreadsheets, its quote aside, and returns
+  // it.
   std::string_view TakeGuard(std::string_view* text) const;
 
  private:
@@ -27,7 +28,7 @@ class PathCells {
   CsvText kind_;
   std::vector<std::string> escaped_names_;  // by label
   std::vector<bool> needs_quotes_;
-  // Of the paths met first, as long as there is room.
+  // The cells of the paths met first, as long as there is room.
   std::vector<std::string> cached_;
   size_t cache_bytes_ = 0;
   std::vector<uint32_t> labels_to_root_;

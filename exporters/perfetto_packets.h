@@ -39,9 +39,10 @@ class PerfettoPackets {
   // `sink` must outlive this; the caller finishes it.
   explicit PerfettoPackets(ByteSink& sink) : writer_(sink) {}
 
-  // First of all: what the clock of the times was when it was `unix_ns`.
+  // Begins the trace: Unix time was `unix_ns` when the clock of the times was `time_ns`. To be
+  // called first of all.
   void BeginTrace(int64_t time_ns, int64_t unix_ns);
-  // A text beside the rows, in the table of metadata.
+  // Writes a text beside the rows, in the table of metadata.
   void Metadata(std::string_view key, std::string_view value);
 
   void DescribeProcess(uint64_t track, uint32_t pid, std::string_view name);
@@ -56,7 +57,7 @@ class PerfettoPackets {
   void Instant(uint64_t track, int64_t time_ns, std::string_view category, std::string_view name,
                std::string_view args, const PerfettoArrows& arrows);
   void Counter(uint64_t track, int64_t time_ns, int64_t value);
-  // What a thread does from now on. `cpu`: that it has, or had up to now.
+  // Writes what a thread does from now on. `cpu`: the CPU that it has, or had up to now.
   void TaskState(uint32_t tid, std::string_view thread_name, int64_t time_ns,
                  PerfettoTaskState state, uint32_t cpu);
 

@@ -16,13 +16,13 @@ class PerfettoStates {
   // Both must outlive this.
   PerfettoStates(const Timeline& timeline, PerfettoPackets* packets);
 
-  // The next time off the CPU of its thread.
+  // Writes the next time off the CPU of its thread.
   void Write(const SystemEvent& event);
-  // A thread did something up to that time.
+  // Notes that a thread did something up to that time.
   void See(ThreadIndex thread, int64_t time_ns) {
     seen_ns_[Raw(thread)] = std::max(seen_ns_[Raw(thread)], time_ns);
   }
-  // Of threads that ended: that they run no more.
+  // Writes for each thread that ended that it runs no more.
   void WriteLast();
 
  private:
@@ -38,7 +38,7 @@ class PerfettoStates {
   PerfettoPackets& packets_;
   bool has_all_;                  // no record of the scheduler was lost
   std::vector<State> states_;     // by ThreadIndex
-  std::vector<int64_t> seen_ns_;  // likewise
+  std::vector<int64_t> seen_ns_;  // by ThreadIndex
 };
 
 }  // namespace proftrace

@@ -388,7 +388,7 @@ class PerfettoWriter {
   uint32_t other_tracks_ = 0;
   size_t next_step_ = 0;
   uint32_t next_python_ = 0;  // the first that is not written yet
-  uint32_t next_system_ = 0;  // likewise
+  uint32_t next_system_ = 0;  // the first that is not written yet
   size_t next_annotation_ = 0;
 };
 

@@ -10,9 +10,9 @@
 
 namespace proftrace {
 
-// The message without compression; a sink for a name that ends in .gz compresses. A function is a
-// name; those of Python have their file and line. `first`: the weight that is shown unless another
-// is chosen. Fails with kUsage where it was not recorded.
+// Writes the message without compression; a sink for a name that ends in .gz compresses. A function
+// is a name; Python's functions have their file and line. `first`: the weight that is shown unless
+// another is chosen. Fails with kUsage where it was not recorded.
 absl::Status ExportPprof(const Timeline& timeline, const FoldedStacks& stacks, StackWeight first,
                          ByteSink& sink);
 

@@ -13,7 +13,8 @@ class ProtobufMessage {
   const std::string& bytes() const { return bytes_; }
   void Clear() { bytes_.clear(); }
 
-  // Any integer type of the schema that is not "sint" or "fixed"; negative ones take ten bytes.
+  // Writes any integer type of the schema that is not "sint" or "fixed"; negative ones take ten
+  // bytes.
   void Number(uint32_t field, int64_t value) {
     Varint(field << 3);
     Varint(static_cast<uint64_t>(value));

@@ -17,16 +17,16 @@ class PythonCells {
   // `timeline` must outlive this.
   PythonCells(const Timeline& timeline, CsvText kind);
 
-  // "module,module_class,stack" of the span, quoted where needed; nothing where neither is known.
-  // Valid until the next call. The module is the innermost one in the stack, or that of the
+  // Returns "module,module_class,stack" of the span, quoted where needed; empty where neither is
+  // known. Valid until the next call. The module is the innermost one in the stack, or that of the
   // forward (BackwardModules); frames are joined by ';', the innermost one last. Spans must be
   // asked for in the order of their start, all of them.
   std::string_view Of(SpanId id, const Span& span);
-  // Of one that was asked for.
+  // Returns the cells of a span that was asked for already.
   std::string_view Again(SpanId id);
 
  private:
-  // The cells with the module of `stack` and the stack of the span.
+  // Returns the cells with the module of `stack` and the stack of the span.
   std::string_view With(StackId stack, SpanId id);
   std::string_view OfStack(StackId stack);
   void Build(StackId stack);
@@ -36,7 +36,7 @@ class PythonCells {
   std::vector<std::string> escaped_frames_;  // by StackId
   std::vector<bool> needs_quotes_;
   std::vector<std::string> module_cells_;  // "module,module_class,", by module
-  // Of the stacks met first, as long as there is room.
+  // The cells of the stacks met first, as long as there is room.
   std::vector<std::string> cached_;
   size_t cache_bytes_ = 0;
   std::string cells_;

@@ -17,15 +17,16 @@ namespace proftrace {
 using OrderedJson = nlohmann::ordered_json;
 
 OrderedJson LedgerJson(const Ledger& ledger);
-// What GPU agents recorded and lost: their own words, their ledger, devices and clocks.
+// Returns what GPU agents recorded and lost: their own words, their ledger, devices and clocks.
 OrderedJson GpuJson(const Timeline& timeline);
-// null when it is not known.
+// Returns the cost; null when it is not known.
 OrderedJson CostJson(const RecordingInfo& info);
 OrderedJson UnsupportedJson(const RecordingInfo& info);
-// The steps of the process that stands for the recording, and those of each.
+// Returns the steps of the process that stands for the recording, and those of each.
 OrderedJson StepsJson(const Timeline& timeline, const Steps& steps);
 
-// The value of a text that is JSON, not too deep to be written again; else nothing.
+// Returns the value of a text that is JSON, not too deep to be written again; nullopt for any other
+// text.
 std::optional<OrderedJson> ParseJson(const std::string& text);
 
 // `text` as valid UTF-8; null when it is empty, which stands for "not known".

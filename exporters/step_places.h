@@ -1,5 +1,5 @@
-// Where the rows of steps stand in the tree of events.csv: a step lies in the innermost annotation
-// around it, and is the parent of what lies in both.
+// Finds where the rows of steps stand in the tree of events.csv: a step lies in the innermost
+// annotation around it, and is the parent of what lies in both.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -20,21 +20,22 @@ class StepPlaces {
   // Both must outlive this.
   StepPlaces(const Timeline& timeline, const StepRows& rows);
 
-  // The step that is the parent of the span, or of one that it lies in: index into rows().
+  // Returns the step that is the parent of the span, or of one that it lies in: index into rows().
   std::optional<size_t> Around(const Span& span) const { return rows_.Around(timeline_, span); }
-  // The step that the event lies in, and whether nothing lies between.
+  // Returns the step that the event lies in, and whether nothing lies between.
   std::optional<size_t> Around(const MemoryEvent& event) const;
   bool IsParentOf(size_t step, const MemoryEvent& event) const {
     return rows_.rows()[step].parent == event.parent;
   }
 
-  // Of the span, as steps are its children in place of what lies in them.
+  // Return the span's own time and memory, where steps are its children in place of what lies in
+  // them.
   int64_t SelfNs(SpanId id, const Span& span) const;
   SpanMemory MemoryOf(SpanId id) const;
   const SpanMemory& MemoryOfStep(size_t step) const { return memory_[step]; }
 
-  // How much of a path in the step, as written into a CSV cell without its quotes, comes before the
-  // step's name.
+  // Returns how much of a path in the step, as written into a CSV cell without its quotes, comes
+  // before the step's name.
   size_t PathBytesBefore(size_t step) const { return path_bytes_[step]; }
 
  private:

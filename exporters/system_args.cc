@@ -244,7 +244,7 @@ class CallArgs {
   }
 
   bool HasAddress() const { return paths_ != nullptr && !paths_->address.empty(); }
-  // Of an address only its place in memory is known.
+  // Whether the call has an address of which only the place in memory is known.
   bool HasRawAddress() const {
     return !HasAddress() && info_->places.address != 0 && Value(info_->places.address - 1u) != 0;
   }

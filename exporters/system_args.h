@@ -28,7 +28,7 @@ namespace proftrace {
 // A request: `opcode`, `path`, `offset` unless it is the file's position, `bytes`, `user_data`,
 // `ret`, `errno`.
 std::string SystemArgs(const SystemTables& tables, const SystemEvent& event);
-// The same, with the stack of who ended a wait, where there is one.
+// Returns that text, with the stack of who ended a wait, where there is one.
 std::string SystemArgs(const Timeline& timeline, const SystemEvent& event);
 
 }  // namespace proftrace

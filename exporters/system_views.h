@@ -1,4 +1,4 @@
-// What `report --by-file`, `--by-syscall`, `--waits` and `--gpu-idle` print.
+// Prints what `report --by-file`, `--by-syscall`, `--waits` and `--gpu-idle` show.
 #pragma once
 
 #include <absl/status/status.h>

@@ -35,30 +35,32 @@ struct TableOptions {
   TimeUnit time_unit = TimeUnit::kAuto;
 };
 
-// The keys that sort_by takes.
+// Returns the keys that sort_by takes.
 std::vector<std::string> TableSortKeys();
 // "us", "ms", "s". Fails with ExitCode::kUsage.
 absl::StatusOr<TimeUnit> ParseTimeUnit(const std::string& text);
 // Fails with ExitCode::kUsage for an unknown key or an impossible width.
 absl::Status CheckTableOptions(const TableOptions& options);
 
-// torch's text, byte for byte, but for control characters in names (escape.h, ShownText). Empty
-// without rows.
+// Returns torch's text, byte for byte, but for control characters in names (escape.h, ShownText).
+// Empty without rows.
 absl::StatusOr<std::string> FormatTable(const KeyAverages& averages, const TableOptions& options);
 
-// The rows that FormatTable shows, in its order; they point into `averages`. `options` must have
-// passed the check.
+// Returns the rows that FormatTable shows, in its order; they point into `averages`. `options` must
+// have passed the check.
 std::vector<const KeyAverage*> ShownRows(const KeyAverages& averages, const TableOptions& options);
 
-// The lines below the table: steps, ledger, losses, spans left out, cost, what was not recorded.
+// Returns the lines below the table: steps, ledger, losses, spans left out, cost, what was not
+// recorded.
 std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggregates,
                               bool is_verbose = false);
 
-// Both, as in key_averages.txt.
+// Writes both, as in key_averages.txt.
 absl::Status ExportTable(const Timeline& timeline, const Aggregates& aggregates,
                          const TableOptions& options, ByteSink& sink);
 
-// The same content as one JSON object: rows (sorted and limited as asked), totals, ledger, cost.
+// Writes the same content as one JSON object: rows (sorted and limited as asked), totals, ledger,
+// cost.
 absl::Status ExportTableJson(const Timeline& timeline, const Aggregates& aggregates,
                              const TableOptions& options, ByteSink& sink);
 

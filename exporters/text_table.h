@@ -16,8 +16,8 @@ class TextTable {
  public:
   explicit TextTable(std::vector<TextColumn> columns);
 
-  // A cell a column: any bytes, shown as ShownText() has them. A cell longer than `kMostCells` code
-  // points loses its beginning, which in paths tells the least.
+  // Adds a row with a cell a column: any bytes, shown as ShownText() has them. A cell longer than
+  // `kMostCells` code points loses its beginning, which in paths tells the least.
   void AddRow(std::vector<std::string> cells);
 
   // Titles, a line, the rows; lines end without blanks.

@@ -46,7 +46,7 @@ class TextWriter {
   // `sink` must outlive this; the caller finishes it.
   explicit TextWriter(ByteSink& sink);
 
-  // Room for `bytes` bytes; what was written there counts once Advance() was told its end.
+  // Returns room for `bytes` bytes; what was written there counts once Advance() was told its end.
   char* Reserve(size_t bytes) {
     if (static_cast<size_t>(end_ - at_) < bytes) MakeRoom(bytes);
     return at_;

@@ -22,7 +22,7 @@ if [ ! -e "$folder/.complete" ]; then
   "${PROFTRACE_BASE_PYTHON:-/usr/bin/python3}" -m venv "$work" >&2
   "$work/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-cache-dir --no-deps \
     --target "$folder" "$package==$version" >&2
-  # Of the libraries, CUPTI itself is all that tests load.
+  # Tests load only CUPTI itself of the libraries.
   find "$folder" -name '*.so*' ! -name 'libcupti.so*' -delete
   touch "$folder/.complete"
 fi

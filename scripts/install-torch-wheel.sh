@@ -2,9 +2,9 @@
 # Makes a virtual environment outside the repository with one PyTorch from PyPI, to run on the CPU, and prints the path of
 # its interpreter: install-torch-wheel.sh [VERSION]. Does nothing where it is there already.
 #
-# A wheel for Linux links the CUDA libraries and does not load without them. Of what it requires, these are left out,
-# as far as `import torch` on the CPU does not load them: triton, cuda-bindings, cuSOLVER, NVRTC, NVTX (3.6 of 4.7 GB remain
-# for 2.11.0).
+# A wheel for Linux links the CUDA libraries and does not load without them. These requirements are left out, as far as
+# `import torch` on the CPU does not load them: triton, cuda-bindings, cuSOLVER, NVRTC, NVTX (3.6 of 4.7 GB remain for
+# 2.11.0).
 set -euo pipefail
 version=${1:-2.11.0}
 folder=${PROFTRACE_TORCH_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/proftrace}/torch-$version

@@ -37,7 +37,8 @@ function cell(row, text, isNumber) {
   return element;
 }
 
-// Of a comparison: what only one of the recordings has is marked, and changes are coloured.
+// Adds the columns of a comparison: what only one of the recordings has is marked, and changes are
+// coloured.
 function addChanges(row, button, frame, sums) {
   for (const field of ['total', 'self']) {
     const difference = change(sums[0][field][frame], sums[1][field][frame]);

@@ -129,8 +129,8 @@ class TreeMaker {
   }
 }
 
-// Who calls a function and what it calls, over all places where it is called. Of a recursive function
-// the outermost call counts, so both trees are as wide as the function's total.
+// Returns who calls a function and what it calls, over all places where it is called. A recursive
+// function counts by its outermost call, so both trees are as wide as the function's total.
 function sandwich(tree, weighings, frame, ranks) {
   const callers = new TreeMaker(frame, weighings.length);
   const callees = new TreeMaker(frame, weighings.length);
@@ -170,7 +170,7 @@ function matchFrames(names, query) {
   return Uint8Array.from(names, (name) => (isMatch(name) ? 1 : 0));
 }
 
-// Of all that matches; where a match lies inside another, it is counted once.
+// Returns the sum of all matches; where a match lies inside another, it is counted once.
 function matchedTotal(tree, totals, matches) {
   const inside = new Uint8Array(tree.size);
   let sum = 0;

@@ -20,7 +20,7 @@ from live import Job, LiveTest, Result
 DOUBLE = Path(os.environ.get("PROFTRACE_CUDA_DOUBLE", live.BINARY.parents[1] / "tests/support/cuda_double"))
 RUNTIME = DOUBLE / "libcudart.so.12"
 ROUNDS = 6
-# Of each round and thread: path -> how often.
+# How often each path comes in a round of a thread.
 ROWS = {"copy/aten::add": 1, "copy/cudaMemcpyAsync": 1, "launch/cudaLaunchKernel": 2, "wait/cudaStreamSynchronize": 1, "cudaMemsetAsync": 1,
         "cudaMalloc": 1, "cudaFree": 1, "driver/cuLaunchKernel": 1, "driver/aten::mul": 1}
 BYTES = {"copy/cudaMemcpyAsync": facts.COPIED, "cudaMemsetAsync": facts.SET, "cudaMalloc": facts.ALLOCATED}

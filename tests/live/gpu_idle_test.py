@@ -67,7 +67,8 @@ class GpuIdleTest(LiveTest):
             right[what] += charged + waited >= LEAST_PART * took - SLACK_NS
             if what in FUNCTIONS and waited < took / 2:
                 self.assertRegex(gap["python_function"], rf"cuda_job\.py\(\d+\): {FUNCTIONS[what]}$")
-        # Of the wait for the interpreter's lock, too, the job knows nothing: Python gives it up for a read.
+        # The job knows nothing of the wait for the interpreter's lock, too: Python gives it up for
+        # a read.
         for what, rounds in total.items():
             self.assertGreaterEqual(right[what], rounds - UNCLEAR, (what, right))
 
@@ -94,7 +95,7 @@ class GpuIdleTest(LiveTest):
         self.assertEqual(sum(event["args"].get("lock ns", 0) for event in begins), sum(int(row["lock_ns"]) for row in longer))
         shown = json.loads(self.run_proftrace("report", self.out, "--gpu-idle", "--json", "--row-limit", "-1").stdout)["rows"]
         self.assertEqual({row["cause"]: row["ns"] for row in shown if row["stream"] == "all"}, whole["by_cause_ns"])
-        # Of a busy machine most of a sleep's gap may be something else's.
+        # On a busy machine most of a sleep's gap may be something else's.
         self.assertRegex(self.run_proftrace("report", self.out, "--gpu-idle").stdout, r"cuda_job\.py\(\d+\): plant_")
 
 

@@ -138,7 +138,7 @@ class HostileInputsTest : public ::testing::Test {
         Attach({Argument(kind)});
     }
   }
-  // Of a row that begins in the function.
+  // Attaches the probe of a row that begins in the function.
   void AttachRow(const abi::pt_argument& argument) {
     abi::pt_signature signature{};
     signature.layout = Layout();

@@ -72,7 +72,7 @@ def calls() -> dict[str, tuple[object, ...]]:
     fcntl.flock(locked, fcntl.LOCK_EX)
     again = open(locked.name, "rb")
     ranged = tempfile.NamedTemporaryFile()
-    # Of another process: one's own locks do not keep one waiting.
+    # Another process holds the lock: one's own locks do not keep one waiting.
     holder = subprocess.Popen([sys.executable, "-c", "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); "
                                "print(flush=True); sys.stdin.read()", ranged.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     holder.stdout.readline()

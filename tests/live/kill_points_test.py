@@ -20,7 +20,7 @@ from pathlib import Path
 import live
 from patch_test import TOOL, PatchJob, files, patch, patch_regions
 
-# Of some hundreds: others each time, as the first one is drawn.
+# So many of some hundred points are tried: others each time, as the first one is drawn.
 SAMPLES = 4
 IS_ALL = os.environ.get("PROFTRACE_KILL_POINTS") == "all"
 ITERATIONS = 30_000 if IS_ALL else 1500

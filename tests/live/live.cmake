@@ -1,11 +1,11 @@
-# Real attaches, one CTest test a file, two at once where two processors are. What is looked at in the kernel is what the test's
-# own tracer had there.
+# Real attaches, one CTest test a file, two at once where two processors are. In the kernel a test looks only at what its own
+# tracer had there.
 #
-# Those of `alone` run by themselves: they compare times with limits, or put probes into all processes.
+# The files in `alone` run by themselves: they compare times with limits, or put probes into all processes.
 set(alone bounds budget guardian other_processes sched two_tracers)
 #
-# Those whose checks a busy machine may disturb (losses, times, who is found how soon) have the label `disturbable`: ./test gives them a
-# second chance. What is to show that a job is never harmed has none.
+# Files whose checks a busy machine may disturb (losses, times, who is found how soon) have the label `disturbable`: ./test gives them a
+# second chance. Files that are to show that a job is never harmed do not have it.
 set(undisturbed clean file_swap fork_kill_points guardian harmless kill_points namespaces other_processes patch patch_harmless patch_limits python_end two_tracers)
 set(live_python "$ENV{PROFTRACE_PYTHON}")
 if(PROFTRACE_ORACLE_PYTHON)
@@ -19,12 +19,13 @@ if(TARGET cupti_double)
   set(cupti_doubles $<TARGET_FILE_DIR:cupti_double>/..)
 endif()
 
-# Of these a part is run; all of them: python3 tests/live/NAME_test.py
+# So much of these files is run; to run a whole file: python3 tests/live/NAME_test.py
 set(only_budget BudgetTest.test_arguments BudgetTest.test_hot_small_operators_are_demoted_and_all_calls_counted
   BudgetTest.test_two_processes_have_a_budget_each BudgetTest.test_what_cannot_be_kept_is_said
   PatchBudgetTest.test_a_forked_child_has_its_own
   PatchBudgetTest.test_hot_small_operators_are_demoted_and_all_calls_counted)
-# Of the tests that tier bpf has as well; patch_harmless: what changes nothing in the job.
+# These are run in tier patch of the tests that tier bpf has as well; patch_harmless: those that
+# show that nothing changes in the job.
 set(only_patch_tier PatchTierTest ExecTest ChildrenTest.test_each_of_many_children_in_a_row_is_recorded
   ChildrenTest.test_children_that_end_before_their_probes_are_live_are_counted
   CommandTest.test_the_operators_of_a_command_and_of_its_children_are_recorded)

@@ -211,7 +211,7 @@ class SampleTest(LiveTest):
             self.assertEqual(done.returncode, 0, done.stderr)
             lines = folded.read_text(encoding="utf-8").splitlines()
             looks = sum(int(sample["samples"]) for sample in self.samples() if sample["state"] in states)
-            # Of microseconds, cut to whole ones line by line.
+            # A line's microseconds are cut to whole ones.
             self.assertAlmostEqual(sum(int(line.rpartition(" ")[2]) for line in lines), looks * 1e6 / 997, delta=len(lines) + 1)
 
     def test_a_job_that_a_signal_has_stopped(self) -> None:

@@ -50,7 +50,7 @@ class StackStormsTest(live.LiveTest):
         self.check(result, json.loads(truth.read_text(encoding="utf-8")))
         os.unlink(truth)
         rows = list(result.events())
-        # Those that a pool's threads of C++ run have none.
+        # Rows that a pool's threads of C++ run have no stack.
         main = {row["tid"] for row in rows if "short thread" not in row["name"] and row["name"].startswith("stack ")}
         marked = {row["tid"] for row in rows if row["name"].startswith("stack ")}
         pool = [row for row in rows if row["name"] == "aten::neg" and row["tid"] not in marked]

@@ -226,7 +226,7 @@ class AgainstStrace(LiveTest):
         for row in result.events():
             args = json.loads(row["args"])
             if row["name"] in ("sendmmsg", "recvmmsg"):
-                # Of calls that failed there is but the pointer.
+                # A call that failed has only the pointer.
                 self.assertEqual("bytes" in args, args["ret"] > 0, args)
                 ours[row["name"]].append(args.get("bytes", 0))
             elif row["name"] == "ioctl":

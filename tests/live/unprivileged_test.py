@@ -172,7 +172,7 @@ class RecordTest(UserTest):
         self.assert_lossless(result)
         self.assertEqual((result.ledger["unmatched_end"], result.ledger["truncated"]), (0, 0))
         theirs, ours = Result(self.directory / "other").names[job.pid], result.names[job.pid]
-        # Of a name with several functions some may be missing.
+        # Some rows may be missing where a name has several functions.
         self.assertEqual({name: count for name, count in ours.items() if count > theirs[name]}, {})
         # Where the other one's probes are not where jumps go (Debian's build), nothing is.
         if any(name.startswith("aten::") and name not in ours for name in theirs):

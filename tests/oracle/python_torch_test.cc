@@ -1,4 +1,4 @@
-// What is read of a process with a real torch: its tree of modules, and the names of its files.
+// Reads a process with a real torch: its tree of modules, and the names of its files.
 // The first argument: a Python that has torch.
 #include <gtest/gtest.h>
 

@@ -17,7 +17,7 @@
 
 namespace proftrace {
 
-// What a function in the job works with. Calls of CUDA are those of the stand-ins.
+// The tools that a function in the job works with. Its calls of CUDA are those of the stand-ins.
 struct JobTools {
   int (*start)() = nullptr;   // proftrace_agent_start
   int (*inject)() = nullptr;  // InitializeInjection
@@ -82,7 +82,7 @@ class AgentJob {
   abi::pt_agent_page* page() { return page_; }
   void ForgetRing();
 
-  // Of one kind, in their order.
+  // Returns the records of one kind, in their order.
   template <typename Record>
   std::vector<Record> Records(abi::pt_gpu_kind kind) const {
     std::vector<Record> found;
@@ -94,7 +94,7 @@ class AgentJob {
     }
     return found;
   }
-  // Of an id that was told; "?" else.
+  // Returns the name of an id that was told; "?" for any other.
   std::string Name(uint64_t id) const;
 
   std::vector<std::vector<uint8_t>> records;

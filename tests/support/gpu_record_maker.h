@@ -21,7 +21,7 @@ class GpuRecordMaker {
   // `pid`: of all its records.
   explicit GpuRecordMaker(uint32_t pid = RecordMaker::kPid) : pid_(pid) {}
 
-  // In as many parts as it takes. Returns its id.
+  // Adds a name in as many parts as it takes. Returns its id.
   uint64_t Name(const std::string& text) {
     const uint64_t id = ++names_;
     size_t offset = 0;
@@ -185,12 +185,12 @@ class GpuRecordMaker {
     record.graph = graph;
     Add(record);
   }
-  // As an A100 says of itself; `uuid`: each of its bytes.
+  // Adds a device as an A100 says of itself; `uuid`: each of its bytes.
   void Device(uint32_t device, uint64_t name, uint8_t uuid = 0) {
     const abi::pt_gpu_device_record record = DeviceRecord(device, name, uuid);
     Add(record);
   }
-  // As agents wrote it that knew of no uuid.
+  // Adds a device as agents wrote it that knew of no uuid.
   void OldDevice(uint32_t device, uint64_t name) {
     const abi::pt_gpu_device_record record = DeviceRecord(device, name, 0);
     AddBytes(&record, PT_GPU_DEVICE_OLD_BYTES);

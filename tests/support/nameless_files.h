@@ -13,8 +13,8 @@
 
 namespace proftrace {
 
-// From here on the system call fails with `error` for this process, where it has any of `bits` in
-// the lower half of its argument `argument`. False: that cannot be had here.
+// Lets the system call fail with `error` for this process from here on, where it has any of `bits`
+// in the lower half of its argument `argument`. False: that cannot be had here.
 inline bool ForbidCall(long call, unsigned argument, __u32 bits, __u32 error) {
   sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

@@ -16,8 +16,8 @@ struct PythonInterpreter {
   int minor = 0;        // 11
 };
 
-// Those of 3.9 to 3.14 in PATH, in pyenv's folder and in PROFTRACE_PYTHONS (paths with ":" between
-// them), each once. Prints what was found.
+// Finds the interpreters 3.9 to 3.14 in PATH, in pyenv's folder and in PROFTRACE_PYTHONS (paths
+// with ":" between them), each once. Prints what was found.
 std::vector<PythonInterpreter> FindPythons();
 
 // A script that runs with pipes for its standard input and output. It ends with this object.
@@ -31,7 +31,7 @@ class PythonProcess {
 
   pid_t pid() const { return pid_; }
   void WriteLine(const std::string& line);
-  // The next line that it prints, without its end; nothing when it prints no more.
+  // Returns the next line that it prints, without its end; nullopt when it prints no more.
   std::optional<std::string> ReadLine();
   // Everything up to a line `last`, or to the end.
   std::vector<std::string> ReadLines(const std::string& last);

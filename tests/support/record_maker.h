@@ -162,7 +162,8 @@ class RecordMaker {
   void AnnotationEnd(uint32_t tid, int64_t ns, uint64_t handle) {
     AddPointer(abi::PT_ANNOTATION_END, tid, ns, 0, 0, handle);
   }
-  // As the programs write it: the first part, then as many continuations as the name needs.
+  // Adds the records as the programs write them: the first part, then as many continuations as the
+  // name needs.
   void AnnotationBegin(uint32_t tid, int64_t ns, const std::string& name) {
     abi::pt_text_record record{};
     record.head = Head(abi::PT_ANNOTATION_BEGIN, tid, ns, 0, 0);

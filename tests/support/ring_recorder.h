@@ -29,7 +29,7 @@ inline constexpr int64_t kLong = 3'600'000'000'000;
 
 inline uint32_t OwnTid() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
 
-// Where this libc has a thread's id, from its control block.
+// Returns where this libc has a thread's id, from its control block.
 inline int32_t TidOffset() {
   uint64_t block = 0;
   asm volatile("mov %%fs:0x10, %0" : "=r"(block));
@@ -83,7 +83,7 @@ class Recorder {
     munmap(ring_at_, PatchRing::Bytes(Options()));
   }
 
-  // As a trampoline does it. What the recorder may not change is checked.
+  // Records as a trampoline does. What the recorder may not change is checked.
   void Record(uint16_t site, uint8_t kind, uint64_t sp) const {
     register uint64_t info asm("r10") = site | uint64_t{kind} << 16 | 3ull << 24;
     register uint64_t stack asm("r11") = sp;
@@ -93,7 +93,8 @@ class Recorder {
                  : "rax", "rcx", "rdx", "r8", "memory", "cc");
   }
 
-  // The same for an operator's begin. `facts`: as recorder_code.h has them, without the site.
+  // Records an operator's begin in this way. `facts`: as recorder_code.h has them, without the
+  // site.
   void RecordOperator(uint16_t site, uint64_t key_set = 0, uint32_t facts = 0) const {
     register uint64_t info asm("r10") = site | facts;
     register uint64_t stack asm("r11") = 64;

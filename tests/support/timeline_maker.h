@@ -60,8 +60,8 @@ class TimelineMaker {
   absl::Status AddKernel(SpanId asker, const std::string& name, int64_t start_ns,
                          int64_t duration_ns, SpanId call = kNoSpan);
   void SetSamples(Samples samples) { builder_.SetSamples(std::move(samples)); }
-  // In order of their start; the index. `around` and `span` are taken as given, and its kind is
-  // recorded from now on.
+  // Adds an event; they must come in order of their start. Returns its index. `around` and `span`
+  // are taken as given, and its kind is recorded from now on.
   uint32_t AddSystemEvent(const SystemEvent& event);
   SystemFileId AddSystemFile(SystemFileKind kind, const std::string& name);
   SystemPathsId AddSystemPaths(const SystemPaths& paths);

@@ -139,7 +139,7 @@ std::vector<TableCase> TableCases(uint32_t seed) {
                                   {"table_overload.txt", true, {}},
                                   {"table_shapes.txt", false, {}, true}};
   std::vector<std::string> keys = TableSortKeys();
-  // Those that torch has not.
+  // torch does not have these keys.
   std::erase_if(keys, [](const std::string& key) {
     return key == "self_on_cpu_time" || key == "self_off_cpu_time" || key == "syscalls" ||
            key == "page_faults";
@@ -207,7 +207,7 @@ OrderedJson CaseJson(const TableCase& table) {
           {"table", std::move(layout)}};
 }
 
-// Of each span the names of its frames, the innermost first.
+// Returns the names of each span's frames, the innermost first.
 OrderedJson StacksJson(const Timeline& timeline) {
   OrderedJson stacks = OrderedJson::array();
   for (uint32_t id = 0; id < timeline.span_count(); ++id) {

@@ -53,7 +53,7 @@ TEST(AgentBuffersTest, AnOldCuptiIsNeverRefusedABuffer) {
   EXPECT_LT(job.ring().report().cupti_records, job.Emitted());
 }
 
-// Of many threads, each of which has a buffer.
+// Launches a kernel on each of `count` threads, each of which has a buffer.
 int64_t LaunchOnThreads(JobTools& tools, int64_t count) {
   for (int64_t i = 0; i < count; ++i) std::thread(LaunchKernels, std::ref(tools), 1).join();
   return 0;

@@ -12,7 +12,7 @@
 namespace proftrace {
 namespace {
 
-// Of kinds that Kineto uses and turns off itself: kernels, copies, sets, calls, overheads, ids.
+// The kinds that Kineto uses and turns off itself: kernels, copies, sets, calls, overheads, ids.
 constexpr int64_t kSharedKinds =
     1ll << 10 | 1ll << 1 | 1ll << 2 | 1ll << 4 | 1ll << 5 | 1ll << 17 | 1ll << 39;
 

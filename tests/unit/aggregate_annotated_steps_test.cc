@@ -30,7 +30,7 @@ void ExpectWhole(Job& job, double confidence = 0.9) {
     for (const StepItem& item : job.items()) {
       const bool begins_in_it = item.start_ns >= step.start_ns && item.start_ns < step.end_ns;
       if (begins_in_it) EXPECT_LE(item.end_ns, step.end_ns) << item.symbol;
-      // And what is around it has all of it.
+      // An item around the step has all of it.
       const bool is_around = item.start_ns < step.start_ns && item.end_ns > step.start_ns;
       if (is_around) EXPECT_GE(item.end_ns, step.end_ns) << item.symbol;
     }

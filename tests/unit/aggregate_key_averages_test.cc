@@ -51,7 +51,7 @@ TEST_F(KeyAveragesTest, SelfTimesOfAnnotationsThatOverlap) {
                                                      {"aten::r4", 1}}));
 }
 
-// The same.
+// torch's EventList (2.11) gives these figures, too.
 TEST_F(KeyAveragesTest, WhatAnOverlappingAnnotationEnclosesIsNotCountedTwice) {
   const SpanId outer = maker_.Begin(thread_, maker_.AddAnnotation("outer"), 0);
   const SpanId inner = maker_.Begin(thread_, maker_.AddAnnotation("inner"), 10);

@@ -26,7 +26,7 @@ std::string PathText(const FoldedStacks& stacks, uint32_t node) {
   return text;
 }
 
-// What is not 0, by path.
+// Returns the sums that are not 0, by path.
 std::map<std::string, int64_t> ByPath(const FoldedStacks& stacks, const StackValues& values) {
   std::map<std::string, int64_t> sums;
   for (uint32_t node = 0; node < stacks.nodes.size(); ++node) {
@@ -319,7 +319,7 @@ TEST(StackDiffTest, FunctionsThatMovedInTheirFileArePaired) {
   EXPECT_EQ(diff.before[0].total, 15);
 }
 
-// Of samples: named by the function alone, with a file that may be longer than its name.
+// Frames of samples are named by the function alone, and their file may be longer than that name.
 TEST(StackDiffTest, FramesOfCAreNotNamedByTheirFile) {
   const StackFrame before{"clone", FrameKind::kPython, "/usr/lib/x86_64-linux-gnu/libc.so.6", 0};
   const StackFrame after{"poll", FrameKind::kPython, "/usr/lib/x86_64-linux-gnu/libc.so.6", 0};

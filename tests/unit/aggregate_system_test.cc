@@ -189,7 +189,7 @@ TEST_F(WaitSumsTest, AWaitNamesWhatItsWakerWasInWhenItWokeIt) {
   maker_.Add(other_, release_, 50, 60);
   maker_.AddSystemEvent(Wait(waiting, 20, 55, 70));  // inside of release
   maker_.AddSystemEvent(Wait(waiting, 80, 90, 90));  // behind it
-  maker_.AddSystemEvent(Wait(waiting, 92, 94, 95));  // likewise
+  maker_.AddSystemEvent(Wait(waiting, 92, 94, 95));  // behind it
   maker_.End(other_, 95);
   maker_.AddSystemEvent(Wait(waiting, 96, 99, 100));  // outside of all
   maker_.End(thread_, 100);

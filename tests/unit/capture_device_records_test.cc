@@ -213,7 +213,7 @@ TEST(DeviceFileTest, PartHoldsItsCallsAndTheirLateWork) {
   EXPECT_EQ(timeline->device_ledger().missing, 0u);
 }
 
-// What is told of once, before the part: torch's number of a thread, Python's code and stacks.
+// A part has what was told once, before it: torch's number of a thread, Python's code and stacks.
 TEST(DeviceFileTest, PartHoldsWhatWasToldOnce) {
   RecordMaker maker;
   maker.ThreadNumber(7, 1000, 1);

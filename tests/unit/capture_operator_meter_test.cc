@@ -28,7 +28,7 @@ class OperatorMeterTest : public ::testing::Test {
   void End(uint32_t tid, uint64_t time_ns, uint16_t site, uint32_t depth) {
     meter_.Observe(Record(abi::PT_SPAN_END, tid, time_ns, site, depth));
   }
-  // Of one thread, since the last time.
+  // Returns one thread's use of a site since the last time.
   OperatorMeter::Use UseOf(uint32_t tid, uint16_t site) {
     for (const OperatorMeter::ThreadUse& thread : meter_.Take()) {
       if (thread.tid != tid) continue;

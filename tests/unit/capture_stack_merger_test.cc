@@ -98,7 +98,7 @@ class Merged {
     std::vector<uint64_t>& frames = stacks[head.tid];
     ASSERT_LE(stack.common, frames.size());
     frames.resize(stack.common);
-    // Those with modules are of one frame.
+    // Stacks with modules have one frame.
     const size_t words = (out.size() - PT_PYTHON_STACK_HEAD_BYTES) / 8;
     frames.insert(frames.end(), stack.words, stack.words + words);
   }
@@ -155,7 +155,7 @@ TEST(StackMerger, EachRowHasTheStackOfItsOwnSource) {
   merged.Code(1, "f", RecordOrigin::kProbe);
   merged.Stack(0, {Frame(1, 5)}, RecordOrigin::kProbe);
   EXPECT_EQ(merged.RowOf(RecordOrigin::kProbe), (Words{Frame(1, 5)}));
-  // What is new since the last one of its own.
+  // The stack tells only what is new since the last one of its own source.
   merged.Stack(1, {Frame(2, 7)}, RecordOrigin::kJump);
   EXPECT_EQ(merged.RowOf(RecordOrigin::kJump), (Words{Jumped(0, 5), Jumped(1, 7)}));
   EXPECT_EQ(merged.RowOf(RecordOrigin::kProbe), (Words{Frame(1, 5)}));

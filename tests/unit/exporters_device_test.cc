@@ -550,7 +550,7 @@ TEST_F(DeviceOutputTest, EventsCsvHasARowForEachActivity) {
   EXPECT_EQ(summary["gpu"]["ledger"]["records"], 5);
 }
 
-// Of a damaged record: JSON has no word for what is no number.
+// A damaged record may have what is no number, for which JSON has no word.
 TEST(ArgsTextTest, RealsAreAlwaysNumbers) {
   ArgsText args;
   args.Real("float", 0.1);

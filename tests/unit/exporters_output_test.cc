@@ -93,7 +93,7 @@ TEST_F(OutputDirectoryTest, AbandonedFileLeavesNothing) {
   EXPECT_EQ(FileCount(), 0u);
 }
 
-// Of an export that ^C, `kill` or a terminal that closes ends half-way: here, in a child.
+// ^C, `kill` or a terminal that closes ends an export half-way: here, in a child.
 TEST_F(OutputDirectoryTest, ASignalLeavesNothingHalf) {
   for (const bool is_named : {false, true}) {
     for (const int number : {SIGINT, SIGTERM, SIGHUP}) {

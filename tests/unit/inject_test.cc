@@ -170,7 +170,7 @@ std::vector<uint8_t> StateArea(size_t bytes, uint64_t features, uint64_t used) {
   return area;
 }
 
-// Of Sapphire Rapids.
+// Returns the layout of Sapphire Rapids.
 StateLayout LayoutWithTiles() {
   StateLayout layout;
   layout[2] = {576, 256};

@@ -253,7 +253,7 @@ class Recorder {
   void SetEndWait(uint64_t counts) const {
     std::memcpy(static_cast<std::byte*>(at_) + PATCH_RING_END_WAIT, &counts, sizeof(counts));
   }
-  // Of this thread, as it is while its frames are read.
+  // Returns this thread's word that is set while its frames are read.
   std::atomic_ref<uint64_t> Busy() const {
     const auto* table = static_cast<const std::byte*>(at_) + PATCH_RING_HEADER_BYTES;
     for (size_t i = 0; i < PATCH_SLOTS; ++i) {
@@ -402,7 +402,7 @@ TEST(PatchStacks, ThreadsWithoutPythonHaveNone) {
   python.SetState(python.state()->at());
   EXPECT_EQ(recorder.OneRow().stacks.size(), 1u);
   recorder.End();
-  // That of another thread, and Python that ends.
+  // Another thread's state is not read, and none while Python ends.
   python.state()->words[2] = ControlBlock() + 4096;
   EXPECT_EQ(recorder.OneRow().stacks.size(), 1u);
   recorder.End();

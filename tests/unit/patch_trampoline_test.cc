@@ -28,7 +28,7 @@ constexpr uint8_t kRecorder[] = {
 constexpr size_t kInfoAt = 0x27;
 constexpr size_t kStackAt = 0x2f;
 
-// The same for an operator's begin, which gets rdi and may write it, too.
+// Does the same for an operator's begin; it gets rdi and may write it, too.
 constexpr uint8_t kOperatorRecorder[] = {
     0x48, 0x89, 0x3d, 0x21, 0x00, 0x00, 0x00,        // mov %rdi, 0x21(%rip): to +0x28
     0x4c, 0x89, 0x15, 0x22, 0x00, 0x00, 0x00,        // mov %r10, 0x22(%rip): to +0x30
@@ -189,7 +189,7 @@ TEST_F(TrampolineTest, RecordsOperators) {
   }
 }
 
-// Likewise, and what it is called with: by the address of its signature.
+// The trampoline also gives what the operator is called with: by the address of its signature.
 TEST_F(TrampolineTest, RecordsOperatorsWithInputs) {
   const auto offset = static_cast<size_t>(proftrace_recorder_call - proftrace_recorder_code);
   // mov %rcx, 0x21(%rip): to +0x28; mov %r8, 0x22(%rip): to +0x30; mov %rdx, 0x23(%rip): to +0x38

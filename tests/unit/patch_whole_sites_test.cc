@@ -36,7 +36,7 @@ TEST(WholeSitesTest, ASiteThatLacksAPlaceHasNoJumpAtAll) {
   spots.unpatched = {{1, 0, "no window"}, {0, 4, "no window"}};
   KeepWholeSites(plan, &spots);
   ASSERT_EQ(spots.spots.size(), 3u);
-  // Those of no site stand for themselves, also where another of these has none.
+  // Points without a site stand for themselves, also where another of them has no window.
   EXPECT_EQ(spots.spots[0].group, 2u);
   EXPECT_EQ(spots.spots[1].group, 0u);
   EXPECT_EQ(spots.spots[2].group, 3u);
@@ -169,7 +169,7 @@ abi::pt_place TypeName(uint8_t base, std::vector<int32_t> offsets) {
   return place;
 }
 
-// Of `module`, with one row that begins at each place.
+// Returns a plan of `module`, with one row that begins at each place.
 ProbePlan PlanOf(const std::string& module, const std::vector<abi::pt_place>& places) {
   ProbePlan plan;
   plan.places = places;

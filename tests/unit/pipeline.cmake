@@ -19,7 +19,7 @@ proftrace_unit_test(pipeline_test
     pipeline_thread_end_test.cc
     pipeline_waits_test.cc
   LIBS proftrace_pipeline proftrace_aggregate GTest::gmock)
-# Of these the parts that read bytes.
+# These are the parts that read bytes.
 proftrace_unit_test(wire_test PARSER
   SOURCES
     pipeline_capture_file_test.cc

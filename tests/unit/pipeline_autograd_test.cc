@@ -215,7 +215,7 @@ TEST(AutogradTest, AProcessThatEndsTakesItsOwnRowsAlone) {
   EXPECT_TRUE(SequenceOf(*timeline, 2).has_arrow);
 }
 
-// Of torch.library's register_autograd they have the operator's namespace and name in them.
+// The classes of torch.library's register_autograd have the operator's namespace and name in them.
 TEST(AutogradTest, ClassesOfFunctionsHaveTheirWholeNames) {
   for (const size_t length : {62, 63, 64, 100, 2062, 2063, 2064, 4096, 5000}) {
     const std::string name = std::string(length - 8, 'x') + "Backward";

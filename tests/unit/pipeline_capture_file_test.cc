@@ -33,7 +33,7 @@ class CaptureFileTest : public ::testing::Test {
     path_ = path;
     Write(fd, 0);
   }
-  // The same of another time.
+  // Writes such a file again, with other times.
   void WriteFile(int first_ns) {
     times_.clear();
     Write(open(path_.c_str(), O_RDWR | O_TRUNC), first_ns);

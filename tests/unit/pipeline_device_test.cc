@@ -21,7 +21,7 @@ constexpr uint32_t kThread = 1;
 
 class DeviceTest : public testing::Test {
  protected:
-  // What was made, put together. Both ledgers are checked.
+  // Puts together what was made, and checks both ledgers.
   const Timeline& Build() {
     VectorSource source;
     source.Add(cpu_.bytes());

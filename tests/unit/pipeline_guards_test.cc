@@ -362,7 +362,7 @@ TEST(GuardsTest, AnnotationsThatNeverEndCostNothingLater) {
     maker.End(1, ns++, 1, 2);
     maker.GuardEnd(1, ns++, 1, 0xf00);
     maker.GuardEnd(1, ns++, 1, 0x5555);    // no row's
-    maker.AnnotationEnd(2, ns++, 0x6666);  // likewise
+    maker.AnnotationEnd(2, ns++, 0x6666);  // no row's
   }
   const auto timeline = Build(maker);
   EXPECT_EQ(timeline->span_count(), 3 * kLeaks);
@@ -372,7 +372,7 @@ TEST(GuardsTest, AnnotationsThatNeverEndCostNothingLater) {
   EXPECT_LT(timeline->paths().size(), 4 * kMostPathLevels) << "paths are cut";
 }
 
-// Those that overlap each other: each end lies below all others that are open.
+// The annotations overlap: each end lies below all others that are open.
 TEST(GuardsTest, AnnotationsThatEndInTheOrderOfTheirBeginsCostNoMore) {
   constexpr uint32_t kOpen = 10'000;
   RecordMaker maker;

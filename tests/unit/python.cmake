@@ -1,4 +1,5 @@
-# What is read of a Python process from outside, against every CPython on this machine (PATH, pyenv, PROFTRACE_PYTHONS).
+# Reads Python processes from outside, with every CPython on this machine (PATH, pyenv,
+# PROFTRACE_PYTHONS).
 add_library(python_process STATIC ${PROJECT_SOURCE_DIR}/tests/support/python_process.cc)
 target_include_directories(python_process PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(python_process PRIVATE proftrace_warnings)

@@ -313,8 +313,9 @@ struct ActivitySizes {
   uint16_t bytes[kActivityKinds];
 };
 
-// Of `version`; what the library itself tells counts where it can. False where it is too old, or so
-// new that its records need not be those above and it does not tell their sizes.
+// Finds the sizes that CUPTI's `version` has; what the library itself tells counts where it can.
+// False where it is too old, or so new that its records need not be those above and it does not
+// tell their sizes.
 bool SizesOf(const Cupti& cupti, uint32_t version, ActivitySizes* sizes);
 
 }  // namespace proftrace::agent

@@ -204,7 +204,8 @@ void OnFork() {
   g_shared.page = nullptr;
 }
 
-// Of this thread: torch::profiler::impl::profilerEnabled(), exported by every PyTorch since 1.12.
+// Whether this thread is profiled: torch::profiler::impl::profilerEnabled(), which every PyTorch
+// exports since 1.12.
 bool TorchProfilerIsOn() {
   void* library = OpenLibrary("libtorch_cpu.so", false);
   if (library == nullptr) return false;
@@ -290,8 +291,8 @@ extern "C" {
 __attribute__((visibility("default"))) int proftrace_agent_start(void);
 int proftrace_agent_start(void) { return proftrace::agent::Start(); }
 
-// The same, called by the CUDA driver of a process with CUDA_INJECTION64_PATH set, which takes 1
-// for success.
+// Starts to record when the CUDA driver of a process with CUDA_INJECTION64_PATH set calls it; the
+// driver takes 1 for success.
 __attribute__((visibility("default"))) int InitializeInjection(void);
 int InitializeInjection(void) { return proftrace::agent::Start() == 0 ? 1 : 0; }
 

@@ -48,7 +48,8 @@ void BufferPool::Discard(uint8_t* buffer) {
   if (index != kNone) Free(index);
 }
 
-// Of a buffer that CUPTI has had; kNone: it is another user's, who may use it still.
+// Takes a buffer back that CUPTI has had. Returns its index; kNone: it is another user's, who may
+// use it still.
 uint32_t BufferPool::TakeBack(const uint8_t* buffer) {
   __atomic_fetch_add(&calls_, 1, __ATOMIC_RELEASE);
   const uint32_t index = IndexOf(buffer);

@@ -17,7 +17,7 @@ class BufferPool {
   static constexpr size_t kBufferBytes = 128 << 10;
   // CUPTI 12.3 and later has one in use for each thread that calls CUDA.
   static constexpr uint32_t kBuffers = 512;
-  // Of the same size, beyond those: for CUPTI that must not be refused one.
+  // More buffers of the same size, for CUPTI that must not be refused one.
   static constexpr uint32_t kExtras = 4096;
 
   struct Completed {
@@ -47,7 +47,8 @@ class BufferPool {
   uint32_t lent() const { return __atomic_load_n(&lent_, __ATOMIC_ACQUIRE); }
   // Requests and completions: grows when CUPTI calls us.
   uint64_t calls() const { return __atomic_load_n(&calls_, __ATOMIC_ACQUIRE); }
-  // Completed buffers that are not ours: another user's, who had registered callbacks before us.
+  // Returns how many completed buffers are not ours: another user's, who had registered callbacks
+  // before us.
   uint64_t foreign() const { return __atomic_load_n(&foreign_, __ATOMIC_RELAXED); }
 
  private:

@@ -11,9 +11,9 @@ namespace proftrace::agent {
 // want to, by how far its own is away from it, which is looked at again and again.
 class Clock {
  public:
-  // Before any kind of activity is enabled.
+  // Begins to follow CUPTI's clock. To be called before any kind of activity is enabled.
   void Begin(const Cupti* cupti);
-  // CUPTI has its own clock again: CLOCK_REALTIME (documentation of
+  // Gives CUPTI its own clock again: CLOCK_REALTIME (documentation of
   // cuptiActivityRegisterTimestampCallback). There is no call that takes a callback out. Another
   // user's, in the place of ours, is left.
   void End();

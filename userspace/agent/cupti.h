@@ -1,6 +1,7 @@
-// What the agent uses of CUPTI: its functions, as pointers that are looked up in the library that
-// the job has, and its numbers. Declared here and not by CUPTI's headers, so that building needs no
-// CUDA; tests/unit/agent_layouts_check.cc compares with the headers where there are some.
+// The parts of CUPTI that the agent uses: its functions, as pointers that are looked up in the
+// library that the job has, and its numbers. They are declared here and not by CUPTI's headers, so
+// that building needs no CUDA; tests/unit/agent_layouts_check.cc compares with the headers where
+// there are some.
 #pragma once
 
 #include <stddef.h>
@@ -52,7 +53,8 @@ using Timestamp = uint64_t (*)();
 using SubscriberCallback = void (*)(void* data, uint32_t domain, uint32_t callback,
                                     const void* what);
 
-// Named as in CUPTI, without "cupti". Those in the second group are nullptr in some versions.
+// The functions of CUPTI, named as there, without "cupti". In some versions those in the second
+// group are nullptr.
 struct Cupti {
   CuptiResult (*GetVersion)(uint32_t* version);
   CuptiResult (*Subscribe)(void** subscriber, SubscriberCallback callback, void* data);

@@ -116,7 +116,8 @@ void* OpenCupti(const MappedLibraries& mapped, const Driver& driver, char* messa
       Append(&text, " does not serve");
       return nullptr;
     }
-    // Of several, the one that the linker gives to those who ask for it by its name: torch.
+    // Where there are several, take the one that the linker gives to those who ask for it by its
+    // name: torch.
     char name[kPathBytes];
     Text soname = TextIn(name, sizeof(name));
     AppendName(&soname, major);

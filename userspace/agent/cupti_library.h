@@ -7,15 +7,15 @@
 
 namespace proftrace::agent {
 
-// What is asked of the CUDA driver, and the versions that are there.
+// The functions of the CUDA driver that are called, and the versions that are there.
 struct Driver {
   int (*DeviceGetCount)(int* count);
   int (*DeviceGetAttribute)(int* value, int attribute, int device);
   uint32_t version;          // 12040; 0 = not known
-  uint32_t runtime_version;  // likewise
+  uint32_t runtime_version;  // 12040; 0 = not known
 };
 
-// The driver that the process has mapped. False where it has none.
+// Opens the driver that the process has mapped. False where it has none.
 bool OpenDriver(const MappedLibraries& mapped, Driver* driver);
 
 enum class DriverState { kReady, kNotInitialized, kNoDevice };
@@ -28,8 +28,8 @@ DriverState StateOf(const Driver& driver);
 void* OpenCupti(const MappedLibraries& mapped, const Driver& driver, char* message,
                 size_t message_bytes);
 
-// The paths to try where none is mapped, for CUDA `major`: `number` counts from 0 on; false = that
-// many there are not.
+// Tells the paths to try where none is mapped, for CUDA `major`: `number` counts from 0 on; false:
+// there are not so many.
 bool CandidatePath(const MappedLibraries& mapped, uint32_t major, uint32_t number, char* path,
                    size_t path_bytes);
 

@@ -14,9 +14,9 @@ struct MappedLibraries {
   char torch[kPathBytes];    // libtorch_cpu.so, or another of the folder
 };
 
-// From the text of /proc/PID/maps (`length` bytes).
+// Finds them in the text of /proc/PID/maps (`length` bytes).
 void FindLibraries(const char* maps, size_t length, MappedLibraries* found);
-// Of this process. False when its map cannot be read.
+// Finds those of this process. False when its map cannot be read.
 bool FindLibraries(MappedLibraries* found);
 
 }  // namespace proftrace::agent

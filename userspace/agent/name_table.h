@@ -13,16 +13,16 @@ namespace proftrace::agent {
 class NameTable {
  public:
   static constexpr size_t kSlots = 1 << 16;
-  // What `memory` must hold; it begins as zeros.
+  // The bytes that `memory` must hold; it begins as zeros.
   static constexpr size_t kBytes = kSlots * 16;
 
   NameTable() = default;
   explicit NameTable(void* memory);
 
-  // The id of `text` (0 for none or an empty one), which has been told to the reader then. False
-  // when the ring had no room to tell it. When the table is full, texts are told each time.
+  // Gives the id of `text` (0 for none or an empty one), which has been told to the reader then.
+  // False when the ring had no room to tell it. When the table is full, texts are told each time.
   bool Intern(const char* text, int pid, RingWriter* ring, uint64_t* id);
-  // What was told is forgotten.
+  // Forgets what was told.
   void Clear();
 
  private:

@@ -15,8 +15,8 @@ class RingWriter {
   RingWriter(abi::pt_agent_page* page, uint8_t* ring, uint64_t ring_bytes);
 
   bool HasRoom(uint64_t bytes) const;
-  // All of a record, whose head is not filled in yet but for time, pid and tid. False when it has
-  // no room: nothing of it is visible then.
+  // Writes all of a record, whose head is not filled in yet but for time, pid and tid. False when
+  // it has no room: nothing of it is visible then.
   bool Write(abi::pt_record* record, uint32_t bytes, abi::pt_gpu_kind kind);
 
  private:

@@ -210,7 +210,7 @@ bool Session::Begin(void* library, const Driver& driver, const Callbacks& callba
   return true;
 }
 
-// Of all users together.
+// Counts the kinds that are on for all users together. False where CUPTI does not tell.
 bool Session::CountEnabledKinds(uint32_t* count) const {
   return cupti_.ActivityGetEnabledKinds != nullptr &&
          cupti_.ActivityGetEnabledKinds(nullptr, nullptr, nullptr, count) == kCuptiSuccess;

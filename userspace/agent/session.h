@@ -50,7 +50,7 @@ class Session {
   bool End(Failure* failure);
 
  private:
-  // Whose callbacks get what CUPTI records.
+  // Says whose callbacks get what CUPTI records.
   enum class Owner { kUs, kOthers, kNotKnown };
 
   bool IsTaken(Failure* failure);

@@ -1,6 +1,6 @@
 // What the agent asks of the kernel and of libc. The library is loaded into foreign processes of
-// any age: symbols are of glibc 2.17 or older, memory is the agent's own (no malloc), nothing sets
-// errno but for the caller's own library.
+// any age: symbols are of glibc 2.17 or older, memory is the agent's own (no malloc), and nothing
+// sets errno but for the caller's own library.
 #pragma once
 
 #include <stddef.h>
@@ -8,19 +8,19 @@
 
 namespace proftrace::agent {
 
-// Memory; nullptr when there is none. Forked children have a copy.
+// Maps memory; nullptr when there is none. Forked children have a copy.
 void* MapPrivate(size_t bytes);
-// Of a file, shared. Forked children do not have it.
+// Maps a file, shared; nullptr when that fails. Forked children do not have it.
 void* MapShared(int fd, size_t bytes);
 void Unmap(void* address, size_t bytes);
 // Gives pages back to the kernel; they read as zeros afterwards.
 void GiveBack(void* address, size_t bytes);
 
-// A file in memory of that name and size, which can no more be made smaller or larger; a negative
-// errno value when there is none.
+// Makes a file in memory of that name and size, which can no more be made smaller or larger; a
+// negative errno value when there is none.
 int MakeMemoryFile(const char* name, size_t bytes);
 void Close(int fd);
-// The whole of a file, as far as it fits; 0 when it cannot be read.
+// Reads the whole of a file, as far as it fits; 0 when it cannot be read.
 size_t ReadFile(const char* path, char* text, size_t bytes);
 bool FileExists(const char* path);
 
@@ -35,7 +35,7 @@ uint64_t RealtimeNs();
 void WaitOn(const uint32_t* word, uint32_t value, uint64_t timeout_ns);
 void WakeAll(const uint32_t* word);
 
-// A detached thread with all signals blocked; a negative errno value when there is none.
+// Starts a detached thread with all signals blocked; a negative errno value when there is none.
 int StartThread(const char* name, void* (*run)(void*), void* argument);
 
 // Has `at_exit` called when the process exits, before what was registered until now; does so once
@@ -44,7 +44,7 @@ void CallAtExitOnce(void (*at_exit)(void*), bool* is_done);
 // Has `in_child` called in each child that is forked.
 void CallInChildren(void (*in_child)());
 
-// Of libraries: open ones only (`open` false), or opened now. nullptr when there is none.
+// Opens a library, or with `open` false only finds one that is open; nullptr when there is none.
 void* OpenLibrary(const char* name, bool open);
 void* FindFunction(void* library, const char* name);
 

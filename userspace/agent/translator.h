@@ -22,7 +22,7 @@ struct RecordCounts {
   // is behind it is lost, too. None of them is in `given`.
   uint64_t incomplete;
   uint64_t incomplete_bytes;  // from there to the ends of the buffers
-  uint64_t own;               // of calls that the agent made itself; likewise
+  uint64_t own;               // of calls that the agent made itself; not in `given`
 };
 
 // Makes the contract's records out of CUPTI's. One thread.
@@ -43,7 +43,7 @@ class Translator {
   Translator() = default;
   explicit Translator(const Sources& from) : from_(from) {}
 
-  // All records of a buffer of CUPTI's.
+  // Translates all records of a buffer of CUPTI's.
   void TranslateBuffer(uint8_t* buffer, size_t valid_bytes);
   // Tells the reader what could not be read since the last call.
   void TellUnread();

@@ -23,11 +23,11 @@ struct Aggregates {
   std::vector<DeviceIdle> device_idle;  // empty where no GPU agent recorded
   SpanCounts span_counts;
   std::optional<TimeBreakdown> time;  // of the thread that drives the job; with the scheduler
-  std::vector<DataWait> data_waits;   // likewise
+  std::vector<DataWait> data_waits;   // of that thread
   Steps steps;
   StepRows step_rows;      // none unless asked for
   PythonRows python_rows;  // none where no stacks were recorded
-  ModuleSums modules;      // likewise
+  ModuleSums modules;      // none where no stacks were recorded
   // Whether traces have rows of waits for a GPU and of its events, as torch's with
   // _ExperimentalConfig(enable_cuda_sync_events=True): HTA takes them for work.
   bool cuda_sync_rows = false;

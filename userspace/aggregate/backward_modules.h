@@ -1,7 +1,7 @@
-// Whose nn.Module rows of the backward pass are: that of the forward operator which made the node.
+// Finds the nn.Module of backward rows: that of the forward operator which made the node.
 //
 //     evaluate_function: AddmmBackward0    the node's sequence number leads to aten::addmm
-//       AddmmBackward0                     likewise; torch's own rule for stacks (the first row of
+//       AddmmBackward0                     the same; torch's own rule for stacks (the first row of
 //         aten::mm                         that number) may lead to another one
 //       aten::sum                          the engine adds the bias's gradient up: as its row
 //     evaluate_function: AccumulateGrad    has no number. The engine runs it next after the node
@@ -32,7 +32,7 @@ class BackwardModules {
   Place Of(SpanId id, const Span& span);
 
  private:
-  // What the engine ran last on a thread.
+  // The row that the engine ran last on a thread.
   struct Last {
     SpanId parent = kNoSpan;
     StackId stack = kNoStack;
@@ -46,7 +46,7 @@ class BackwardModules {
 
   const Timeline& timeline_;
   std::vector<bool> is_engines_;      // by LabelId: the engine's row around a node
-  std::vector<bool> is_accumulator_;  // likewise: of AccumulateGrad
+  std::vector<bool> is_accumulator_;  // by LabelId: AccumulateGrad
   std::vector<ThreadState> threads_;
 };
 

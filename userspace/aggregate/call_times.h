@@ -23,7 +23,7 @@ struct CallTimes {
   int64_t mean_ns() const { return calls == 0 ? 0 : total_ns / static_cast<int64_t>(calls); }
 };
 
-// By total time, longest first; ties by name. Memory: 8 bytes a call.
+// Sums up calls, the longest total time first; ties by name. Memory: 8 bytes a call.
 std::vector<CallTimes> SumCallTimes(const Timeline& timeline);
 
 }  // namespace proftrace

@@ -122,7 +122,7 @@ std::optional<int64_t> ElementsOf(const Json& shape) {
   return elements;
 }
 
-// Of a tensor, or of all in a list of them.
+// Returns the elements of a tensor, or of all tensors in a list; nullopt where a size is not known.
 std::optional<int64_t> AllElementsOf(const Json& shape, bool is_list) {
   if (!is_list) return ElementsOf(shape);
   if (!shape.is_array() || shape.empty()) return std::nullopt;

@@ -1,6 +1,6 @@
-// What a kernel of NCCL is part of: the collective that torch's row record_param_comms stands for.
-// Kineto writes it into the kernel's args (ChromeTraceLogger, output_json.cpp), where readers of
-// traces look for it.
+// Finds what a kernel of NCCL is part of: the collective that torch's row record_param_comms stands
+// for. Kineto writes it into the kernel's args (ChromeTraceLogger, output_json.cpp), where readers
+// of traces look for it.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +26,17 @@ struct Collective {
   int64_t group_size = 0;
   std::optional<int64_t> rank;  // as torch has it: the process's in the group, or the root's
   std::string in_split;         // "[1, 2]"; "[]" where all ranks get alike
-  std::string out_split;        // likewise
+  std::string out_split;        // the same for the output
   std::string group;            // the process group's name, where no other one of the process fits
   std::string group_description;
   std::string ranks;  // "[0, 1]", of the job, at most 30 and "..."; empty = not known
 };
 
-// The collective of the kernel `kernel` (its demangled name or what there is) that was launched in
-// the row `op`. Nothing where the row is no record_param_comms, what it was called with was not
-// recorded (--record-shapes), or one of the five facts does not follow from that: torch keeps the
-// output's size to itself. It follows from the kind of collective, or from what the operator around
-// the row was called with.
+// Returns the collective of the kernel `kernel` (its demangled name or what there is) that was
+// launched in the row `op`. nullopt where the row is no record_param_comms, what it was called with
+// was not recorded (--record-shapes), or one of the five facts does not follow from that: torch
+// keeps the output's size to itself. It follows from the kind of collective, or from what the
+// operator around the row was called with.
 std::optional<Collective> CollectiveOf(const Timeline& timeline, SpanId op,
                                        std::string_view kernel);
 

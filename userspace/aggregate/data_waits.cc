@@ -98,7 +98,8 @@ class Finder {
                                [this](uint32_t index, int64_t time_ns) {
                                  return timeline_.system_event(index).start_ns < time_ns;
                                });
-    // Those that began before, and last: what is open at a time is nested, so they are near.
+    // Goes back to the events that began before and last: what is open at a time is nested, so they
+    // are near.
     for (size_t back = 0; at != events.begin() && back < kMostCallsBefore; ++back) {
       --at;
       const SystemEvent& event = timeline_.system_event(*at);

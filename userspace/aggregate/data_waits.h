@@ -1,5 +1,5 @@
-// What each wait for a batch of torch's DataLoader waited for: which worker woke the thread, and
-// what that worker did meanwhile.
+// Finds what each wait for a batch of torch's DataLoader waited for: which worker woke the thread,
+// and what that worker did meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ struct DataWait {
   SpanId span = kNoSpan;   // the row of the DataLoader's __next__
   int64_t step = -1;       // its step's number; -1 = in none
   int64_t blocked_ns = 0;  // its thread was off the CPU in it, and could not run
-  // Who ended the wait: a worker's process, followed through threads of the job's own (pin_memory);
-  // 0 = not known.
+  // The process of the worker that ended the wait, followed through threads of the job's own
+  // (pin_memory); 0 = not known.
   Pid worker{};
   Tid waker{};  // the worker's thread that did
-  // From the span's begin until the worker woke it, by the worker's thread that loads.
+  // The time from the span's begin until the worker woke it, by the worker's thread that loads.
   int64_t worker_io_ns = 0;   // in calls that move or look for bytes
   int64_t worker_off_ns = 0;  // blocked otherwise: sleeps, locks, children
   int64_t worker_bytes = 0;   // read by calls that ended in that time
@@ -27,7 +27,7 @@ struct DataWait {
   int64_t longest_call_ns = 0;  // of it, in that time
 };
 
-// In order of their begin. Nothing without the scheduler.
+// Returns the waits in order of their begin. Empty without the scheduler.
 std::vector<DataWait> FindDataWaits(const Timeline& timeline, const Steps& steps);
 
 }  // namespace proftrace

@@ -249,7 +249,7 @@ struct DeviceGaps {
   StreamGaps streams;
 };
 
-// Of the streams of a device, where there are several, those that it is used for.
+// Adds the streams that a device is mostly used for, where it has several.
 void AddBusiestStreams(StreamGaps* streams, std::vector<DeviceIdle>* devices) {
   constexpr int64_t kPartOfTheBusiest = 10;
   if (streams->size() < 2) return;

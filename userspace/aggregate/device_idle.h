@@ -1,5 +1,6 @@
-// Why a device had nothing to do: each gap in which none of its streams worked, or one of its
-// busiest streams, charged to what the thread that launched the next piece of work did meanwhile.
+// Tells why a device had nothing to do: each gap in which none of its streams worked, or one of its
+// busiest streams, is charged to what the thread that launched the next piece of work did
+// meanwhile.
 #pragma once
 
 #include <array>
@@ -22,8 +23,8 @@ enum class IdleCause : uint8_t {
   kOtherCode,      // in no operator and no call; not known to be Python
   kLaunched,       // the next work was launched already, and had not begun
   kUnknown,        // the next work's call was not recorded
-  // With the kernel's activities recorded, of what would else be the operator's, the CUDA call's or
-  // other code's:
+  // With the kernel's activities recorded, these are split from the operator, the CUDA call or
+  // other code:
   kIo,        // in a system call that moves bytes of files or the network
   kLock,      // off the CPU, for a lock
   kRunQueue,  // it could run, and had no CPU
@@ -45,7 +46,7 @@ struct IdleGap {
   // and the DataLoader, whether it ran or waited; kNoStack: none, or not recorded.
   StackId python = kNoStack;
 
-  // The one with the largest part.
+  // Returns the one with the largest part.
   IdleCause main_cause() const;
 };
 
@@ -63,11 +64,11 @@ struct DeviceIdle {
   std::vector<IdleGap> gaps;  // in order; they do not overlap
 };
 
-// By process, then device; after each device with several streams at work the busiest of these: the
-// one that worked longest, and those that worked a tenth of that or more. A stream that waits for
-// another, or for other processes' parts of a collective, is seen there alone. Memory: a hundred
-// bytes a gap, the open rows of each thread, and 48 bytes for a row of `python` on a thread that
-// launches.
+// Returns the devices by process and number. After each device with several streams at work come
+// its busiest streams: the one that worked longest, and those that worked a tenth of that or more.
+// A stream that waits for another, or for other processes' parts of a collective, is seen there
+// alone. Memory: a hundred bytes a gap, the open rows of each thread, and 48 bytes for a row of
+// `python` on a thread that launches.
 std::vector<DeviceIdle> FindDeviceIdle(const Timeline& timeline, const PythonRows& python);
 
 // A cause's part of the idle time of a device or a stream.
@@ -79,7 +80,7 @@ struct IdleShare {
   StackId python = kNoStack;  // the function of Python of most of these gaps, by time
 };
 
-// The causes that there are, the largest first.
+// Returns the causes that there are, the largest first.
 std::vector<IdleShare> SharesOf(const DeviceIdle& device);
 
 }  // namespace proftrace

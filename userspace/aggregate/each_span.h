@@ -1,4 +1,4 @@
-// All spans of a recording in turn, which may be more than fit in memory.
+// Visits all spans of a recording in turn, which may be more than fit in memory.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The order of the rows of events.csv, and their ids: by their start, on all threads and devices.
-// Of rows that start at the same time spans (and the rows of steps) come first, then memory events,
+// Where rows start at the same time, spans (and the rows of steps) come first, then memory events,
 // the system's, and those of devices.
 #pragma once
 
@@ -27,7 +27,8 @@ class EventOrder {
   uint64_t IdOfStep(size_t row) const;  // an index into StepRows::rows()
   uint64_t IdOfSystemEvent(uint32_t index) const;
 
-  // The others in their order, each once: the next one, if it starts before `until_ns`, if given.
+  // Takes the next of the other rows, in their order, each once; `until_ns`: only if it starts
+  // before that.
   std::optional<Other> Take(std::optional<int64_t> until_ns);
 
  private:
@@ -35,7 +36,7 @@ class EventOrder {
 
   uint32_t CountOf(Other::Kind kind) const;
   int64_t StartOf(Other::Kind kind, uint32_t index) const;
-  // How many of a kind start before `start_ns`, or, `with_equal`, then.
+  // Returns how many of a kind start before `start_ns`, or, `with_equal`, then.
   uint64_t CountBefore(Other::Kind kind, int64_t start_ns, bool with_equal) const;
   uint64_t OthersBefore(int64_t start_ns) const;
 

@@ -18,9 +18,9 @@ struct FileIo {
   uint64_t writes = 0;
   uint64_t calls = 0;   // all that do I/O, with the ones above and requests of io_uring
   uint64_t errors = 0;  // of them
-  // As the kernel returned them, not as they were asked for. What a call moves from one file to
-  // another counts for both; the file that it moves to is known by its descriptor alone, and has a
-  // row of its own, "fd 7 of PID 4711".
+  // Bytes as the kernel returned them, not as they were asked for. What a call moves from one file
+  // to another counts for both; the file that it moves to is known by its descriptor alone, and has
+  // a row of its own, "fd 7 of PID 4711".
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
   int64_t time_ns = 0;     // in `calls`; requests overlap with all else
@@ -30,7 +30,7 @@ struct FileIo {
   int64_t page_in_ns = 0;
 };
 
-// By time, longest first; ties by name. Calls without a file or path are left out.
+// Sums up files, the longest time first; ties by name. Calls without a file or path are left out.
 std::vector<FileIo> SumFileIo(const Timeline& timeline);
 
 }  // namespace proftrace

@@ -35,7 +35,7 @@ Numbers ShapeAt(const nlohmann::json& dims, size_t index) {
   return dims.is_array() && index < dims.size() ? IntegersOf(dims[index]) : Numbers();
 }
 
-// Of a text such as "[2, 2]" or "1".
+// Returns the value that a text such as "[2, 2]" or "1" has; null where there is none.
 nlohmann::json ValueAt(const nlohmann::json& concrete, size_t index) {
   if (!concrete.is_array() || index >= concrete.size() || !concrete[index].is_string()) return {};
   return ParsedInput(concrete[index].get<std::string>());

@@ -17,13 +17,14 @@ namespace proftrace {
 // Whether torch has a formula for the operator.
 bool HasFlops(std::string_view name);
 
-// 0 = no formula, or inputs that it does not fit, as in torch.
+// Returns the flops of an operator; 0: it has no formula, or inputs that the formula does not fit,
+// as in torch.
 int64_t FlopsOf(std::string_view name, const OperatorInputs& inputs);
 
-// Those of a recording's spans, each made once for an operator and its inputs.
+// The flops of a recording's spans, computed once for each operator and its inputs.
 class SpanFlops {
  public:
-  // None where flops were not asked for. `timeline` must outlive it.
+  // Computes nothing where flops were not asked for. `timeline` must outlive it.
   explicit SpanFlops(const Timeline& timeline);
   int64_t Of(SpanId id, const Span& span);
 

@@ -1,7 +1,7 @@
-// What a recording's time, memory and calls went to, by call path: what folded stacks, the flame
-// graph page, speedscope and pprof files show. A path leads from Python's functions and nn.Modules,
-// where their stacks were recorded (stack_folder.h), over annotations, operators and calls of CUDA
-// to what a device did for them.
+// Tells what a recording's time, memory and calls went to, by call path: what folded stacks, the
+// flame graph page, speedscope and pprof files show. A path leads from Python's functions and
+// nn.Modules, where their stacks were recorded (stack_folder.h), over annotations, operators and
+// calls of CUDA to what a device did for them.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -57,14 +57,14 @@ struct FoldedStacks {
   std::vector<StackNode> nodes;     // [0] is the root
   std::vector<StackValues> values;  // what was recorded, in the order of the table
 
-  // nullptr: it was not recorded.
+  // Returns the values of a weight; nullptr: it was not recorded.
   const StackValues* Find(StackWeight weight) const;
 };
 
 // Fails with kUsage, and what is missing, where the weight was not recorded.
 absl::StatusOr<const StackValues*> RecordedValues(const FoldedStacks& stacks, StackWeight weight);
 
-// The nodes from `node` up to below the root.
+// Returns the nodes from `node` up to below the root.
 std::vector<uint32_t> PathOf(const FoldedStacks& stacks, uint32_t node);
 
 // Numbers of spans by SpanKind, complete or not.
@@ -86,8 +86,8 @@ inline constexpr std::string_view kNoSpanFrame = "[outside of operators]";
 // CPU each; memory: a few words a path.
 void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCounts* counts);
 
-// A weight as torch's export_stacks() has it, by node: the work of a device counts for what asked
-// for it, and its own frame for nothing.
+// Returns a weight as torch's export_stacks() has it, by node: the work of a device counts for what
+// asked for it, and its own frame for nothing.
 std::vector<int64_t> WithoutDeviceFrames(const FoldedStacks& stacks,
                                          const std::vector<int64_t>& self);
 

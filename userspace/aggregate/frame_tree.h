@@ -20,11 +20,11 @@ class FrameTree {
     return at(a).code == at(b).code && at(a).module == at(b).module;
   }
 
-  // The innermost frame of `a` whose activation is also in `b`.
+  // Returns the innermost frame of `a` whose activation is also in `b`.
   StackId Common(StackId a, StackId b) const;
 
-  // The stack that a span shows: an annotation's without the functions of torch that it begins in,
-  // which are over when it goes on.
+  // Returns the stack that a span shows: an annotation's without the functions of torch that it
+  // begins in, which are over when it goes on.
   StackId Shown(SpanId id) const;
 
  private:

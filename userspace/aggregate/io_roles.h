@@ -1,5 +1,5 @@
-// What system calls and io_uring's requests do with bytes: opens, reads and writes of files, pipes
-// and sockets, and how many bytes they moved.
+// Tells what system calls and io_uring's requests do with bytes: opens, reads and writes of files,
+// pipes and sockets, and how many bytes they moved.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,9 @@ struct IoFacts {
   int64_t bytes = 0;  // moved, as the kernel returned them; 0 of one that failed or never returned
 };
 
-// Of a call or a request; nothing of all else. recvmmsg and sendmmsg return how many messages they
-// moved: their bytes are those that `tables` have. From any thread.
+// Returns the role and bytes of a call or a request; kNone and 0 for any other event. recvmmsg and
+// sendmmsg return how many messages they moved: their bytes are those that `tables` have. From any
+// thread.
 IoFacts IoOf(const SystemTables& tables, const SystemEvent& event);
 
 // Whether the event is I/O of files or of the network: a call of that class, or a request.

@@ -61,8 +61,8 @@ struct Occurrence {
 struct Pending {
   int64_t self_ns = 0;    // change of the self time, where steps are among the children
   int64_t device_ns = 0;  // device time of its children
-  int64_t children = 0;   // change of the number of direct children, likewise
-  SpanMemory memory;      // change of the self memory, likewise
+  int64_t children = 0;   // change of the number of direct children, in that case
+  SpanMemory memory;      // change of the self memory, in that case
   bool has_candidate = false;
   bool is_crowded = false;  // more than one candidate: none of them is an only child
   Occurrence candidate;  // a child of the span's own name: folded into it if it is the only child

@@ -97,7 +97,7 @@ struct KeyAverages {
 KeyAverages BuildKeyAverages(const Timeline& timeline, const KeyAveragesOptions& options,
                              const StepRows& steps = StepRows());
 
-// The sum of all rows, named "Total", as torch's total_average().
+// Returns the sum of all rows, named "Total", as torch's total_average().
 KeyAverage TotalAverage(const KeyAverages& averages);
 
 }  // namespace proftrace

@@ -23,10 +23,11 @@ struct MemoryCurve {
   bool Has(const Timeline& timeline, const MemoryEvent& event) const;
 };
 
-// All that have an event: by process, in the order of the recording's targets, the CPU's first.
+// Returns all curves that have an event: by process, in the order of the recording's targets, the
+// CPU's first.
 std::vector<MemoryCurve> MemoryCurves(const Timeline& timeline);
 
-// The curve of `device` of the first process that has one. Empty: of torch's own choice in
+// Returns the curve of `device` of the first process that has one. Empty: of torch's own choice in
 // export_memory_timeline(), the first GPU, else the CPU. Fails with ExitCode::kUsage where there is
 // none of that device, and says which there are.
 absl::StatusOr<MemoryCurve> ChooseMemoryCurve(const Timeline& timeline, const std::string& device);
@@ -48,7 +49,7 @@ bool ForEachMemoryEvent(const Timeline& timeline, const MemoryCurve& curve, Visi
   return true;
 }
 
-// What a device had allocated before the first event; 0 of the CPU.
+// Returns what a device had allocated before the first event; 0 for the CPU.
 int64_t PreexistingBytes(const Timeline& timeline, const MemoryCurve& curve);
 
 }  // namespace proftrace

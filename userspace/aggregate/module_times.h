@@ -1,4 +1,4 @@
-// What each nn.Module of a recording did: its calls, and what ran in them.
+// Sums up what each nn.Module of a recording did: its calls, and what ran in them.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct ModuleTimes {
   uint64_t calls = 0;           // rows; see PythonRows on calls that cannot be told apart
   int64_t forward_ns = 0;       // a call in a call of the same module counts once
   int64_t self_forward_ns = 0;  // less that of modules that it calls
-  // Of nodes of the backward pass that forward operators in the module made.
+  // The time in backward nodes that were made by forward operators in the module.
   int64_t backward_ns = 0;
   int64_t self_backward_ns = 0;  // of operators whose innermost module it is
   uint64_t operators = 0;        // that ran in it, not in the backward pass
@@ -26,8 +26,8 @@ struct ModuleTimes {
 };
 
 struct ModuleSums {
-  // Those that did anything, in the order in which they were met. Modules that hang nowhere are
-  // made anew by each forward as a rule (a loss): those of one class in one module are one.
+  // The modules that did anything, in the order in which they were met. Modules that hang nowhere
+  // are made anew by each forward as a rule (a loss): those of one class in one module are one.
   std::vector<ModuleTimes> modules;
   // The forward of modules that no other one called, and their backward: what shares are of.
   int64_t total_ns = 0;

@@ -8,12 +8,12 @@
 //   are new. A function that is called again from the same place, without another span in between,
 //   is thus one row.
 // - Rows nest with everything else on their thread: what opens inside of a span ends with it at the
-//   latest, and a span has around it only the frames that all spans inside of it have, too. Of an
-//   annotation these are those of the function that has the `with` statement, not those of
+//   latest, and a span has around it only the frames that all spans inside of it have, too. For an
+//   annotation these are the frames of the function that has the `with` statement, not those of
 //   record_function.__enter__ (torch.profiler's own rows cross there). A row of a job's step is
 //   such a span.
 // - A node of the backward pass has its forward's stack, which is not what runs: it, and what lies
-//   in it, has no part in this. Likewise spans without a stack.
+//   in it, has no part in this. Spans without a stack have none either.
 #pragma once
 
 #include <absl/status/status.h>
@@ -44,9 +44,9 @@ class PythonRows {
   // = /tmp).
   PythonRows(const Timeline& timeline, const StepRows& steps, const std::string& spill_directory);
 
-  // Why there are no rows although there should be: the disk for the spill is full.
+  // Says why there are no rows although there should be: the disk for the spill is full.
   const absl::Status& status() const { return status_; }
-  // In the order in which they open, the outer one first.
+  // The rows are in the order in which they open, the outer one first.
   uint32_t size() const { return rows_ == nullptr ? 0 : rows_->size(); }
   const PythonRow& at(uint32_t index) const { return rows_->at(index); }
 

@@ -9,8 +9,8 @@
 namespace proftrace {
 
 struct StackDiff {
-  // All paths of both. Names, counts and values are the later recording's; of what only the earlier
-  // one has, counts and values are 0. Only weights that both recorded.
+  // All paths of both recordings. Names, counts and values are the later one's; a path that only
+  // the earlier one has, has counts and values of 0. Only weights that both recorded.
   FoldedStacks after;
   // The earlier recording's, of the same weights and nodes.
   std::vector<StackValues> before;

@@ -27,19 +27,19 @@ class StackFolder {
   // Both must outlive this. `stacks` must be empty; it gets its root.
   StackFolder(const Timeline& timeline, FoldedStacks* stacks);
 
-  // The span's node. Fast for spans that come in the order of their start.
+  // Returns the span's node. Fast for spans that come in the order of their start.
   uint32_t NodeOf(SpanId id, const Span& span) {
     return node_of_path_.empty() ? NodeByStacks(id) : node_of_path_[Raw(span.path)];
   }
-  // The node of what a device did, below that of what asked for it.
+  // Returns the node of what a device did, below that of what asked for it.
   uint32_t DeviceNode(uint32_t asker, DeviceNameId name);
-  // Below the frames of Python and of C that ran; where no function of C was found, below those of
-  // Python and the rows that were open.
+  // Returns the node below the frames of Python and of C that ran; where no function of C was
+  // found, below those of Python and the rows that were open.
   uint32_t SampleNode(const Sample& sample);
-  // The node of time off the CPU below `above`: the system call that the thread waited in, or why
-  // it had no CPU ("[preempted]").
+  // Returns the node of time off the CPU below `above`: the system call that the thread waited in,
+  // or why it had no CPU ("[preempted]").
   uint32_t WaitNode(uint32_t above, const OffCpuFacts& wait);
-  // A node below the root.
+  // Returns a node below the root.
   uint32_t TopNode(std::string_view name);
 
  private:
@@ -52,13 +52,13 @@ class StackFolder {
 
   void AddPaths();
   uint32_t FrameOfSample(const SampleFrame& frame);
-  // The node below `node` of the labels of `path`.
+  // Returns the node below `node` of the labels of `path`.
   uint32_t BelowPath(uint32_t node, PathId path);
   uint32_t NodeByStacks(SpanId id);
-  // Its place where it is kept.
+  // Returns the span's place; null where it is not kept.
   const Place* Kept(SpanId id, const Span& span) const;
   const Place& Add(SpanId id, const Span& span, const Place* parent);
-  // The node below `node` of the frames of `stack` past the outer `depth` ones.
+  // Returns the node below `node` of the frames of `stack` past the outer `depth` ones.
   uint32_t BelowFrames(uint32_t node, StackId stack, uint32_t depth);
   uint32_t Below(uint32_t node, uint32_t frame);
   uint32_t FrameOf(const std::string& name, FrameKind kind);
@@ -72,7 +72,7 @@ class StackFolder {
   std::vector<uint32_t> frame_plus_1_of_device_;    // by DeviceNameId; 0 = none yet
   std::vector<uint32_t> node_of_path_;              // where there are no stacks
   std::vector<uint32_t> frame_plus_1_of_function_;  // of samples; 0 = none yet
-  std::vector<uint32_t> node_plus_1_of_sample_;     // by frame of samples; likewise
+  std::vector<uint32_t> node_plus_1_of_sample_;     // by frame of samples; 0 = none yet
   absl::flat_hash_map<uint64_t, uint32_t> node_ids_;
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> below_frames_;
   std::vector<std::vector<Place>> places_;  // by thread and depth: the last span there

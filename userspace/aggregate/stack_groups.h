@@ -16,12 +16,12 @@ class StackGroups {
   // `timeline` must outlive this.
   StackGroups(const Timeline& timeline, uint32_t frames);
 
-  // Equal for stacks whose innermost frames have equal names; 0 = without a frame. As in
-  // FunctionEvent.stack, the frames of autograd's entrance are left out (_filter_stack_entry in
-  // torch/autograd/profiler_util.py).
+  // Returns a number that is equal for stacks whose innermost frames have equal names; 0 = without
+  // a frame. As in FunctionEvent.stack, the frames of autograd's entrance are left out
+  // (_filter_stack_entry in torch/autograd/profiler_util.py).
   uint32_t Of(StackId stack);
 
-  // Of a group, the innermost first.
+  // Returns the frames of a group, the innermost first.
   std::vector<std::string> Frames(uint32_t group) const;
 
  private:
@@ -29,8 +29,8 @@ class StackGroups {
   uint32_t frames_;
   std::vector<std::string> names_;       // distinct
   std::vector<uint32_t> name_of_frame_;  // by StackId
-  std::vector<bool> is_left_out_;        // likewise
-  std::vector<uint32_t> groups_plus_1_;  // likewise; 0 = not looked up yet
+  std::vector<bool> is_left_out_;        // by StackId
+  std::vector<uint32_t> groups_plus_1_;  // by StackId; 0 = not looked up yet
   std::vector<std::vector<uint32_t>> names_of_group_;
   absl::flat_hash_map<std::vector<uint32_t>, uint32_t> group_ids_;
 };

@@ -1,5 +1,5 @@
-// What the width of a frame can mean: the weights of folded stacks, the flame graph page,
-// speedscope and pprof files. One table for all of them, and for --metric.
+// The weights of folded stacks, the flame graph page, speedscope and pprof files: what the width of
+// a frame can mean. One table for all of them, and for --metric.
 #pragma once
 
 #include <array>
@@ -10,10 +10,11 @@
 
 namespace proftrace {
 
-// Of a path: sums over all that happened on it, not below it. A frame's own width, which has what
-// is below it as well, is then its total.
+// What a path weighs: a sum over all that happened on it, not below it. A frame's own width, which
+// has what is below it as well, is then its total.
 enum class StackWeight : uint8_t {
-  // Of spans whose end was seen: duration less the direct children's. An async span has none.
+  // Sums up the spans whose end was seen: their duration less the direct children's. An async span
+  // has none.
   kSelfCpuTime = 0,
   // How long devices worked (kernels, copies, memsets, graphs) for what asked for it.
   kSelfDeviceTime = 1,
@@ -46,14 +47,14 @@ struct StackWeightInfo {
   std::string_view missing;     // one sentence: it is not in a recording, and why
 };
 
-// In the order of the enumeration, which is that in which they are shown.
+// Returns the weights in the order of the enumeration, in which they are shown.
 const std::array<StackWeightInfo, kStackWeights>& StackWeights();
 
 inline const StackWeightInfo& InfoOf(StackWeight weight) {
   return StackWeights()[static_cast<size_t>(weight)];
 }
 
-// nullptr: no weight has this name.
+// Finds a weight by its name; nullptr: no weight has it.
 const StackWeightInfo* FindStackWeight(std::string_view name);
 
 // "self_cpu_time_total, self_cuda_time_total, …"

@@ -9,10 +9,11 @@
 
 namespace proftrace {
 
-// The row of the step that the event lies in: index into rows().
+// Returns the row of the step that the event lies in: index into rows().
 std::optional<size_t> StepOf(const MemoryEvent& event, const StepRows& steps);
 
-// By row: bytes of the events that lie in it; self: of those that lie in no span within.
+// Sums up each row's bytes: of the events that lie in it; self: of those that lie in no span
+// within.
 std::vector<SpanMemory> StepMemory(const Timeline& timeline, const StepRows& steps);
 
 }  // namespace proftrace

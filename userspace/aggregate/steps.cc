@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kMaxItems = 1u << 19;
 // Threads of one process whose steps are looked for: pools of servers are rarely larger.
 constexpr size_t kMaxThreads = 64;
-// Of the time in operators: steps of threads that do less than this are not the job's.
+// A part of the time in operators: steps of threads that do less than this are not the job's.
 constexpr double kMostOfWork = 0.5;
 // Loops of two threads are of one kind when a round holds so much of the same.
 constexpr double kSameLoop = 0.6;
@@ -272,7 +272,8 @@ std::optional<ProcessSteps> RecordedProcess(const Timeline& timeline,
   return std::nullopt;
 }
 
-// Those of `candidates` that have steps, each with those of its best thread that has some.
+// Finds the processes among `candidates` that have steps, each with those of its best thread that
+// has some.
 void FindProcesses(const Timeline& timeline, const ItemWalk& walk,
                    const std::vector<const Candidates*>& candidates, std::set<uint32_t>* looping,
                    std::vector<ProcessSteps>* processes) {

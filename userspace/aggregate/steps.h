@@ -18,8 +18,8 @@ struct Step {
   int64_t number = 0;    // the N of ProfilerStep#N
 };
 
-// Of a further thread that goes round a loop like the first one's: a server's pool, a thread for
-// each model.
+// The steps of a further thread that goes round a loop like the first one's: a server's pool, a
+// thread for each model.
 struct ThreadSteps {
   ThreadIndex thread{};
   std::vector<Step> steps;  // whole ones, in order; they do not overlap
@@ -36,7 +36,7 @@ struct ProcessSteps {
   int64_t median_ns = 0;
   int64_t p99_ns = 0;
 
-  // Of all threads.
+  // Returns the number of steps on all threads.
   size_t count() const;
 };
 
@@ -44,10 +44,10 @@ struct Steps {
   std::vector<ProcessSteps> processes;  // those with a step, in the order of their first thread
   std::optional<size_t> main;           // the one that stands for the recording
   // By ThreadIndex: the index into `processes` of threads that go round loops with steps, or work
-  // for the only one of their process that does. What others do is of no step.
+  // for the only thread of their process that does. What other threads do belongs to no step.
   std::vector<std::optional<uint32_t>> process_of_thread;
 
-  // The step that what the thread does at this time is of.
+  // Returns the step that what the thread does at this time is of.
   const Step* At(ThreadIndex thread, int64_t time_ns) const;
 };
 
@@ -57,8 +57,8 @@ inline constexpr size_t kMostStepItems = size_t{1} << 23;
 // Processes of more than `most_items` together are looked at one after the other.
 Steps FindSteps(const Timeline& timeline, size_t most_items = kMostStepItems);
 
-// How many steps of the main process the window holds: the whole ones, and at either end as much of
-// one as there is time for. Nothing where no steps were found, or they are a guess.
+// Returns how many steps of the main process the window holds: the whole ones, and at either end as
+// much of one as there is time for. nullopt where no steps were found, or they are a guess.
 std::optional<double> StepsInWindow(const Timeline& timeline, const Steps& steps);
 
 // Steps as rows among those of the spans: ProfilerStep#N, an annotation on the thread that drives
@@ -75,29 +75,30 @@ class StepRows {
   };
 
   StepRows() = default;  // none
-  // Of all processes whose steps were found otherwise than by rows that are there already.
+  // Makes the rows of all processes whose steps were found otherwise than by rows that are there
+  // already.
   StepRows(const Timeline& timeline, const Steps& steps);
 
   const std::vector<Row>& rows() const { return rows_; }
-  // The number of a span's row.
+  // Returns the number of a span's row.
   uint64_t NumberOf(SpanId span) const;
-  // By which number, from 1 on, other tools link the row `number` of `span`: Kineto's "External
-  // id". Of a CUDA call it is that of the operator around it, 0 = it has none.
+  // Returns the number, from 1 on, by which other tools link the row `number` of `span`: Kineto's
+  // "External id". A CUDA call has that of the operator around it, 0 = it has none.
   uint64_t ExternalId(const Timeline& timeline, const Span& span, uint64_t number) const;
-  // The number of the row `rows()[index]`.
+  // Returns the number of the row `rows()[index]`.
   uint64_t NumberOfRow(size_t index) const { return rows_[index].before_span + index; }
-  // What annotations, and these rows like them, asked devices for: each piece of work belongs to
-  // the innermost.
+  // Returns what annotations, and these rows like them, asked devices for: each piece of work
+  // belongs to the innermost.
   const std::vector<DeviceAnnotation>& DeviceAnnotations(const Timeline& timeline) const {
     return device_annotations_.empty() ? timeline.device_annotations() : device_annotations_;
   }
   std::string NameOf(const Timeline& timeline, const DeviceAnnotation& annotation) const;
 
-  // The row that all of this time lies in: index into rows().
+  // Returns the row that all of this time lies in: index into rows().
   std::optional<size_t> At(ThreadIndex thread, int64_t start_ns, int64_t end_ns) const;
-  // The row that is the parent of a span in place of the one that it has.
+  // Returns the row that is the parent of a span in place of the one that it has.
   std::optional<size_t> ParentOf(const Span& span) const;
-  // The row that is the parent of the span, or of one that it lies in.
+  // Returns the row that is the parent of the span, or of one that it lies in.
   std::optional<size_t> Around(const Timeline& timeline, const Span& span) const;
 
  private:

@@ -56,7 +56,7 @@ constexpr uint32_t kDontNeedLocked = 24;
 constexpr uint32_t kCollapse = 25;
 constexpr uint32_t kSetVma = 0x53564d41;
 
-// Of several bits first, then those that they are made of.
+// Values of several bits come first, then the bits that they are made of.
 constexpr NamedValue kOpenAccess[] = {NAMED(O_RDONLY), NAMED(O_WRONLY), NAMED(O_RDWR)};
 
 constexpr NamedValue kOpenBits[] = {NAMED(O_CREAT),

@@ -7,8 +7,8 @@
 
 namespace proftrace {
 
-// A call: "openat"; time off the CPU: its reason, "lock"; a fault: "page fault (minor)" or
-// "page fault (major)"; a request: "io_uring READV".
+// Names an event. A call: "openat"; time off the CPU: its reason, "lock"; a fault: "page fault
+// (minor)" or "page fault (major)"; a request: "io_uring READV".
 std::string SystemEventName(const SystemEvent& event);
 
 }  // namespace proftrace

@@ -1,5 +1,5 @@
-// What aggregates of system activity share: its events by thread, in order of their start, threads
-// by number, and rows that wait for data.
+// Pieces that aggregates of system activity share: the events by thread, in order of their start,
+// threads by number, and rows that wait for data.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -29,14 +29,14 @@ class ThreadsByNumber {
  public:
   explicit ThreadsByNumber(const Timeline& timeline);
 
-  // Nothing: it was not recorded. The first one, where a number was used again.
+  // Finds a thread; nullopt: it was not recorded. Where a number was used again, the first thread.
   std::optional<ThreadIndex> Find(Pid pid, Tid tid) const;
 
  private:
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, ThreadIndex> threads_;
 };
 
-// The innermost system call that the event lies in; nullptr: none.
+// Returns the innermost system call that the event lies in; nullptr: none.
 const SystemEvent* CallAround(const Timeline& timeline, const SystemEvent& event);
 
 // Rows that wait for a batch of torch's DataLoader:

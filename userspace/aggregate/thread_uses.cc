@@ -14,7 +14,7 @@ TimeUse UseOf(const SystemEvent& event) {
   return IsIo(event) ? TimeUse::kIo : TimeUse::kOther;
 }
 
-// Of time off the CPU that was not spent in the run queue.
+// Returns what time off the CPU was spent on, where it was not spent in the run queue.
 TimeUse UseOfBlocked(WaitReason reason) {
   switch (reason) {
     case WaitReason::kPreempted:

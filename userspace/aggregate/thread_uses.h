@@ -1,4 +1,4 @@
-// What the kernel did for a thread, moment by moment, or what the thread waited for.
+// Tells what the kernel did for a thread, moment by moment, or what the thread waited for.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace proftrace {
 
-// Of what lies in another, the innermost counts: a wait in a read is a wait, and of what is left of
-// the read it is I/O.
+// One use of a thread's time. Where one lies in another, the innermost counts: a wait in a read is
+// a wait, and the rest of the read is I/O.
 struct TimedUse {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
@@ -20,7 +20,8 @@ struct TimedUse {
   SpanId span = kNoSpan;          // that it lies in
 };
 
-// In order, without overlaps; where there is none, the thread computed, or nothing is known.
+// Returns the uses in order, without overlaps; where there is none, the thread computed, or nothing
+// is known.
 std::vector<TimedUse> UsesOfThread(const Timeline& timeline, const ThreadEvents& events,
                                    ThreadIndex thread);
 

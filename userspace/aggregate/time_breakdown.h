@@ -1,4 +1,4 @@
-// Where the time of the thread that drives the job went: computing, or waiting, and for what.
+// Tells where the time of the thread that drives the job went: computing, or waiting, and for what.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ struct TimeBreakdown {
   std::vector<TimeUses> steps;  // of each step of the main process; empty: the window as a whole
 };
 
-// Nothing where the scheduler was not recorded, or records were lost.
+// Breaks the time down; nullopt where the scheduler was not recorded, or records were lost.
 std::optional<TimeBreakdown> BreakTimeDown(const Timeline& timeline, const Steps& steps);
 
 }  // namespace proftrace

@@ -66,7 +66,7 @@ class WaitSummer {
               [](const Wait& a, const Wait& b) { return a.woken_ns < b.woken_ns; });
   }
 
-  // Of each waker the innermost span that was open at the wake-up.
+  // Finds the innermost span of each waker that was open at the wake-up.
   void FindWakersSpans() {
     std::vector<std::vector<std::pair<SpanId, int64_t>>> open(timeline_.threads().size());
     size_t next = 0;
@@ -89,7 +89,7 @@ class WaitSummer {
     find_before(std::numeric_limits<int64_t>::max());
   }
 
-  // Likewise the system call, if it was in one that lies in that span.
+  // Finds the system call of each waker, if it was in one that lies in that span.
   void FindWakersCalls() {
     std::vector<uint32_t> last(timeline_.threads().size(), kNoSystemEvent);
     size_t next = 0;

@@ -1,6 +1,6 @@
-// Who waited for whom: what `report --waits` shows. A wait is time off the CPU up to the wake-up;
-// the time from then on is for a CPU. Threads that were put aside while they could go on waited for
-// nobody, and are not here.
+// Tells who waited for whom: what `report --waits` shows. A wait is time off the CPU up to the
+// wake-up; the time from then on is for a CPU. Threads that were put aside while they could go on
+// waited for nobody, and are not here.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct WaitSum {
   int64_t longest_ns = 0;
 };
 
-// By blocked time, longest first. One pass over the spans and the events each; memory: some words a
-// wait.
+// Sums up waits, the longest blocked time first. One pass over the spans and one over the events;
+// memory: some words a wait.
 std::vector<WaitSum> SumWaits(const Timeline& timeline);
 
 // "step/planted_lock": names from the root; empty for kRootPath.

@@ -10,8 +10,8 @@
 namespace proftrace {
 
 // A stretch of memory of ours that holds what a target, a library or a file says. Where such bytes
-// are read at an offset that comes from outside too, they are read through this: it gives nothing
-// for what does not lie inside, whatever the offset is. Does not own the bytes.
+// are read at an offset that comes from outside too, they are read through this: it gives nullopt
+// or an empty view for what does not lie inside, whatever the offset is. Does not own the bytes.
 class ByteView {
  public:
   ByteView(const void* data, size_t size)
@@ -25,7 +25,8 @@ class ByteView {
   bool Holds(uint64_t offset, uint64_t bytes) const {
     return offset <= size_ && bytes <= size_ - offset;
   }
-  // The value at `offset`, which may be at any address; nothing where it does not lie inside.
+  // Returns the value at `offset`, which may be at any address; nullopt where it does not lie
+  // inside.
   template <typename T>
   std::optional<T> Get(uint64_t offset) const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -34,7 +35,7 @@ class ByteView {
     std::memcpy(&value, data_ + offset, sizeof(value));
     return value;
   }
-  // What lies from `offset` on, `bytes` of it at most; empty where that is outside.
+  // Returns the bytes from `offset` on, `bytes` of them at most; empty where that is outside.
   ByteView From(uint64_t offset, uint64_t bytes = UINT64_MAX) const {
     if (offset > size_) return {data_, 0};
     const uint64_t left = size_ - offset;

@@ -14,26 +14,27 @@ inline int64_t ClockNs(clockid_t clock) {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// What this process's time namespace adds to the kernel's CLOCK_MONOTONIC (time_namespaces(7)).
-// nullopt: that cannot be known, as the process has made a namespace that only its children enter.
+// Reads what this process's time namespace adds to the kernel's CLOCK_MONOTONIC
+// (time_namespaces(7)). nullopt: that cannot be known, as the process has made a namespace that
+// only its children enter.
 std::optional<int64_t> ReadTimeNamespaceOffsetNs();
 
-// The same, read once; 0 where it is not known.
+// Returns that offset, which is read once; 0 where it is not known.
 int64_t TimeNamespaceOffsetNs();
 
-// The clock of the records (bpf_ktime_get_ns), which no time namespace changes.
+// Returns the clock of the records (bpf_ktime_get_ns), which no time namespace changes.
 inline int64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC) - TimeNamespaceOffsetNs(); }
 
-// The processor time of the calling thread.
+// Returns the processor time of the calling thread.
 inline int64_t ThreadCpuNs() { return ClockNs(CLOCK_THREAD_CPUTIME_ID); }
 
-// Likewise of the whole process, its own and the kernel's for it.
+// Returns the processor time of the whole process, its own and the kernel's for it.
 inline int64_t ProcessCpuNs() { return ClockNs(CLOCK_PROCESS_CPUTIME_ID); }
 
 inline double ToSeconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
-// What to add to CLOCK_MONOTONIC for the Unix time: of several tries the one with the least time
-// between the readings.
+// Returns what to add to CLOCK_MONOTONIC for the Unix time: of several tries the one with the least
+// time between the readings.
 inline int64_t MonotonicToUnixNs() {
   int64_t best_gap = INT64_MAX;
   int64_t offset = 0;

@@ -22,18 +22,18 @@ enum class ExitCode : int {
   kBug = 70,          // a bug of ours
 };
 
-// An error that ends the program with `code`. `message`: one sentence: what happened, with what,
-// what to do next.
+// Returns an error that ends the program with `code`. `message`: one sentence: what happened, with
+// what, what to do next.
 absl::Status Fail(ExitCode code, const std::string& message);
 
-// The exit code of `status`: kDone when ok, kBug when it was not made by Fail().
+// Returns the exit code of `status`: kDone when ok, kBug when it was not made by Fail().
 ExitCode ExitCodeOf(const absl::Status& status);
 
-// kHostUnfit: what fork() and pipe() fail with, given their errno value.
+// Return kHostUnfit: what fork() and pipe() fail with, given their errno value.
 absl::Status NoMoreProcesses(int error);
 absl::Status NoMoreDescriptors(int error);
 
-// The same error, marked as one that the user has been told already.
+// Returns the same error, marked as one that the user has been told already.
 absl::Status Told(absl::Status status);
 bool WasTold(const absl::Status& status);
 

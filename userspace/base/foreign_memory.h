@@ -12,7 +12,8 @@
 
 namespace proftrace {
 
-// A copy of what the process has open under `number` (pidfd_getfd(2)). Invalid: errno says why not.
+// Returns a copy of what the process has open under `number` (pidfd_getfd(2)). Invalid: errno says
+// why not.
 UniqueFd CopyDescriptor(uint32_t pid, int number);
 
 struct MemoryRules {

@@ -123,7 +123,7 @@ class Walk {
                                  ", so root does not follow the symbolic link \"", name,
                                  "\" in it"));
     }
-    // Those of /proc lead to what processes have open: their text is none to walk by.
+    // Links of /proc lead to what processes have open: their text is no path to walk by.
     if (IsOnProc(link)) {
       UniqueFd next(openat(at_.get(), name.c_str(), kDirectory));
       if (!next.valid()) return Refuse(ErrnoText(errno));
@@ -305,7 +305,7 @@ std::optional<struct stat> GuardedFolder::Find(const std::string& name) const {
 }
 
 bool GuardedFolder::IsEmpty() const {
-  // Of its own: a descriptor has one place for all of this process.
+  // Opens the folder anew: a descriptor has one position for all of this process.
   const int listed = openat(fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(listed < 0 ? nullptr : fdopendir(listed),
                                                    closedir);

@@ -30,11 +30,11 @@ struct FileOwner {
   gid_t gid = 0;
 };
 
-// The user who called sudo, from SUDO_UID and SUDO_GID; nothing when they are not set or we are not
-// root.
+// Returns the user who called sudo, from SUDO_UID and SUDO_GID; nullopt when they are not set or we
+// are not root.
 std::optional<FileOwner> OwnerFromSudo();
 
-// Whose directories and links may lead to where we write.
+// The users whose directories and links may lead to where we write.
 struct FolderTrust {
   bool is_checked = true;  // false: everybody's
   uid_t own_uid = 0;
@@ -43,15 +43,16 @@ struct FolderTrust {
   static FolderTrust OfProcess();
 
   bool IsTrusted(uid_t uid) const;
-  // Why others than the trusted ones can put names into a directory, or take them away: "belongs to
-  // user 1000"; empty where they cannot. Into one with the sticky bit they can put their own alone.
+  // Says why others than the trusted ones can put names into a directory, or take them away:
+  // "belongs to user 1000"; empty where they cannot. Into one with the sticky bit they can put
+  // their own alone.
   std::string WhyOthersCanWrite(const struct stat& directory) const;
 };
 
 // Errors are ExitCode::kOutputFailed; their message is only the reason: "Permission denied".
 class GuardedFolder {
  public:
-  // Where /proc is: the descriptors of this process, as paths.
+  // The folder of /proc that has the descriptors of this process, as paths.
   static constexpr char kDescriptors[] = "/proc/self/fd/";
 
   // `path` must exist; empty: the current directory. It may also be "/proc/self/fd/N".
@@ -60,42 +61,42 @@ class GuardedFolder {
   // Makes what is missing of it, and of what leads to it: the latter for all to pass (0755).
   static absl::StatusOr<GuardedFolder> OpenOrMake(
       const std::string& path, const FolderTrust& trust = FolderTrust::OfProcess());
-  // The directory of `path`, and in `name` what it is called there; "." where `path` ends in a
-  // component that names no entry.
+  // Returns the directory of `path`, and in `name` what it is called there; "." where `path` ends
+  // in a component that names no entry.
   static absl::StatusOr<GuardedFolder> OpenParent(
       const std::string& path, std::string* name,
       const FolderTrust& trust = FolderTrust::OfProcess());
-  // The one that `fd` is open on; `fd` stays the caller's. `path` is for messages.
+  // Returns the one that `fd` is open on; `fd` stays the caller's. `path` is for messages.
   static absl::StatusOr<GuardedFolder> OfDescriptor(
       int fd, const std::string& path, const FolderTrust& trust = FolderTrust::OfProcess());
 
-  // The directory `name` in it, which is made where it is missing; `is_made` tells of that.
+  // Returns the directory `name` in it, which is made where it is missing; `is_made` tells of that.
   absl::StatusOr<GuardedFolder> Make(const std::string& name, bool* is_made) const;
 
-  // A new file; nothing that has the name already is opened. Invalid: errno says why not.
+  // Makes a new file; what has the name already is not opened. Invalid: errno says why not.
   UniqueFd Create(const std::string& name, int flags) const;
-  // A new file without a name, for reading and writing; a file system may know no such files.
+  // Makes a new file without a name, for reading and writing; a file system may know no such files.
   UniqueFd CreateNameless() const;
-  // The same on any file system: under a made-up name, which is taken away at once.
+  // Makes such a file on any file system: under a made-up name, which is taken away at once.
   UniqueFd CreateTemporary() const;
-  // False: errno says why not.
+  // Renames a file. False: errno says why not.
   bool Rename(const std::string& from, const std::string& to) const;
   bool Remove(const std::string& name) const;
   bool RemoveFolder(const std::string& name) const;
-  // Nothing: there is none, or it cannot be looked at. A link is not followed.
+  // Finds an entry; nullopt: there is none, or it cannot be looked at. A link is not followed.
   std::optional<struct stat> Find(const std::string& name) const;
 
   bool IsEmpty() const;
-  // Why nobody should write into it who has root's rights: "it belongs to user 1000, and …"; empty
-  // where nothing speaks against it. A shared directory with the sticky bit (/tmp) will do.
+  // Says why nobody should write into it who has root's rights: "it belongs to user 1000, and …";
+  // empty where nothing speaks against it. A shared directory with the sticky bit (/tmp) will do.
   std::string WhyNotTrusted() const;
   // Whether a file in it, of these facts, was made by somebody trusted.
   bool IsTrustedFile(const struct stat& file) const;
 
   int fd() const { return fd_.get(); }
-  // As it was asked for; of a descriptor, the kernel's word for it.
+  // Returns the path as it was asked for; for a descriptor, the kernel's word for it.
   const std::string& path() const { return path_; }
-  // For what takes nothing but paths. It is good for as long as this lives.
+  // Returns a path for what takes nothing else. It is good for as long as this lives.
   std::string DescriptorPath() const;
 
  private:
@@ -112,7 +113,7 @@ class GuardedFolder {
   FolderTrust trust_;
 };
 
-// The kernel's word for what `fd` is open on; empty without /proc.
+// Returns the kernel's word for what `fd` is open on; empty without /proc.
 std::string PathOfDescriptor(int fd);
 
 }  // namespace proftrace

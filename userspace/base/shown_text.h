@@ -13,11 +13,12 @@ namespace proftrace {
 // direction, line and paragraph separators, characters without width, tags.
 bool IsUnshowable(std::string_view character);
 
-// The text, on one line: what is unshowable as \n, \x1b, \u202e; what is not UTF-8 as U+FFFD.
+// Returns the text, on one line: what is unshowable as \n, \x1b, \u202e; what is not UTF-8 as
+// U+FFFD.
 std::string ShownText(std::string_view text);
 
-// The same, but that line ends stay: of text whose names went through ShownText(), and of errors'
-// whole messages.
+// Returns that text with its line ends: for text whose names went through ShownText(), and for
+// errors' whole messages.
 std::string ShownLines(std::string_view text);
 
 }  // namespace proftrace

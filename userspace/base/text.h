@@ -15,14 +15,15 @@ inline bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// The pieces between the characters of `separators`. Empty pieces are kept unless `skip_empty`.
+// Returns the pieces between the characters of `separators`. Empty pieces are kept unless
+// `skip_empty`.
 std::vector<std::string_view> SplitText(std::string_view text, std::string_view separators,
                                         bool skip_empty);
 
-// Without the blanks and line ends around it.
+// Returns the text without the blanks and line ends around it.
 std::string_view StripBlanks(std::string_view text);
 
-// The whole text as a number in `base`; nothing for any other text.
+// Returns the whole text as a number in `base`; nullopt for any other text.
 template <typename T>
 std::optional<T> ParseNumber(std::string_view text, int base = 10) {
   T value{};
@@ -32,7 +33,7 @@ std::optional<T> ParseNumber(std::string_view text, int base = 10) {
   return value;
 }
 
-// Of UTF-8 that was cut: without a last character of which bytes are missing.
+// Returns UTF-8 that was cut without a last character of which bytes are missing.
 std::string_view WithoutCutCharacter(std::string_view text);
 
 // "1 process", "3 processes".

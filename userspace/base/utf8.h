@@ -9,12 +9,12 @@ namespace proftrace {
 // U+FFFD, which stands for what is no text.
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
-// Length of the well-formed sequence at the front of `text`, which is not empty (Unicode 15, table
-// 3-7); 0 when it is ill-formed, and then `invalid` is the length of the maximal subpart to
-// replace.
+// Returns the length of the well-formed sequence at the front of `text`, which is not empty
+// (Unicode 15, table 3-7); 0 when it is ill-formed, and then `invalid` is the length of the maximal
+// subpart to replace.
 size_t Utf8Length(std::string_view text, size_t* invalid);
 
-// The code point of a well-formed sequence.
+// Returns the code point of a well-formed sequence.
 char32_t CodePointOf(std::string_view character);
 
 // Calls visit(sequence) for each well-formed sequence but NUL, and visit(U+FFFD) for what is not.

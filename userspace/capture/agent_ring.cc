@@ -125,7 +125,7 @@ bool AgentRing::IsServed(Pid pid) {
     const auto now = static_cast<uint64_t>(MonotonicNs());
     const bool is_alone =
         page.heartbeat_ns <= now && now - page.heartbeat_ns >= PT_AGENT_HEARTBEAT_LIMIT_NS;
-    // Of another version it is not known where what stands.
+    // In another version's page we do not know which field stands where.
     is_served = page.magic == PT_AGENT_MAGIC &&
                 (page.version != PT_AGENT_VERSION || (!IsOver(page.state) && !is_alone));
     return !is_served;

@@ -22,7 +22,7 @@
 
 namespace proftrace {
 
-// What the agent says of itself; as true as the job is.
+// What an agent says of itself. It is as true as the job is.
 struct AgentReport {
   abi::pt_agent_state state = abi::PT_AGENT_STARTING;
   abi::pt_agent_failure failure = abi::PT_AGENT_NO_FAILURE;
@@ -41,7 +41,7 @@ struct AgentReport {
   std::string message;  // printable
 };
 
-// What the reader met.
+// What the reader of the ring has met.
 struct AgentRingCounts {
   uint64_t records = 0;        // handed on
   uint64_t foreign = 0;        // of kinds that are not the agent's: left out
@@ -57,10 +57,11 @@ class AgentRing {
   // The loader's number of a thread, from its number in the job's PID namespace; 0 = not known.
   using ThreadNumber = std::function<uint32_t(uint32_t tid)>;
 
-  // The agent of a process; nullptr where it has none (yet): a forked child may have its parent's
-  // memory open for a moment. An error where it cannot be reached.
+  // Opens the agent of a process; null where it has none (yet): a forked child may have its
+  // parent's memory open for a moment. An error where it cannot be reached.
   static absl::StatusOr<std::unique_ptr<AgentRing>> Open(Pid pid, ThreadNumber thread_number);
-  // Likewise, of a memory that is open. `pid`: what records get.
+  // Opens the agent's ring in a memory that is already open. `pid`: the process that the records
+  // are said to come from.
   static absl::StatusOr<std::unique_ptr<AgentRing>> FromMemory(UniqueFd memory, Pid pid,
                                                                ThreadNumber thread_number);
   // Whether an agent works in a process for a loader that is there, of whatever build of proftrace;
@@ -83,9 +84,9 @@ class AgentRing {
   // hung until `deadline_ns` (CLOCK_MONOTONIC) instead: then the agent is on its own.
   bool WaitUntilStopped(int64_t deadline_ns, const OnRecord& on_record);
 
-  // True once the agent has stopped or failed.
+  // Whether the agent has stopped or failed.
   bool is_over() const;
-  // True while it records.
+  // Whether the agent records.
   bool is_running() const;
   AgentReport report() const;
   const AgentRingCounts& counts() const { return counts_; }

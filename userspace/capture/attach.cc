@@ -66,7 +66,7 @@ struct MultiAttach {
   std::optional<Pid> pid;
 };
 
-// The same of trace events.
+// What the attaching through trace events needs.
 struct TraceAttach {
   int program_fd = -1;
   int addresses_fd = -1;

@@ -24,7 +24,7 @@ class CookieTable;
 enum class UprobeApi {
   kMulti,  // one link a file (kernel 6.6 and later)
   kTrace,  // one event of the kernel's tracing a file and process (kernel 5.15 and later)
-  kPerf,   // a perf event and a link a point (likewise, where tracefs cannot be written)
+  kPerf,   // a perf event and a link a point (where tracefs cannot be written)
 };
 
 // What the programs are told of probes, beside their cookies.
@@ -46,10 +46,11 @@ struct AttachReport {
   std::string unreached;  // where the kernel took them, but the process runs without: a sentence
 };
 
-// Attaches every point of `module` with program `program_fd`. `pid`: only that process; none: every
-// process that maps the file. Points that the kernel refuses are left out together with the other
-// points of their site, and reported; where it fails, no point of the module has a probe. Fails
-// with kNoTarget when the process is gone, kNotPermitted, or kHostUnfit. kTrace needs a process.
+// Attaches every point of `module` with program `program_fd`. `pid`: only that process; nullopt:
+// every process that maps the file. Points that the kernel refuses are left out together with the
+// other points of their site, and reported; where it fails, no point of the module has a probe.
+// Fails with kNoTarget when the process is gone, kNotPermitted, or kHostUnfit. kTrace needs a
+// process.
 absl::StatusOr<LinkSet> AttachModule(UprobeApi api, LinkGuard* guard, int program_fd,
                                      const ProbeTables& tables, const ModulePlan& module,
                                      std::optional<Pid> pid, AttachReport* report);
@@ -59,7 +60,7 @@ absl::StatusOr<LinkSet> AttachModule(UprobeApi api, LinkGuard* guard, int progra
 // probes are put in, and once more when they are: then they are to be taken out again.
 absl::Status CheckUnchanged(const ModulePlan& module, std::optional<Pid> pid);
 
-// The sysfs number of the uprobe PMU; fails with kHostUnfit where there is none.
+// Returns the sysfs number of the uprobe PMU; fails with kHostUnfit where there is none.
 absl::StatusOr<uint32_t> UprobePmuType();
 
 }  // namespace proftrace

@@ -37,9 +37,9 @@ namespace {
 
 constexpr uint32_t kMostNumbers =
     UINT16_MAX;  // of places, signatures, …: cookies have 16 bits for one
-// Of operators without a function of their own, in all processes: a torch has 500.
+// How many operators without a function of their own all processes may have: a torch has 500.
 constexpr uint32_t kMostOperatorSignatures = 1 << 19;
-// Of probes that are known by them, in all processes: a torch has 6500.
+// How many probes may be known by their addresses, in all processes: a torch has 6500.
 constexpr uint32_t kMostAddresses = 1 << 19;
 // Whose stacks are kept at once (the one that was least used gives way), and of what: a mixture of
 // experts has 30 000 modules.
@@ -468,7 +468,7 @@ void BpfPrograms::RemoveAutogradLayout(Pid pid) {
   if (!is_loaded()) return;
   const uint32_t process = Raw(pid);
   bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.autograd_layouts), &process);
-  // What its threads have found already. Those of other processes find it again.
+  // Forgets what its threads have found already. Threads of other processes find it again.
   for (auto& place : impl_->skeleton->bss->autograd_places) place.tid = 0;
   const bpf_map* threads = impl_->skeleton->maps.autograd_threads;
   uint32_t tid = 0;

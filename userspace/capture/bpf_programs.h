@@ -41,7 +41,7 @@ struct KernelCounters {
   uint64_t ring_lost = 0;
   uint64_t read_failed = 0;
   uint64_t forks_lost = 0;  // children that nobody was told of
-  uint64_t exits_lost = 0;  // likewise ends of processes
+  uint64_t exits_lost = 0;  // ends of processes that nobody was told of
 };
 
 class BpfPrograms {
@@ -64,19 +64,19 @@ class BpfPrograms {
   // Whether this kernel has links for all processes alone that see all threads: processes that are
   // not recorded run into the probes as well, and are told apart.
   bool are_links_for_all() const;
-  // AttachModule with the recording program.
+  // Does what AttachModule() does, with the recording program.
   absl::StatusOr<LinkSet> Attach(const ModulePlan& module, std::optional<Pid> pid,
                                  AttachReport* report) const;
   // Whether operators' inputs can be read: they were asked for, and the kernel takes the programs
   // (it needs bpf_loop: Linux 5.17).
   bool reads_inputs() const { return reads_inputs_; }
-  // The same of Python's frames.
+  // Whether Python's stacks were asked for, and whether they can be read.
   bool wants_stacks() const { return wants_stacks_; }
   bool reads_stacks() const { return reads_stacks_; }
   // Nanoseconds that one hit takes, record included: the measured median of a loop in this process;
   // 0 where nothing is loaded.
   double ns_per_hit() const { return ns_per_hit_; }
-  // Likewise of a hit that is only counted; 0 where nothing is ever demoted.
+  // Nanoseconds that one hit takes that is only counted; 0 where nothing is ever demoted.
   double ns_per_count() const { return ns_per_count_; }
 
   // Forks, execs and exits of traced processes are recorded from here on.
@@ -87,26 +87,26 @@ class BpfPrograms {
   absl::Status AddAnnotationOperator(Pid pid, uint64_t operator_def, uint32_t step);
   absl::Status AddNodeVtable(Pid pid, uint64_t vtable, bool is_python);
   absl::Status AddAutogradLayout(Pid pid, const abi::pt_autograd_layout& layout);
-  // Its rows have the stacks of Python from here on.
+  // Gives the process's rows the stacks of Python from here on.
   absl::Status AddPythonLayout(Pid pid, const abi::pt_python_layout& layout);
-  // Its operators get no sequence numbers any more.
+  // Gives the process's operators no sequence numbers any more.
   void RemoveAutogradLayout(Pid pid);
-  // The place's number, for PT_COOKIE_PLACE. Equal places have one number.
+  // Returns the place's number, for PT_COOKIE_PLACE. Equal places have one number.
   absl::StatusOr<uint16_t> AddValuePlace(const abi::pt_place& place);
-  // Likewise.
+  // Returns the signature's number. Equal signatures have one number.
   absl::StatusOr<uint16_t> AddSignature(const abi::pt_signature& signature);
-  // For pt_place::inputs.
+  // Returns the number of a row's inputs, for pt_place::inputs.
   absl::StatusOr<uint16_t> AddRowInputs(const abi::pt_row_inputs& inputs);
   // `signature`: the number of what the operator is called with where that is in a row's words.
   absl::Status AddOperatorSignature(Pid pid, uint64_t operator_def, uint16_t signature);
-  // By which the inputs of the process' autograd nodes are read.
+  // Sets the signature by which the inputs of the process's autograd nodes are read.
   absl::Status SetNodeSignature(Pid pid, uint16_t signature);
 
   // Calls at a site of the process are only counted from here on. `number`: of this demotion, from
   // 1 to PT_MOST_DEMOTIONS - 1, of which no two have the same. May be called again.
   absl::Status Demote(Pid pid, uint16_t site, uint32_t number, abi::pt_demotion state);
   uint64_t CountedCalls(uint32_t number) const;
-  // From the first on two links may have the same probes, whose cookies differ in
+  // Between these two calls two links may have the same probes, whose cookies differ in
   // PT_COOKIE_GENERATION: each hit is recorded by one of them.
   void BeginHandover();
   void EndHandover();
@@ -116,10 +116,10 @@ class BpfPrograms {
   // how many.
   absl::StatusOr<uint64_t> Poll(int timeout_ms, const RecordCallback& callback);
   KernelCounters ReadCounters() const;
-  // The longest time, in nanoseconds, for which nobody looked at the processes; 0 where the kernel
-  // tells of them.
+  // Returns the longest time, in nanoseconds, for which nobody looked at the processes; 0 where the
+  // kernel tells of them.
   int64_t longest_unwatched_ns() const;
-  // No probe records anything from here on, whether its link is still there or not.
+  // Lets no probe record anything from here on, whether its link is still there or not.
   void StopRecording();
 
  private:

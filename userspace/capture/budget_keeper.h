@@ -30,7 +30,7 @@ namespace proftrace {
 
 class BudgetKeeper {
  public:
-  // All must outlive the keeper.
+  // The parts that the keeper works with. All must outlive it.
   struct Parts {
     BpfPrograms* programs = nullptr;
     PatchRecorder* patch = nullptr;  // null: no jumps
@@ -48,25 +48,26 @@ class BudgetKeeper {
   BudgetKeeper(const Options& options, const Parts& parts, int64_t start_ns)
       : options_(options), parts_(parts), last_look_ns_(start_ns) {}
 
-  // Any record, thread by thread in their order.
+  // Takes any record, thread by thread in their order.
   void Observe(const abi::pt_record& head) { meter_.Observe(head); }
-  // It has ended, or runs another program.
+  // Forgets a process that has ended, or runs another program.
   void OnProcessEnd(Pid pid, int64_t time_ns);
-  // To be called often; looks about every 250 ms.
+  // Looks at the budget about every 250 ms; to be called often. Returns what has changed.
   std::vector<BudgetNews> Look(int64_t now_ns, const HitCost& hit);
-  // Nothing is demoted, and no call is counted, from here on.
+  // Ends the keeping: nothing is demoted, and no call is counted, from here on.
   void Finish(int64_t now_ns);
 
-  // As things are. `estimated_percent`: of the whole recording, where nothing else is known.
+  // Returns the budget as things are. `estimated_percent`: the overhead of the whole recording,
+  // where nothing else is known.
   Budget Describe(double estimated_percent) const;
   // Calls that were only counted, as of the last look.
   uint64_t counted_calls() const;
-  // What these took the process that has most of them, in nanoseconds.
+  // Returns the nanoseconds that counted calls took the process that has most of them.
   double counted_ns() const;
 
  private:
   enum class State { kBegins, kWhole };
-  // Of a thread, all that were counted.
+  // All hits of one thread that were counted, by their source.
   struct Hits {
     LiveMeter::Hits probes;
     LiveMeter::Hits jumps;
@@ -90,7 +91,7 @@ class BudgetKeeper {
     bool is_told = true;  // how the last change went
   };
 
-  // Of several processes: whether all keep the budget, and the one with the most overhead.
+  // Sums up several processes: whether all keep the budget, and the overhead of the worst one.
   struct Outcome {
     bool is_known = false;
     bool is_kept = true;
@@ -103,7 +104,7 @@ class BudgetKeeper {
   };
 
   BudgetCosts CostsOf(const HitCost& hit) const;
-  // What recording took a thread from `before` to `now`.
+  // Returns the nanoseconds that recording took a thread from `before` to `now`.
   static double CostBetween(const Hits& before, const Hits& now, const HitCost& hit);
   std::map<uint32_t, BudgetLook> TakeLooks(int64_t elapsed_ns, const HitCost& hit,
                                            const BudgetCosts& costs);
@@ -130,7 +131,7 @@ class BudgetKeeper {
   int looks_ = 0;
   bool is_finished_ = false;
   int64_t first_change_ns_ = 0;  // 0 = there was none
-  int64_t last_change_ns_ = 0;   // likewise; when it was carried out
+  int64_t last_change_ns_ = 0;   // when that was carried out; 0 = there was none
 };
 
 }  // namespace proftrace

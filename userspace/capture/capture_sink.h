@@ -30,12 +30,12 @@ class CaptureSink {
   CaptureSink(const CaptureSink&) = delete;
   CaptureSink& operator=(const CaptureSink&) = delete;
 
-  // From one thread: adds a whole record.
+  // Adds a whole record; from one thread.
   void Append(std::span<const std::byte> record) {
     if (block_.size() + record.size() > kBlockBytes) FlushBlock();
     block_.insert(block_.end(), record.begin(), record.end());
   }
-  // The same of a record of a GPU agent; from one thread, not necessarily that of Append().
+  // Adds a whole record of a GPU agent; from one thread, which may be another one than Append()'s.
   void AppendDevice(std::span<const std::byte> record) {
     if (device_block_.size() + record.size() > kBlockBytes) FlushDeviceBlock();
     device_block_.insert(device_block_.end(), record.begin(), record.end());
@@ -49,10 +49,10 @@ class CaptureSink {
   // Waits until what was handed over is written.
   void WaitUntilWritten();
 
-  // From any thread: adds entries to the next metadata block.
+  // Adds entries to the next metadata block; from any thread.
   void AddMetadata(const std::function<void(MetadataWriter&)>& add);
 
-  // The first error of the writer, if any. Nothing is written after it.
+  // Returns the first error of the writer, if any. Nothing is written after it.
   absl::Status status() const;
 
   // Writes everything and the end block.
@@ -70,7 +70,7 @@ class CaptureSink {
   void Run();
   // Queues what is in `records`, which is empty afterwards.
   void Queue(std::vector<std::byte>* records, bool is_device);
-  // What the writer thread does with one block; `sync`: make it durable.
+  // Writes one block, on the writer thread. `sync`: makes it durable.
   absl::Status Write(const Block& block, const std::vector<std::string>& metadata, bool sync);
 
   std::unique_ptr<BlockSink> writer_;

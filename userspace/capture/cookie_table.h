@@ -22,7 +22,7 @@ struct CookieRoom {
 // Used from several threads.
 class CookieTable : public std::enable_shared_from_this<CookieTable> {
  public:
-  // Of some hundred attached libraries.
+  // Enough for some hundred attached libraries.
   static constexpr uint32_t kEntries = 1u << 20;
 
   // `map_fd`: probe_cookies, with so many entries; must be open as long as cookies are put there.

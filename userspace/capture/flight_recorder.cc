@@ -30,7 +30,7 @@ std::string SignalName(int number) {
   return name == nullptr ? "signal " + std::to_string(number) : std::string("SIG") + name;
 }
 
-// Those by which processes are told to end.
+// Whether the signal is one by which processes are told to end.
 bool IsAsked(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGPIPE;
 }
@@ -97,7 +97,7 @@ void FlightRecorder::OnExit(std::span<const std::byte> record) {
   if (exit.group_dead == 0 || start_ns_ == 0 || !Has(FlightTrigger::Kind::kExit)) return;
   const int signal = static_cast<int>(exit.exit_code & 0x7f);
   const bool is_target = targets_.contains(exit.head.pid);
-  // Of the others those that fail: a job's helpers come and go.
+  // Other processes count only when they fail: a job's helpers come and go.
   const bool has_failed = signal != 0 ? !IsAsked(signal) : exit.exit_code != 0;
   if (!is_target && !(has_failed && is_recorded_(Pid{exit.head.pid}))) return;
   std::string what = "PID " + std::to_string(exit.head.pid);

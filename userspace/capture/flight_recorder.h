@@ -48,7 +48,7 @@ struct FlightOptions {
   bool WatchesSteps() const;
 };
 
-// What is to be written: a capture of its own.
+// What is to be written as a capture of its own.
 struct FlightDump {
   std::string reason;
   Window window;
@@ -68,28 +68,28 @@ class FlightRecorder {
   FlightRecorder(FlightOptions options, std::function<bool(Pid)> is_recorded)
       : options_(std::move(options)), is_recorded_(std::move(is_recorded)) {}
 
-  // What the keeper has to keep, so that a window is whole when its dump is taken.
+  // Returns what the keeper has to keep, so that a window is whole when its dump is taken.
   static FlightLimits LimitsOf(const FlightOptions& options);
 
-  // The recording begins. `targets`: that the user named. `settle_ns`: what happened reaches the
-  // keeper so much later at most.
+  // Begins the recording. `targets`: the processes that the user named. `settle_ns`: what happened
+  // reaches the keeper so much later at most.
   void Start(int64_t start_ns, const std::vector<Pid>& targets, int64_t settle_ns);
-  // A record, in the order of the ring.
+  // Takes a record, in the order of the ring.
   void Observe(const abi::pt_record& head, std::span<const std::byte> record) {
     if (head.kind == abi::PT_THREAD_EXIT) OnExit(record);
     if (head.kind == abi::PT_OUT_OF_MEMORY) OnOutOfMemory(record);
   }
-  // The steps so far, ascending; of a thread that may be another one than before.
+  // Takes the steps so far, ascending; of a thread that may be another one than before.
   void OnSteps(const RecordedSteps& steps, int64_t now_ns);
-  // To be called often: whether the user asked for a dump.
+  // Looks whether the user asked for a dump. To be called often.
   void Look(int64_t now_ns);
-  // What was lost until now; at least twice a second.
+  // Takes what was lost until now. To be called at least twice a second.
   void NoteLosses(int64_t now_ns, const Ledger& losses);
 
   // Whether a dump is to be taken now.
   bool IsDue(int64_t now_ns) const { return due_.has_value() && now_ns >= due_->take_ns; }
-  // The dump that is due, or (`is_end`) the one of the end. `last_words` has what the recorder says
-  // of itself; the window, its losses and its cost are added.
+  // Returns the dump that is due, or (`is_end`) the one of the end. `last_words` has what the
+  // recorder says of itself; the window, its losses and its cost are added.
   FlightDump Take(int64_t now_ns, bool is_end, const FlightKeeper& keeper, const Window& recording,
                   const Cost& cost, MetadataWriter* last_words);
 

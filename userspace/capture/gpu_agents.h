@@ -48,14 +48,15 @@ class GpuAgents {
   // Whether a process's agent records; waits for it. False: it does not; in an idle job it may
   // begin to, as soon as one of its threads comes by a safe point.
   bool IsRunning(Pid pid);
-  // To be told of a process when it is recorded, and when it has loaded libraries since: as soon as
-  // it has the CUDA driver it gets an agent, unless it brings one itself or was forked by a process
-  // that had the driver. `parent`: who forked it; 0 = not known. On any thread; waits for nothing.
+  // Takes note of a process. To be called when it is recorded, and when it has loaded libraries
+  // since: as soon as it has the CUDA driver it gets an agent, unless it brings one itself or was
+  // forked by a process that had the driver. `parent`: who forked it; 0 = not known. On any thread;
+  // waits for nothing.
   void Consider(Pid pid, Pid parent = Pid{});
   // The process has ended, or runs another program: its agent is gone, its last records are taken.
   enum class End : uint8_t { kExit, kExec };
   void OnEnd(Pid pid, End end);
-  // The window is about to begin: what agents have recorded and lost until now is none of it.
+  // Begins the window: what agents have recorded and lost until now is not part of it.
   void BeginWindow();
   // Takes what is there; keeps the agents going. Until it is called first, which a busy machine may
   // do late, they are kept going by themselves.
@@ -67,8 +68,9 @@ class GpuAgents {
   bool has_run() const { return has_run_; }
   // Whether a process that used a GPU had none, or one that did not record. After Stop().
   bool has_missed() const;
-  // What is missing of the GPU's activity, and in which processes. After Stop(). That one does not
-  // use a GPU is a reason where an agent was asked for.
+  // Returns what is missing of the GPU's activity, and in which processes; to be called after
+  // Stop(). Where an agent was asked for, a process that does not use a GPU is listed with that
+  // reason.
   std::vector<Unsupported> gaps() const;
 
  private:
@@ -92,7 +94,7 @@ class GpuAgents {
     bool is_past = false;  // it has handed over its last records, or its process is gone
   };
 
-  // The agents that are not past.
+  // Returns the agents that are not past.
   std::vector<Agent*> Living();
   Agent* Find(Pid pid);
   bool IsFork(Pid pid, Pid parent, uint64_t driver);
@@ -101,17 +103,17 @@ class GpuAgents {
   absl::StatusOr<std::unique_ptr<AgentRing>> OpenRing(Agent* agent) const;
   // Opens the ring once the agent is in the process.
   void TakeUp(Agent* agent);
-  // Likewise of one that the process brings: once its memory is there.
+  // Opens the ring of an agent that the process brings, once its memory is there.
   void LookForBrought(Agent* agent);
-  // Until it records, or says that it cannot.
+  // Waits until the agent records, or says that it cannot.
   absl::Status WaitUntilRunning(Agent* agent);
   void Take(Agent* agent);
-  // Before the window; with `mutex_` held.
+  // Takes records before the window; with `mutex_` held.
   void TakeBefore(Agent* agent);
-  // What was kept of then, to the capture.
+  // Writes the records that were kept from before the window to the capture.
   void HandOn(Agent* agent);
   void KeepGoing(const std::stop_token& stop);
-  // Its last words.
+  // Is done with an agent: hands its last records on, and takes what it says of itself.
   void Finish(Agent* agent);
   void AddReason(Agent* agent, const std::string& what);
 
@@ -135,7 +137,7 @@ class GpuAgents {
   int64_t longest_late_ns_ = 0;
 };
 
-// The agent that belongs to this program: beside it; empty = this build has none.
+// Returns the agent that belongs to this program and lies beside it; empty: this build has none.
 std::string FindAgentLibrary();
 
 }  // namespace proftrace

@@ -1,4 +1,4 @@
-// What /proc tells of a process's use of a GPU: its CUDA driver, its agent, and whether it may have
+// Reads from /proc how a process uses a GPU: its CUDA driver, its agent, and whether it may have
 // one.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace proftrace {
 
-// Where it has mapped the CUDA driver; 0 = nowhere: it has not used a GPU.
+// Returns where it has mapped the CUDA driver; 0: nowhere, so it has not used a GPU.
 uint64_t DriverAddress(Pid pid);
 inline bool HasCudaDriver(Pid pid) { return DriverAddress(pid) != 0; }
 
@@ -34,13 +34,13 @@ bool BringsAgent(Pid pid, const std::string& library);
 class ThreadNumbers {
  public:
   explicit ThreadNumbers(Pid pid);
-  // Of a process in another namespace whose folder in /proc is `folder`: for tests.
+  // For tests: a process in another namespace whose folder in /proc is `folder`.
   explicit ThreadNumbers(std::string folder) : folder_(std::move(folder)) {}
 
   // Looks for threads that are new, and for those that have ended, every 5 ms at most. To be called
   // often; where the namespace is the loader's own it does nothing.
   void Look(int64_t now_ns);
-  // 0 = not known.
+  // Returns the loader's number of a thread; 0 = not known.
   uint32_t Of(uint32_t inner, int64_t now_ns);
 
   // Questions that had no answer.

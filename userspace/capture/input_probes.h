@@ -16,12 +16,12 @@ namespace proftrace {
 absl::Status NumberSignatures(BpfPrograms* programs,
                               const std::vector<abi::pt_signature>& signatures,
                               std::vector<ModulePlan>* modules, std::vector<uint16_t>* numbers);
-// Likewise what rows are called with, and `places` its numbers. `signatures`: the kernel's numbers,
-// by index.
+// Gives the kernel what rows are called with, and `places` its numbers. `signatures`: the kernel's
+// numbers, by index.
 absl::Status NumberRowInputs(BpfPrograms* programs, const std::vector<abi::pt_row_inputs>& rows,
                              const std::vector<uint16_t>& signatures,
                              std::vector<abi::pt_place>* places);
-// All of a whole plan: before its places get their numbers.
+// Numbers all of a whole plan, before its places get their numbers.
 absl::Status NumberSignatures(BpfPrograms* programs, ProbePlan* plan);
 
 }  // namespace proftrace

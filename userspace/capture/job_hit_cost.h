@@ -1,6 +1,6 @@
-// What one probe hit costs inside the recorded job, where caches are colder than in a loop: probes
-// follow each other in an operator's entry (ModulePlan::cost_points), with next to no work of the
-// job between them, so the time from one record to the next is one hit.
+// Measures what one probe hit costs inside the recorded job, where caches are colder than in a
+// loop: probes follow each other in an operator's entry (ModulePlan::cost_points), with next to no
+// work of the job between them, so the time from one record to the next is one hit.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -20,14 +20,14 @@ class JobHitCost {
   static constexpr size_t kFewestPairs = 200;
   static constexpr size_t kEnoughPairs = 4000;
 
-  // Every record of the job, in the order of the ring.
+  // Takes every record of the job, in the order of the ring.
   void Observe(const abi::pt_record& record);
 
   size_t pairs() const { return begins_ns_.size() + calls_ns_.size(); }
-  // Nanoseconds a hit, the median; nothing for too few pairs. Where begins read inputs, by the two
-  // probes behind them, which do not.
+  // Returns the median nanoseconds of a hit; nullopt for too few pairs. Where begins read inputs,
+  // it is measured by the two probes behind them, which do not.
   std::optional<double> median_ns();
-  // Likewise of a begin that reads inputs.
+  // Returns the median nanoseconds of a begin that reads inputs; nullopt for too few pairs.
   std::optional<double> median_call_ns();
 
  private:
@@ -37,7 +37,7 @@ class JobHitCost {
     uint8_t kind = 0;  // PT_SPAN_BEGIN, PT_OPERATOR_CALL, PT_COST; 0 = none of them came last
   };
   absl::flat_hash_map<uint32_t, Last> last_;  // by tid
-  // From a begin, one that reads inputs, or a PT_COST to what is behind it.
+  // The times to a PT_COST: from a begin, from a begin that reads inputs, and from another PT_COST.
   std::vector<uint64_t> begins_ns_;
   std::vector<uint64_t> calls_ns_;
   std::vector<uint64_t> costs_ns_;

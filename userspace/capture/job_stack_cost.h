@@ -1,5 +1,5 @@
-// What a stack of Python's costs in the job itself: a jump says when it began to read one, and the
-// record of its row, which comes next, when that was done.
+// Measures what a stack of Python's costs in the job itself: a jump says when it began to read one,
+// and the record of its row, which comes next, when that was done.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -18,10 +18,10 @@ class JobStackCost {
  public:
   // Fewer than this say nothing.
   static constexpr size_t kFewest = 50;
-  // As many of the last ones are kept: stacks may become deeper.
+  // So many of the last times are kept: stacks may become deeper.
   static constexpr size_t kMost = 1024;
 
-  // Every record of a jump, in each thread's order.
+  // Takes every record of a jump, in each thread's order.
   void Observe(const abi::pt_record& head) {
     if (head.kind == abi::PT_PYTHON_STACK) {
       begun_ns_[head.tid] = head.time_ns;
@@ -33,7 +33,7 @@ class JobStackCost {
     begun_ns_.erase(begun);
   }
 
-  // Nanoseconds a stack that was told of, the median; nothing for too few.
+  // Returns the median nanoseconds of a stack that was told of; nullopt for too few stacks.
   std::optional<double> median_ns() const;
 
  private:

@@ -19,8 +19,8 @@ namespace {
 constexpr uint32_t kMostNumber = 1u << 22;
 // A number that no thread has is the own one and this.
 constexpr uint32_t kUnknown = 1u << 30;
-// Of threads that record something: what jobs that start one for each request come to is a tenth of
-// this.
+// How many threads that record something may come in a millisecond: jobs that start one for each
+// request come to a tenth of this.
 constexpr uint64_t kThreadsPerMs = 10;
 constexpr uint64_t kThreadsAtFirst = 65'536;
 // Numbers that were not found are looked for again.

@@ -22,13 +22,15 @@ class JobThreads {
   // Reads the numbers of all threads that are there.
   explicit JobThreads(Pid pid);
 
-  // Of a number that is not known yet, in another namespace: one that no thread has. Resolve() may
-  // change what it gives. 0: Linux gives no thread that number, or no job can have started so many.
+  // Returns the tracer's number of a thread. While it is not known yet, in another namespace, that
+  // is a number that no thread has, which Resolve() may change later. 0: Linux gives no thread
+  // `own_number`, or no job can have started so many.
   uint32_t NumberOf(uint32_t own_number);
   // Looks for the threads whose numbers were asked for and are not known.
   void LookForMissing();
-  // What is known by now of a number that NumberOf() gave. A thread of another namespace that had
-  // ended before it was looked for, and one of another process, have a number that no thread has.
+  // Returns what is known by now of a number that NumberOf() gave. A number that no thread has
+  // stands for a thread of another namespace that had ended before it was looked for, and for one
+  // of another process.
   uint32_t Resolve(uint32_t number) const;
   // Whether Resolve() may change numbers.
   bool needs_resolving() const;
@@ -36,17 +38,17 @@ class JobThreads {
  private:
   // Whether one more thread may have come since the begin.
   bool Admit();
-  // The caller holds the lock, which is open while files are read. Of known threads: those whose
-  // number of ours was another one's before.
+  // Reads the numbers of threads. The caller holds the lock, which is open while files are read.
+  // `reads_known`: known threads are read again whose number of ours was another thread's before.
   void Look(std::unique_lock<std::mutex>* lock, bool reads_known);
 
-  // The same for numbers that are ours.
+  // In our own namespace: checks which of the missing numbers belong to threads of other processes.
   void CheckMissing(std::unique_lock<std::mutex>* lock);
 
   const Pid pid_;
   const bool is_same_namespace_;
   mutable std::mutex mutex_;
-  // By the own one; 0 = not known.
+  // By the thread's own number; 0 = not known.
   absl::flat_hash_map<uint32_t, uint32_t> numbers_;
   absl::flat_hash_map<uint32_t, uint32_t> own_numbers_;  // by ours
   absl::flat_hash_set<uint32_t> missing_;                // own numbers to be looked for

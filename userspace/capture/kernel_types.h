@@ -11,9 +11,10 @@
 
 namespace proftrace {
 
-// `btf` (a raw BTF file, of this machine's byte order) with kinds of Linux 5.15 only. What nothing
-// here relocates against loses its meaning: a 64-bit enum becomes a struct, a declaration's tag a
-// variable, a type's tag a const. Nothing when it is damaged or has a kind that is not known here.
+// Returns `btf` (a raw BTF file, of this machine's byte order) with kinds of Linux 5.15 only. What
+// nothing here relocates against loses its meaning: a 64-bit enum becomes a struct, a declaration's
+// tag a variable, a type's tag a const. nullopt when it is damaged or has a kind that is not known
+// here.
 std::optional<std::string> WithOldKindsOnly(std::string btf);
 
 // Calls `load`, a skeleton's own, which gives 0 or a negative errno, where it sees types that this
@@ -24,7 +25,8 @@ struct KernelTypesDeleter {
   void operator()(btf* types) const { btf__free(types); }
 };
 
-// The kernel's types, likewise; null where they cannot be read.
+// Loads the kernel's own types in a form that this libbpf understands; null where they cannot be
+// read.
 std::unique_ptr<btf, KernelTypesDeleter> LoadKernelTypes();
 
 }  // namespace proftrace

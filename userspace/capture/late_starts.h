@@ -20,7 +20,7 @@ class LateStarts {
   // So many are named, those that came first; the others are counted.
   static constexpr size_t kMostNamed = 8;
 
-  // What lies before the window is not missed. Until it begins, all does.
+  // Begins the window: what lies before it is not missed. Until then, everything lies before it.
   void BeginWindow(int64_t start_ns) { window_start_ns_ = start_ns; }
 
   // Times of CLOCK_MONOTONIC.
@@ -38,13 +38,13 @@ class LateStarts {
     int64_t live_ns = 0;
   };
 
-  // Of the first ones, as the window may begin later than they came.
+  // The first starts are kept, since the window may begin later than they came.
   static constexpr size_t kMostKept = 4096;
 
   int64_t LateNs(const Start& start) const;
 
   std::vector<Start> starts_;
-  // Of those that are not kept.
+  // How many starts are not kept.
   size_t more_ = 0;
   int64_t longest_ns_ = 0;
   int64_t window_start_ns_ = std::numeric_limits<int64_t>::max();

@@ -26,7 +26,7 @@ class LibraryWatch {
   void Look(const std::function<void(Pid pid)>& on_loaded);
 
  private:
-  // Of one namespace of the dynamic linker.
+  // The list of libraries of one namespace of the dynamic linker.
   struct LinkerList {
     uint64_t debug = 0;
     uint64_t last = 0;  // entry

@@ -41,7 +41,7 @@ class ProbeLink {
 
   // Leaves it to the end of this process.
   void Abandon();
-  // What it needs as long as it is there.
+  // Keeps what the link needs for as long as it is there.
   void Keep(std::shared_ptr<const void> needed) { needed_ = std::move(needed); }
 
  private:

@@ -1,4 +1,4 @@
-// Cheap counts of what passes by, for the live line and the cost: nothing is kept per event.
+// Counts cheaply what passes by, for the live line and the cost: nothing is kept per event.
 #pragma once
 
 #include <absl/container/node_hash_map.h>
@@ -42,7 +42,7 @@ class LiveMeter {
     }
   }
 
-  // Its number may be another thread's from here on.
+  // Forgets a thread that has ended: another thread may have its number from here on.
   void OnThreadExit(uint32_t tid) {
     const auto it = threads_.find(tid);
     if (it == threads_.end()) return;
@@ -53,7 +53,7 @@ class LiveMeter {
 
   const Hits& all() const { return all_; }
   Hits HitsOf(uint32_t tid) const;
-  // Of the thread with the most of them.
+  // Returns the hits of the thread that has the most of them.
   Hits busiest_thread() const;
 
  private:

@@ -1,5 +1,5 @@
-// What libbpf and the kernel's verifier say of programs that are being loaded: libbpf's messages
-// are for its own developers, and only what says why a load failed is kept.
+// Keeps what libbpf and the kernel's verifier say of programs that are being loaded. libbpf's
+// messages are for its own developers: only those that say why a load failed are kept.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace proftrace {
 
-// The reason that a log of the kernel's verifier ends with: its last line before those that count.
-// Empty when `text` has no such log.
+// Returns the reason that a log of the kernel's verifier ends with: its last line before those that
+// count. Empty when `text` has no such log.
 std::string VerifierReason(std::string_view text);
 
 // While it lives, libbpf's messages come here. One at a time.
@@ -24,8 +24,8 @@ class LoadMessages {
   void Clear();
   void Add(std::string_view text);
 
-  // The first message since Clear() and the verifier's reason, in parentheses with a space before
-  // them, and what limits this process's memory; empty when there is none of it.
+  // Returns the first message since Clear() and the verifier's reason, in parentheses with a space
+  // before them, and what limits this process's memory; empty when there is none of it.
   std::string Text() const;
 
   // Whether `error`, of a load, means that this user may not load programs. The verifier says

@@ -15,23 +15,25 @@ namespace proftrace {
 
 class LoadingProcess {
  public:
-  // Nothing: not yet. An error: it never will. `hold`: the process is stopped while its files are
-  // analysed, so that it does not run away meanwhile.
+  // Returns the plan of a process that has loaded PyTorch. nullopt: it has not yet. An error: it
+  // never will. `hold`: the process is stopped while its files are analysed, so that it does not
+  // run away meanwhile.
   absl::StatusOr<std::optional<ProbePlan>> Look(Pid pid, const PlanOptions& options, bool hold);
 
   // Whether a file of PyTorch's was there at the last look.
   bool has_torch() const { return mappings_ > 0; }
 
-  // From when on it may have run operators (CLOCK_MONOTONIC): the last look at which they were not
-  // registered, or the first one. 0 = they are not yet.
+  // Returns from when on it may have run operators (CLOCK_MONOTONIC): the last look at which they
+  // were not registered, or the first one. 0: they are not registered yet.
   int64_t could_run_ns() const { return could_run_ns_; }
 
  private:
-  // While libraries register their operators, names and annotations would be missing.
+  // Whether nothing has changed for long enough: while libraries register their operators, names
+  // and annotations would be missing.
   bool HasSettled(int64_t now_ns) const;
 
   absl::StatusOr<std::optional<ProbePlan>> LookNow(Pid pid, const PlanOptions& options, bool hold);
-  // Makes plan_; none where PyTorch is only half there.
+  // Makes plan_, but not where PyTorch is only half there.
   absl::Status Plan(Pid pid, const PlanOptions& options);
   bool has_operators() const { return plan_->dispatcher_slot != 0 && !IsRegistering(*plan_); }
 

@@ -33,7 +33,7 @@ class MapWatch {
   MapWatch(const MapWatch&) = delete;
   MapWatch& operator=(const MapWatch&) = delete;
 
-  // What came since the last call. Does not wait.
+  // Returns what came since the last call. Does not wait.
   MapNews Take();
 
  private:

@@ -16,7 +16,7 @@ struct ring_buffer;
 
 namespace proftrace {
 
-// What programs and reader have in common beside the memory: the programs' variables.
+// The programs' variables, which programs and reader share beside the memory.
 struct RingVariables {
   uint64_t* reserved = nullptr;
   uint64_t* consumed = nullptr;
@@ -46,21 +46,21 @@ class MappedRing {
   MappedRing(const MappedRing&) = delete;
   MappedRing& operator=(const MappedRing&) = delete;
 
-  // Of a skeleton that is loaded, and stays until Close(). false: errno says why.
+  // Maps the ring of a skeleton that is loaded, and stays until Close(). false: errno says why.
   template <typename Skeleton>
   bool Open(Skeleton* skeleton) {
     return Map(skeleton->maps.ring, skeleton->maps.doorbell,
                {reinterpret_cast<uint64_t*>(&skeleton->bss->ring_reserved),
                 reinterpret_cast<uint64_t*>(&skeleton->bss->ring_consumed)});
   }
-  // The same on memory that somebody else has; nobody rings.
+  // Opens a ring in memory that somebody else has; nobody rings.
   void OpenMemory(std::byte* memory, uint32_t chunks, const RingVariables& variables);
   void Close();
 
   // Hands over the records that are there, in the order in which their room was taken, up to the
   // first one that is not whole yet: how many.
   uint64_t Take(const Callback& callback);
-  // The same, after it has waited for somebody to ring, which most records do not.
+  // Waits first for somebody to ring, which most records do not do, and then does what Take() does.
   uint64_t WaitAndTake(int timeout_ms, const Callback& callback);
   // Takes what is there, for nobody: how many.
   uint64_t Discard();

@@ -33,12 +33,12 @@ class ModuleCollector {
 
   // Modules of the process are looked for from here on. It may have had another program before.
   void SetLayout(Pid pid, const PythonLayout& layout);
-  // A record of the ring; those that are not of modules are of no interest.
+  // Takes a record of the ring; records that are not of modules are of no interest.
   void Observe(std::span<const std::byte> record);
   // Waits until what was observed is written, or for some seconds. Nothing may be observed
   // afterwards.
   void Finish();
-  // Of how many modules the place was not looked for, because too many came at once.
+  // Returns how many modules were never looked for in their model, because too many came at once.
   uint64_t not_read() const;
 
  private:
@@ -61,7 +61,7 @@ class ModuleCollector {
     absl::flat_hash_map<uint64_t, Place> places;  // of all modules of the models read so far
     std::vector<uint64_t> models;
   };
-  // Of modules that were looked through: what hangs in them.
+  // The children of each module that was looked through, by address.
   using Children = absl::flat_hash_map<uint64_t, absl::flat_hash_set<uint64_t>>;
 
   void Run();

@@ -20,12 +20,12 @@
 
 namespace proftrace {
 
-// The class of a C++ object by its vtable: demangled, "torch::autograd::AccumulateGrad". `vtable`
-// as objects point to it: the word before it is the typeinfo, whose second word is the mangled name
-// (Itanium C++ ABI 2.9.5).
+// Returns the class of a C++ object by its vtable, demangled: "torch::autograd::AccumulateGrad".
+// `vtable` as objects point to it: the word before it is the typeinfo, whose second word is the
+// mangled name (Itanium C++ ABI 2.9.5).
 std::optional<std::string> ReadClassName(const TargetMemory& memory, uint64_t vtable);
 
-// PyTypeObject::tp_name: the word after ob_refcnt, ob_type and ob_size.
+// Reads PyTypeObject::tp_name: the word after ob_refcnt, ob_type and ob_size.
 std::optional<std::string> ReadPythonTypeName(const TargetMemory& memory, uint64_t type);
 
 class NameResolver {
@@ -36,7 +36,7 @@ class NameResolver {
   // The class of a vtable has been read; `is_python`: it is PyNode.
   using OnNodeClass = std::function<void(Pid, uint64_t vtable, bool is_python)>;
 
-  // `image_of`: the address space of a process, none when it is not recorded.
+  // `image_of`: the address space of a process, nullopt when it is not recorded.
   NameResolver(std::function<std::optional<uint32_t>(Pid)> image_of, AddMetadata add_metadata,
                OnNodeClass on_node_class, SymbolName symbol_name);
 
@@ -45,15 +45,15 @@ class NameResolver {
   uint64_t read_failed() const { return read_failed_; }
 
  private:
-  // What was looked up.
+  // The names that were looked up already.
   struct Names {
     absl::flat_hash_set<std::pair<uint32_t, uint64_t>> read;    // image and address or number
-    absl::flat_hash_set<std::pair<uint32_t, uint64_t>> failed;  // the same by PID
+    absl::flat_hash_set<std::pair<uint32_t, uint64_t>> failed;  // PID and address or number
   };
 
   // Whether a name is to be read now; then it counts as read.
   static bool Take(Names* names, Pid pid, uint32_t image, uint64_t key);
-  // It could not be.
+  // Notes that a name could not be read.
   void Fail(Names* names, Pid pid, uint32_t image, uint64_t key);
   void ObservePythonType(Pid pid, uint32_t image, uint64_t type);
   void ObserveNamed(std::span<const std::byte> record);

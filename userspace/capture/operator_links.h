@@ -45,7 +45,7 @@ class OperatorLinks {
   LinkSet links_;
 };
 
-// All of a process.
+// The links of one process.
 struct ProcessLinks {
   LinkSet rest;
   std::vector<OperatorLinks> operators;

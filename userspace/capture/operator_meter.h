@@ -1,7 +1,7 @@
-// What operators do, from the stream of records: how often they are called and how long they take,
-// thread by thread, and what is known of them for good. Nesting is followed as in
-// merge/span_builder.h, as far as it takes. Memory is bounded by the threads' number, the depth of
-// their calls and the sites'. Not thread-safe.
+// Follows what operators do, by the stream of records: how often they are called and how long they
+// take, thread by thread, and what is known of them for good. Nesting is followed as in
+// merge/span_builder.h, as far as is needed. Memory is bounded by the number of threads, the depth
+// of their calls and the number of sites. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -27,19 +27,19 @@ class OperatorMeter {
     uint32_t tid = 0;
     std::vector<std::pair<uint16_t, Use>> sites;
   };
-  // Of a site, since the process is recorded.
+  // What is known of a site since its process is recorded.
   struct Traits {
     bool has_children = false;  // something was begun inside of a call
     bool is_outermost = false;  // nothing enclosed a call
     uint32_t open = 0;          // calls that are not over, as far as that is known
   };
 
-  // Any record, thread by thread in their order.
+  // Takes any record, thread by thread in their order.
   void Observe(const abi::pt_record& head);
-  // What was done since the last time.
+  // Returns what was done since the last call.
   std::vector<ThreadUse> Take();
   Traits TraitsOf(Pid pid, uint16_t site) const;
-  // It has ended, or runs another program.
+  // Forgets a process that has ended, or runs another program.
   void Forget(Pid pid);
 
  private:

@@ -26,7 +26,8 @@ class OperatorWatch {
 
   explicit OperatorWatch(OnAdded on_added) : on_added_(std::move(on_added)) {}
 
-  // Those of `plan` are known. `image`: CaptureMetadata::images.
+  // Watches a process; the operators of `plan` are known already. `image`: see
+  // CaptureMetadata::images.
   void Add(Pid pid, uint32_t image, std::shared_ptr<const ProbePlan> plan);
   void Remove(Pid pid);
   // Looks at each process: one word where nothing was registered.

@@ -14,7 +14,7 @@
 
 namespace proftrace {
 
-// What of the job's time a call takes, in nanoseconds.
+// How much of the job's time a call takes, in nanoseconds.
 struct BudgetCosts {
   double recorded = 0;  // begin and end
   double counted = 0;
@@ -66,19 +66,20 @@ class OverheadBudget {
   OverheadBudget(double max_percent, const BudgetCosts& costs)
       : max_percent_(max_percent), costs_(costs) {}
 
-  // What was measured while nothing was being changed; what is to change now.
+  // Takes what was measured while nothing was being changed. Returns what is to change now.
   std::vector<BudgetChange> Look(BudgetLook look);
-  // As measured in the job since.
+  // Sets the costs as they were measured in the job since.
   void SetCosts(const BudgetCosts& costs) { costs_ = costs; }
 
-  // The overhead until the first change, and since the last one; nothing before there was a look.
+  // Return the overhead until the first change, and since the last one; nullopt before there was a
+  // look.
   std::optional<double> before_percent() const;
   std::optional<double> after_percent() const;
-  // False also where nothing was measured since the last change.
+  // Whether the budget is kept; false also where nothing was measured since the last change.
   bool is_kept() const;
   // Whether there were enough looks since the last change to say how it went.
   bool has_measured() const { return looks_.size() >= kFewestLooks; }
-  // The budget was not kept, and nothing was left to be demoted.
+  // Whether the budget was not kept, and nothing was left to be demoted.
   bool is_exhausted() const { return is_exhausted_; }
 
  private:
@@ -89,7 +90,7 @@ class OverheadBudget {
     std::optional<double> percent() const;
   };
 
-  // Of the looks at hand.
+  // Sums up the looks at hand.
   Phase Recent() const;
   std::vector<BudgetChange> ChooseToCount(double too_much_ns);
   std::vector<BudgetChange> ChooseToRemove(double too_much_ns);
@@ -97,7 +98,7 @@ class OverheadBudget {
   double max_percent_;
   BudgetCosts costs_;
   std::deque<BudgetLook> looks_;  // since the last change
-  Phase phase_;                   // likewise, all of them
+  Phase phase_;                   // all looks since the last change
   std::optional<double> before_percent_;
   bool is_exhausted_ = false;
 };

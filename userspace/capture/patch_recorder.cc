@@ -26,7 +26,7 @@
 namespace proftrace {
 namespace {
 
-// Of a thread's part of the ring, in words, where nobody lets us run first: a busy machine keeps us
+// A thread's part of the ring, in words, where nobody lets us run first: a busy machine keeps us
 // waiting for longer.
 constexpr uint32_t kPatientSlotWords = 1u << 19;
 // Frozen processes keep their jumps; a pause of the whole container may be over soon.
@@ -50,8 +50,9 @@ PointSet PointsOf(const PatchedCode& code, const std::vector<size_t>& spots) {
   return points;
 }
 
-// Of the plan's modules from `first` on, the points that have no jump. Where the code is not as in
-// its file somebody else is at work: those are not among them, for no probe goes there either.
+// Returns the points of the plan's modules from `first` on that have no jump. Where the code is not
+// as in its file somebody else is at work: such points are left out, for no probe goes there
+// either.
 std::vector<ModulePlan> PointsLeft(const PatchedCode& code, const ProbePlan& plan, size_t first) {
   PointSet taken = PointsOf(code, code.WrittenSpots());
   taken.merge(PointsOf(code, code.ChangedSpots()));
@@ -437,7 +438,7 @@ std::vector<Pid> PatchRecorder::FindForks() const {
   for (const uint32_t number : ReadNumberedEntries("/proc")) {
     const Pid pid{number};
     if (recorded.contains(number) || !executables.contains(ExecutableOf(pid))) continue;
-    // Those of another tracer are locked, for as long as it records.
+    // Another tracer's processes are locked for as long as it records.
     if (HasOwnPatches(pid)) forks.push_back(pid);
   }
   return forks;

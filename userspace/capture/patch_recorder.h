@@ -47,41 +47,42 @@ class PatchRecorder {
   // cannot be patched; it is as it was then. `held` (may be null): what stands still of it.
   absl::StatusOr<std::vector<ModulePlan>> Attach(Pid pid, std::shared_ptr<const ProbePlan> plan,
                                                  StoppedThreads* held);
-  // The rows of the process have stacks: before it is attached. Fails with why they cannot.
+  // Gives the rows of the process stacks; to be called before it is attached. Fails with why they
+  // cannot have them.
   absl::Status AddPython(Pid pid, const std::string& file, PythonFacts python);
-  // The process has loaded more libraries, `added`: the last modules of `plan`. What is left of
-  // them, as Attach().
+  // Puts jumps into `added`, the libraries that the process has loaded since: they are the last
+  // modules of `plan`. Returns what is left of them, as Attach() does.
   std::vector<ModulePlan> Extend(Pid pid, std::shared_ptr<const ProbePlan> plan,
                                  std::vector<ModulePlan> added);
-  // Its operators have no sequence numbers from here on (a second PyTorch was loaded).
+  // Gives the process's operators no sequence numbers from here on (a second PyTorch was loaded).
   void RemoveAutogradLayout(Pid pid);
-  // Operators that were registered late: those that begin and end annotations matter.
+  // Adds operators that were registered late: those that begin and end annotations matter.
   void AddOperators(Pid pid, const ProbePlan& plan, const std::vector<OperatorInfo>& added);
-  // A class of autograd nodes that are Python's.
+  // Adds a class of autograd nodes that are Python's.
   void AddPythonNode(Pid pid, uint64_t vtable);
   // Calls at a site are only counted from here on. `number`: of this demotion, of which no two have
   // the same. May be called again. False: there is no counter left for it; true also for a process
   // that has no jumps.
   bool Demote(Pid pid, uint16_t site, uint32_t number, bool records_ends);
   uint64_t CountedCalls(uint32_t number) const;
-  // It has ended, or runs another program.
+  // Forgets a process that has ended, or runs another program.
   void Forget(Pid pid);
   // Takes every jump out, also of forked children that nobody recorded.
   void Detach();
-  // What could not be taken out, a sentence for each process: after Detach().
+  // Returns what could not be taken out, a sentence for each process; to be called after Detach().
   std::vector<std::string> left_behind() const;
-  // After Detach(): fails where a process's code is not its files' any more, and says where.
+  // Fails, after Detach(), where a process's code is not its files' any more, and says where.
   absl::Status code_status() const;
 
   // Hands over what was recorded since the last time.
   void Take(const std::function<void(std::span<const std::byte> record)>& on_record);
-  // All rings have been emptied up to then (CLOCK_MONOTONIC).
+  // Returns until when all rings have been emptied (CLOCK_MONOTONIC).
   int64_t emptied_until_ns() const;
 
   // Records that found no room, of all processes.
   uint64_t lost() const;
   uint64_t read_failed() const;
-  // What stays in a process, and what was not recorded.
+  // Returns what stays in a process, and what was not recorded.
   std::vector<Unsupported> gaps() const;
 
  private:
@@ -95,31 +96,31 @@ class PatchRecorder {
 
   void Run();
   void Add(Pid pid, Process process, std::shared_ptr<JobThreads> threads);
-  // The caller holds the lock. Whether the ring has been emptied.
+  // Empties the ring as far as there is room; whether all was taken. The caller holds the lock.
   bool Drain(Process* process);
-  // Nothing comes into the ring any more.
+  // Empties a ring for the last time: nothing comes into it any more.
   void DrainLast(Pid pid, PatchRing* ring);
   void Keep(std::span<const std::byte> record);
   // Puts the jumps in, and adds the process to those whose rings are emptied.
   absl::StatusOr<std::shared_ptr<PatchedProcess>> Patch(
       Pid pid, const std::shared_ptr<const ProbePlan>& plan, StoppedThreads* held);
   void Close(Pid pid, Process process);
-  // As recorders in jobs read them.
+  // Returns the places of a plan as recorders in jobs read them.
   std::vector<abi::pt_place> PlacesOf(const ProbePlan& plan) const;
-  // Of processes that were recorded, forked children that were not: they have what their parents
-  // had.
+  // Finds forked children of recorded processes that are not recorded themselves: they have their
+  // parents' jumps.
   std::vector<Pid> FindForks() const;
-  // But for those of `closed`, which were.
+  // Takes the jumps out of forked children, but for those of `closed`, which were recorded.
   void CleanForks(const std::map<uint32_t, Process>& closed);
   void NoteLeft(Pid pid, const absl::Status& status);
-  // Of a forked child of one that is patched; null: it is none, or that did not work.
+  // Attaches to a forked child of a patched process; null: it is no such child, or that failed.
   absl::StatusOr<std::unique_ptr<PatchedProcess>> AttachFork(
       Pid pid, const std::shared_ptr<JobThreads>& threads);
-  // Of the modules of `plan` from `first` on; those before have their jumps in `code` (not read
-  // where `first` is 0).
+  // Finds the spots of the modules of `plan` from `first` on. The modules before it have their
+  // jumps in `code` (not read where `first` is 0).
   absl::StatusOr<PlanSpots> SpotsOf(Pid pid, const ProbePlan& plan, size_t first,
                                     const PatchedCode* code) const;
-  // Of all modules, found once for processes that share a plan.
+  // Finds the spots of all modules, once for all processes that share a plan.
   absl::StatusOr<PlanSpots> AllSpotsOf(Pid pid, const std::shared_ptr<const ProbePlan>& plan);
   // Says how many places of the modules from `first` on have no jump because somebody else has
   // changed them, or for want of memory near them. The caller holds the lock.
@@ -137,7 +138,7 @@ class PatchRecorder {
   std::unique_ptr<PatchGuardian> guardian_;
   mutable std::mutex mutex_;
   std::map<uint32_t, Process> processes_;  // by pid
-  // By pid; also of processes whose last records were not taken yet.
+  // By pid; also for processes whose last records were not taken yet.
   std::map<uint32_t, std::shared_ptr<JobThreads>> threads_;
   RecordBlocks records_;   // taken out of the rings
   PatchRingCounts ended_;  // of processes that are not there any more

@@ -23,8 +23,8 @@ namespace {
 // The busiest thread fills its part of the ring in 20 ms.
 constexpr useconds_t kDrainUs = 1000;
 constexpr int64_t kFreeSlotsNs = 20'000'000;
-// More is not kept: the rings fill, and what is lost is counted. Of one process its part of that,
-// or this at least.
+// No more bytes are kept: then the rings fill, and what is lost is counted. A process has an equal
+// part of these bytes, or this many at least.
 constexpr size_t kMostBytes = size_t{256} << 20;
 constexpr size_t kLeastShareBytes = size_t{8} << 20;
 // A process whose ring is never empty holds the others' records back for so long.
@@ -123,7 +123,7 @@ void PatchRecorder::Take(const std::function<void(std::span<const std::byte>)>& 
     blocks = records_.Take();
     threads = threads_;
     for (auto& [pid, process] : processes_) process.kept_bytes = 0;
-    // Of processes that are not there any more all has been taken.
+    // Processes that are gone have no records left to be taken.
     std::erase_if(threads_,
                   [this](const auto& entry) { return !processes_.contains(entry.first); });
   }

@@ -13,7 +13,7 @@
 namespace proftrace {
 namespace {
 
-// Those that fork while the host is listed are found by the second look.
+// Processes that fork while the host is listed are found by the second look.
 constexpr int kLooks = 2;
 
 }  // namespace

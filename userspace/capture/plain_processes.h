@@ -25,10 +25,10 @@ class PlainProcesses {
 
   // Records a process and its descendants from here on.
   absl::Status Add(Pid pid, bool with_descendants);
-  // Every process of the host but this one.
+  // Records every process of the host but this one.
   absl::Status AddHost();
 
-  // What the kernel told of recorded processes, as it is told to a ProcessSet.
+  // These take what the kernel told of recorded processes, as in ProcessSet.
   void OnFork(Pid /*parent*/, Pid child, int64_t /*time_ns*/, bool /*shares_memory*/) {
     Describe(child, /*followed=*/true);
   }

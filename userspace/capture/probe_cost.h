@@ -1,4 +1,4 @@
-// What one probe hit costs on this host: the figure behind the cost line.
+// Measures what one probe hit costs on this host: the figure behind the cost line.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -11,7 +11,7 @@
 
 namespace proftrace {
 
-// Of that probe: no plan has so many.
+// The site of the probe that is timed: no plan has so many sites.
 inline constexpr uint16_t kProbeCostSite = 65535;
 
 // Times a loop over a small function of this program (its first instruction is a push, as in

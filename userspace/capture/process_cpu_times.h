@@ -15,15 +15,15 @@ namespace proftrace {
 
 class ProcessCpuTimes {
  public:
-  // The window begins: what these processes have used so far is none of it.
+  // Begins the window: what these processes have used so far is not part of it.
   void Begin(std::span<const Pid> pids);
   // Reads what they have used by now. To be called now and then: of one that has ended, what was
   // read last is known.
   void Read(std::span<const Pid> pids);
-  // Nanoseconds since the window began, or since the process did; nothing for one that was not
-  // read.
+  // Returns the nanoseconds since the window began, or since the process did; nullopt for a process
+  // that was not read.
   std::optional<int64_t> Of(Pid pid) const;
-  // Of all of them; nothing where none was read.
+  // Returns the nanoseconds of all processes together; nullopt where none was read.
   std::optional<int64_t> all() const;
 
  private:

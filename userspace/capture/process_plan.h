@@ -17,7 +17,7 @@ namespace proftrace {
 // analysis takes memory for a second: to be called before the ring is there.
 absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options);
 
-// The same status; of a process without PyTorch one that names its descendants that have it, and
+// Returns the same status. For a process without PyTorch it names its descendants that have it, and
 // what to type: `pid` may be a wrapper's (timeout, sh -c, sudo, a launcher).
 absl::Status NameTorchDescendants(Pid pid, const absl::Status& status);
 
@@ -42,7 +42,7 @@ bool SharesMemory(Pid a, Pid b);
 
 // Tells the kernel's side what it must know of the process before its first probe.
 absl::Status PrepareMaps(BpfPrograms* programs, Pid pid, const ProbePlan& plan);
-// Of `operators`, those that begin and end annotations.
+// Tells the programs which of `operators` begin and end annotations.
 absl::Status AddAnnotationOperators(BpfPrograms* programs, Pid pid, const ProbePlan& plan,
                                     const std::vector<OperatorInfo>& operators);
 

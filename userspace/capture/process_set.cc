@@ -274,7 +274,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   // Also of one that ended meanwhile: what its first probes gave came before this moment, and is
   // known to be outside the window.
   sink_->AddMetadata([&entry](MetadataWriter& writer) { writer.AddProcess(entry); });
-  // Those of a living one at once: it goes on, or runs something else.
+  // A living process's links are closed at once: it goes on, or runs something else.
   if (has_ended) closer_.Close(links.TakeAll());
   if (!status.ok()) return status;
   operator_watch_.Add(pid, image, plan);

@@ -47,10 +47,10 @@ namespace proftrace {
 
 class ProcessSet {
  public:
-  // From the follower's thread: a forked child's probes are live, so long after its fork.
+  // Called on the follower's thread when a forked child's probes are live, so long after its fork.
   using OnFollow = std::function<void(Pid child, int64_t after_ns)>;
 
-  // From the follower's thread: the probes of an awaited process are live.
+  // Called on the follower's thread when the probes of an awaited process are live.
   using OnAwaited = std::function<void(Pid pid, uint32_t operator_count)>;
 
   // A process that was not attached to by Attach() is recorded now, or one has loaded libraries
@@ -67,51 +67,53 @@ class ProcessSet {
 
   // Puts the probes of `plan` into a running process.
   absl::Status Attach(Pid pid, ProbePlan plan);
-  // The first processes are attached to: the window begins, and what may take its time.
+  // Tells that the first processes are attached to: the window begins, and what may take its time.
   void OnReady(int64_t window_start_ns);
-  // A PT_PYTHON_MODULE came.
+  // Takes a PT_PYTHON_MODULE.
   void OnModule(std::span<const std::byte> record) { modules_.Observe(record); }
   // Plans that were made of processes beforehand, by PID.
   using Plans = std::map<uint32_t, absl::StatusOr<ProbePlan>>;
-  // Attaches to the descendants that `pids` have already: to forked ones, as DataLoader workers
-  // are, with the plan of their parent, to others that have PyTorch with that of `plans`, or with
-  // one that is made now. Those that have none, or are just loading it, are awaited. Ends early
-  // when `stop` is set. May be called on another thread than the rest.
+  // Attaches to the descendants that `pids` have already. Forked ones, as DataLoader workers are,
+  // get the plan of their parent; others that have PyTorch get the one in `plans`, or a new one. A
+  // descendant that has no PyTorch, or is just loading it, is awaited. Ends early when `stop` is
+  // set. May be called on another thread than the rest.
   void AttachDescendants(const std::vector<Pid>& pids, Plans plans, const std::atomic<bool>& stop);
   // Attaches to the descendants that were forked by `pid`.
   void FollowForks(Pid pid);
-  // A process that has no PyTorch yet: it is attached to as soon as it has.
+  // Awaits a process that has no PyTorch yet: it is attached to as soon as it has.
   void Await(Pid pid);
-  // Likewise one that we started ourselves: it and its descendants are stopped for the moment in
-  // which their probes go in, so that no operator is missed.
+  // Awaits a process that we started ourselves: it and its descendants are stopped for the moment
+  // in which their probes go in, so that no operator is missed.
   absl::Status AwaitOwn(Pid pid);
 
-  // A process that maps PyTorch, or is about to: it is attached to as soon as it has loaded it.
+  // Awaits a process that maps PyTorch, or is about to: it is attached to as soon as it has loaded
+  // it.
   void OnTorchMapped(Pid pid);
-  // Likewise those that were found. `again`: more are looked for now and then, as nobody tells of
-  // them.
+  // Awaits processes that were found to map PyTorch. `again`: more are looked for now and then, as
+  // nobody tells of them.
   void LookForTorch(const TorchProcesses& found, bool again);
-  // A process that is not recorded, and why: named among the gaps.
+  // Names a process that is not recorded among the gaps, and why.
   void Refuse(Pid pid, const absl::Status& why);
 
-  // What the kernel told of traced processes.
-  // `shares_memory`: the child runs in its parent's (vfork).
+  // These take what the kernel told of traced processes. `shares_memory`: the child runs in its
+  // parent's memory (vfork).
   void OnFork(Pid parent, Pid child, int64_t time_ns, bool shares_memory);
   void OnExec(Pid pid);
   void OnExit(Pid pid, int64_t time_ns);  // its last thread
-  // What comes from here on, the recording is without.
+  // Ends the window: the recording is without what comes from here on.
   void OnWindowEnd(int64_t end_ns);
 
-  // The address space of a process (CaptureMetadata::images); none when it is not recorded.
+  // Returns the address space of a process (CaptureMetadata::images); nullopt when it is not
+  // recorded.
   std::optional<uint32_t> ImageOf(Pid pid) const;
 
-  // The second probes behind operators' begins (ModulePlan::cost_points), in every process that is
-  // recorded now. They are gone with the links.
+  // Attaches the second probes behind operators' begins (ModulePlan::cost_points), in every process
+  // that is recorded now. They are gone with the links.
   LinkSet AttachCostPoints();
 
-  // The label of a site of a recorded process's plan.
+  // Returns the label of a site of a recorded process's plan.
   std::optional<Label> SiteLabel(Pid pid, uint16_t site) const;
-  // The text of a c10::Symbol in a recorded process.
+  // Returns the text of a c10::Symbol in a recorded process.
   std::optional<std::string> SymbolName(Pid pid, uint32_t symbol);
   // Whether calls at the site may be only counted.
   bool IsDemotable(Pid pid, uint16_t site) const;
@@ -124,13 +126,13 @@ class ProcessSet {
 
   // Takes every probe out. No child is attached to afterwards.
   void Detach();
-  // After Detach(), while the processes may still live: operators that were registered meanwhile,
-  // thread names.
+  // Collects operators that were registered meanwhile, and thread names. After Detach(), while the
+  // processes may still live.
   void CollectLastNames();
 
   size_t process_count() const;  // that are recorded now
   std::vector<Pid> pids() const;
-  // Of processes that have another tracer's jumps: a sentence; empty = none has.
+  // Returns a sentence that names the processes with another tracer's jumps; empty: none has.
   std::string anothers_jumps() const;
   // Sentences that came since the last call: of processes with code that no probe reaches.
   std::vector<std::string> TakeWarnings();
@@ -138,11 +140,11 @@ class ProcessSet {
   std::set<uint32_t> unreached() const;
   // Tells of code that processes have moved away from the kernel's probes since these were placed.
   void NoteMovedCode();
-  // Of the first process: what the ready line shows.
+  // Returns the number of operators in the first process, which the ready line shows.
   uint32_t operator_count() const;
   uint64_t follow_failed() const;
-  // What could not be recorded, and why: of the plans, of the kernel, and of children before their
-  // probes were live.
+  // Returns what could not be recorded, and why: the gaps of the plans, of the kernel, and of
+  // children before their probes were live.
   std::vector<Unsupported> gaps() const;
   // Whether calls of the CUDA Runtime or Driver have probes in any process.
   bool has_cuda_calls() const { return has_cuda_calls_; }
@@ -179,10 +181,11 @@ class ProcessSet {
   // `held` (may be null), here and below: threads that stand still, and are not let go.
   absl::Status AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t plan_id,
                               uint32_t image, Arrival arrival, StoppedThreads* held = nullptr);
-  // The points of the plan that are for the kernel's probes: all, or those that have no jump.
+  // Returns the points of the plan that are for the kernel's probes: all, or those that have no
+  // jump.
   absl::StatusOr<std::vector<ModulePlan>> PutJumps(Pid pid, std::shared_ptr<const ProbePlan> plan,
                                                    bool followed, StoppedThreads* held);
-  // The kernel tells of it from here on.
+  // Lets the kernel tell of the process from here on.
   absl::Status Trace(Pid pid);
   absl::Status AttachImage(Pid pid, ProbePlan plan, Arrival arrival,
                            StoppedThreads* held = nullptr);
@@ -191,13 +194,13 @@ class ProcessSet {
                              ProcessLinks* links, AttachReport* report);
   absl::Status AttachOne(Pid pid, const ProbePlan& plan, const ModulePlan& module,
                          ProcessLinks* links, AttachReport* report);
-  // All of the module's links or none.
+  // Attaches all of the module's links or none.
   absl::Status AttachFile(Pid pid, const ProbePlan& plan, ModulePlan module, ProcessLinks* links,
                           AttachReport* report);
-  // Of a file on overlayfs, in that layer which the process has mapped (overlay_layers.h).
+  // Attaches to a file on overlayfs, in the layer that the process has mapped (overlay_layers.h).
   absl::Status AttachLayer(Pid pid, const ProbePlan& plan, const ModulePlan& module,
                            ProcessLinks* links, AttachReport* report);
-  // Another tracer has its jumps there, and keeps them.
+  // Notes that another tracer has its jumps there, and keeps them.
   void NoteAnothersJumps(Pid pid, const ProbePlan& plan);
   // Whether `child`, which the kernel tells of by now, is recorded afterwards: with the plan of the
   // process that it was forked by, or with its own.
@@ -207,21 +210,21 @@ class ProcessSet {
   void FollowRemoval(Pid pid);
   void FollowFork(const Task& task);
   void FollowExec(Pid pid);
-  // It has ended, or runs something else. Its links, for the caller to close: at once if it goes
-  // on, as they would see its new program too.
+  // Forgets a process that has ended, or runs something else. Returns its links, for the caller to
+  // close: at once if it goes on, as they would see its new program too.
   LinkSet Forget(Pid pid);
   void DropLinks(Pid pid, bool forget);
   bool TryAwaited(Pid pid, LoadingProcess* loading);
   void EndAwaiting(Pid pid);
   void LookForMore();
-  // Of the recorded processes those that have ended when nobody could be told.
+  // Forgets the recorded processes whose end nobody could be told of.
   void ForgetEnded();
   void RunFollower();
   void TryAllAwaited();
-  // These four: the caller holds the lock.
+  // For these four the caller holds the lock.
   bool HasAgent(Pid pid) const;
   void AddGap(Unsupported gap);
-  // Awaited processes that could have run operators by now.
+  // Returns awaited processes that could have run operators by now.
   std::vector<Pid> LoadedWithoutProbes() const;
   void AddGaps(const ProbePlan& plan);
   void AddMissing(Pid pid, const AttachReport& report);

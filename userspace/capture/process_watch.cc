@@ -77,7 +77,7 @@ int64_t StartOf(Pid pid) {
   if (words.size() <= kStartTime) return 0;
   const auto ticks = ParseNumber<uint64_t>(words[kStartTime]);
   if (!ticks) return 0;
-  // Of CLOCK_BOOTTIME, which goes on while the machine sleeps.
+  // The ticks are of CLOCK_BOOTTIME, which goes on while the machine sleeps.
   const int64_t slept_ns = ClockNs(CLOCK_BOOTTIME) - MonotonicNs();
   const int64_t tick_ns = 1'000'000'000 / sysconf(_SC_CLK_TCK);
   return static_cast<int64_t>(*ticks) * tick_ns - slept_ns;

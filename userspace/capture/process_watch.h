@@ -43,7 +43,7 @@ class ProcessWatch {
   // was found; how many records. By one thread.
   uint64_t WaitAndTake(int timeout_ms, const OnRecord& on_record);
 
-  // The longest time between two looks, in nanoseconds.
+  // Returns the longest time between two looks, in nanoseconds.
   int64_t longest_interval_ns() const;
 
  private:
@@ -65,7 +65,7 @@ class ProcessWatch {
     std::string image;
     int64_t time_ns = 0;
   };
-  // A pidfd; invalid where the process is gone.
+  // Opens a pidfd; invalid where the process is gone.
   static absl::StatusOr<UniqueFd> Open(Pid pid);
 
   void TakeAdded();
@@ -76,7 +76,7 @@ class ProcessWatch {
   void LookAtThreads(Pid pid, Watched* watched, const std::vector<uint32_t>& tids);
   void LookAtChildren(Pid pid, Watched* watched, const std::vector<uint32_t>& tids,
                       std::vector<Pid>* forked);
-  // Children that a process has, each with the thread that counts as its parent.
+  // Returns the children that a process has, each with the thread that counts as its parent.
   std::map<uint32_t, uint32_t> ChildrenOf(Pid pid, const std::vector<uint32_t>& tids) const;
   template <typename Record>
   void Tell(const Record& record);
@@ -97,11 +97,11 @@ class ProcessWatch {
   int64_t longest_interval_ns_ = 0;
 };
 
-// What a process runs: another string after each exec, the same one in a forked child. Empty where
-// it cannot be read, or is about to end.
+// Returns a mark of what a process runs: another string after each exec, the same one in a forked
+// child. Empty where it cannot be read, or is about to end.
 std::string ReadImageMark(Pid pid);
 
-// How a process that has ended did, as wait() tells it; 0 where nobody says. `fd`: its pidfd.
+// Returns how a process has ended, as wait() tells it; 0 where nobody says. `fd`: its pidfd.
 uint32_t ReadExitCode(Pid pid, const UniqueFd& fd);
 
 }  // namespace proftrace

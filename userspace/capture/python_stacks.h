@@ -16,13 +16,13 @@
 
 namespace proftrace {
 
-// Before the process's first probe. Sets what of `target` is about stacks; where there are none, or
-// not of all its Python, why. `sampler`: null where nothing is sampled.
-// `patch`: null where there are no jumps.
+// Sets what of `target` is about stacks; to be called before the process's first probe. Returns why
+// there are none, or not of all its Python. `sampler`: null where nothing is sampled. `patch`: null
+// where there are no jumps.
 std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, PatchRecorder* patch,
                                        ModuleCollector* modules, Sampler* sampler, Pid pid,
                                        Target* target);
-// The same of a process whose operators are not recorded: the sampler alone is told.
+// Tells the sampler alone of a process whose operators are not recorded. Returns what is missing.
 std::vector<Unsupported> PrepareSamples(Sampler* sampler, Pid pid);
 // What the process's threads wait for, if its Python is known. `system`: null where nothing of the
 // system is recorded.

@@ -17,7 +17,7 @@ class RecordBlocks {
  public:
   static constexpr size_t kBlockBytes = size_t{1} << 20;
 
-  // A whole record, struct pt_record at the front.
+  // Adds a whole record, struct pt_record at the front.
   void Add(std::span<const std::byte> record) {
     if (blocks_.empty() || blocks_.back().capacity() - blocks_.back().size() < record.size()) {
       blocks_.push_back(NewBlock());
@@ -27,12 +27,12 @@ class RecordBlocks {
   }
   size_t bytes() const { return bytes_; }
 
-  // All that is there; nothing is, after it.
+  // Takes all that is there; nothing is left after it.
   std::deque<std::vector<std::byte>> Take() {
     bytes_ = 0;
     return std::exchange(blocks_, {});
   }
-  // What Take() gave, for the records to come.
+  // Gives back what Take() gave, for the records to come.
   void GiveBack(std::deque<std::vector<std::byte>> blocks) {
     for (std::vector<std::byte>& block : blocks) {
       if (spare_.size() == kMostSpare) return;

@@ -21,7 +21,7 @@ class RecordMerger {
  public:
   using OnRecord = std::function<void(std::span<const std::byte> record, RecordOrigin origin)>;
 
-  // A whole record, struct pt_record at the front.
+  // Adds a whole record, struct pt_record at the front.
   void Add(std::span<const std::byte> record, RecordOrigin origin);
   // Gives out what is not younger than `until_ns` (CLOCK_MONOTONIC), by time: what one thread does
   // may name what another one does next. A thread's records of one source stay in their order,

@@ -22,7 +22,7 @@ class RecordRing {
   RecordRing(const RecordRing&) = delete;
   RecordRing& operator=(const RecordRing&) = delete;
 
-  // false: errno says why.
+  // Opens the ring; false: errno says why.
   bool Open(const bpf_map* map) {
     Close();
     ring_ = ring_buffer__new(bpf_map__fd(map), OnRecord, this, nullptr);

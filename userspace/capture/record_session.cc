@@ -218,7 +218,7 @@ void RecordSession::SayMissing() {
 
 void RecordSession::NoteStandstills(const std::string& when) {
   std::vector<Pid> pids = WithProcesses([](auto& processes) { return processes.pids(); });
-  // Of a whole host's processes not each one can be looked at.
+  // A whole host has too many processes to look at each one.
   if (pids.size() > kMostStandstillLooks) pids.resize(kMostStandstillLooks);
   for (const Pid pid : pids) {
     if (standstills_.contains(Raw(pid))) continue;
@@ -473,7 +473,8 @@ void RecordSession::Stop() {
       writer.AddUnsupported({"process at a standstill", why});
     const bool has_agent = agents_ != nullptr && agents_->has_run();
     for (const Unsupported& gap : processes_->gaps()) {
-      // Of processes that had probes at their calls before they had agents.
+      // The agents fill the gaps of processes that had probes at their calls before they had
+      // agents.
       const bool is_filled =
           has_agent && !agents_->has_missed() && gap.feature == kLaunchLevelFeature;
       if (!is_filled) writer.AddUnsupported(gap);

@@ -74,29 +74,29 @@ class RecordSession {
   // control group: the kernel would kill it without a word, with its probes in the job.
   absl::Status FitOwnMemory();
   absl::Status LoadPrograms();
-  // Until an instant of CLOCK_MONOTONIC, or the user's signal. Records are taken meanwhile.
+  // Waits until an instant of CLOCK_MONOTONIC, or the user's signal. Records are taken meanwhile.
   absl::Status WaitUntil(int64_t time_ns);
   absl::Status AwaitOperators(Pid pid, absl::StatusOr<ProbePlan>* plan);
   absl::Status AttachTargets();
-  // The plans of several processes, made at the same time.
+  // Makes the plans of several processes at the same time.
   ProcessSet::Plans PlanTogether(const std::vector<Pid>& pids);
   // Descendants of the targets that may have a PyTorch of their own.
   std::vector<Pid> FindChildrenWithTorch() const;
-  // Of `pids`, those that were not forked by another one of them or by one of `parents`.
+  // Returns `pids` without those that were forked by another one of them or by one of `parents`.
   static std::vector<Pid> WithoutForks(const std::vector<Pid>& pids,
                                        const std::vector<Pid>& parents);
   absl::Status AttachDescendants(const std::vector<Pid>& pids);
   void AttachHost();
-  // The plan of one that was named, when it has imported PyTorch.
+  // Makes the plan of a process that was named, when it has imported PyTorch.
   absl::StatusOr<ProbePlan> PlanTarget(Pid pid);
   // Whether CUPTI tells of the process's calls of CUDA. Waits for it.
   bool HasAgent(Pid pid);
-  // The plan of a process that runs. May be called on several threads.
+  // Makes the plan of a process that runs. May be called on several threads.
   absl::StatusOr<ProbePlan> PlanRunning(Pid pid, bool has_agent) const;
   absl::Status Loop();
   void Stop();
   void OnRecord(std::span<const std::byte> record);
-  // What a record asks to be done at once.
+  // Does what a record asks to be done at once.
   void React(const abi::pt_record& head, std::span<const std::byte> record);
   // Writes it to the capture.
   void Keep(const abi::pt_record& head, std::span<const std::byte> record);
@@ -106,7 +106,7 @@ class RecordSession {
   void KeepMerged(int64_t until_ns);
   bool IsBeforeBegin(const abi::pt_record& head) const;
   bool IsInWindow(const abi::pt_record& head) const;
-  // -a: processes that have begun to load PyTorch.
+  // With -a: takes up processes that have begun to load PyTorch.
   void TakeMapNews();
   void TakeSamples();
   void TakeSystemRecords();
@@ -124,20 +124,20 @@ class RecordSession {
   void AddSampleFailure(MetadataWriter* writer) const;
   std::optional<Unsupported> FindSilent(bool records_lost);
   bool AskedForSteps() const { return options_.steps.has_value() || options_.counts_steps; }
-  // Of the steps that were found, those asked for; the window ends with the last of them.
+  // Keeps the steps that were asked for; the window ends with the last of them.
   void KeepSteps();
   absl::Status MeasureHitInJob();
   HitCost CostsOfHits() const;
   // --max-overhead: looks what the recording takes, and has operators demoted.
   void KeepBudget(int64_t now_ns);
   Cost MeasureCost(int64_t window_ns, uint64_t lost) const;
-  // The CPU time that recorded processes have used by now; about four times a second.
+  // Reads the CPU time that recorded processes have used by now; about four times a second.
   void ReadCpuTimes(int64_t now_ns);
-  // What was lost since the window began.
+  // Returns what was lost since the window began.
   Ledger ReadLosses() const;
-  // A flight recorder's turn: gives out the dump that is due. The ring goes on filling meanwhile.
+  // Gives out the flight recorder's dump that is due. The ring goes on filling meanwhile.
   void TakeFlight(int64_t now_ns);
-  // What `visit` gives for those who keep the recorded processes.
+  // Returns what `visit` returns for the set that keeps the recorded processes.
   template <typename Visit>
   auto WithProcesses(Visit visit) {
     return plain_ != nullptr ? visit(*plain_) : visit(*processes_);
@@ -167,7 +167,7 @@ class RecordSession {
   std::unique_ptr<MapWatch> map_watch_;  // -a, where the kernel can
   std::vector<UniqueFd> target_fds_;
   std::vector<std::pair<Pid, absl::StatusOr<ProbePlan>>> plans_;  // until they are attached
-  ProcessSet::Plans child_plans_;                                 // likewise
+  ProcessSet::Plans child_plans_;                                 // until then, too
   LiveMeter meter_;
   LiveMeter jump_meter_;
   SilentProcesses silent_;

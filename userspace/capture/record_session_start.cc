@@ -66,7 +66,8 @@ std::string AskedOfBpf(const RecordOptions& options) {
   return "";
 }
 
-// Of each process a thread has memory: it runs, and is none of the kernel's.
+// Fails for processes without a program. A process with one has a thread with memory: it runs, and
+// does not belong to the kernel.
 absl::Status CheckPrograms(const std::vector<Pid>& pids) {
   for (const Pid pid : pids) {
     const std::vector<ThreadEntry> threads = ReadThreads(pid);

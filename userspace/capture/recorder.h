@@ -20,7 +20,7 @@
 
 namespace proftrace {
 
-// What is new of a process's budget since the last look.
+// How a process's budget has changed since the last look.
 struct BudgetNews {
   Pid pid{};
   std::vector<std::string> demoted;        // the names of operators
@@ -55,11 +55,11 @@ struct RecordOptions {
   std::optional<uint64_t> steps;     // until so many steps of the job are over
   // Find the steps, however many: they are in the result and in the capture.
   bool counts_steps = false;
-  // What recording may take of the processes' time; operators are demoted to keep it. None: nothing
-  // is.
+  // How much of the processes' time recording may take; operators are demoted to keep it. nullopt:
+  // no operator is demoted.
   std::optional<double> max_overhead_percent;
   bool keeps_counting = false;  // then none is left out altogether (tests)
-  // Threads are sampled so far apart (--sample); none: not at all.
+  // Threads are sampled so far apart (--sample); nullopt: not at all.
   std::optional<int64_t> sample_period_ns;
   // Threads are sampled when they wake others (--waker-stacks).
   bool samples_wakers = false;
@@ -81,26 +81,27 @@ struct RecordOptions {
 
 struct RecordCallbacks {
   std::function<void(const Ready&)> on_ready;
-  // There is no eBPF, and jumps record alone; `why`: a sentence.
+  // Tells that there is no eBPF, and jumps record alone; `why`: a sentence.
   std::function<void(const std::string& why)> on_without_bpf;
-  // Recording waits for a process that is in the middle of its import of PyTorch.
+  // Tells that recording waits for a process that is in the middle of its import of PyTorch.
   std::function<void(Pid pid)> on_import;
-  // One of several processes that were named cannot be recorded; the others are.
+  // Tells that one of several processes that were named cannot be recorded; the others are.
   std::function<void(Pid pid, const absl::Status& why)> on_refused;
-  // A process has another tracer's jumps, and what they lie at is not recorded.
+  // Tells that a process has another tracer's jumps, and what they lie at is not recorded.
   std::function<void(const std::string& why)> on_anothers_jumps;
-  // A part of a process, or all of it, cannot be recorded, or gave nothing: a sentence.
+  // Tells in a sentence that a part of a process, or all of it, cannot be recorded, or gave
+  // nothing.
   std::function<void(const std::string& what)> on_missing;
-  // Something of ours stays in a process.
+  // Tells that something of ours stays in a process.
   std::function<void(const std::string& what)> on_left_behind;
   // --max-overhead: operators were demoted, or what is left was measured; so long after the
   // window's begin.
   std::function<void(const BudgetNews&, double after_s)> on_budget;
-  // A forked child is recorded, `after_ns` after its fork. On another thread.
+  // Tells that a forked child is recorded, `after_ns` after its fork. On another thread.
   std::function<void(Pid child, int64_t after_ns)> on_follow;
-  // An awaited process has loaded PyTorch and is recorded. On another thread.
+  // Tells that an awaited process has loaded PyTorch and is recorded. On another thread.
   std::function<void(Pid pid, uint32_t operator_count)> on_awaited;
-  // What a flight recorder has is to be written, while the recording goes on.
+  // Gets what a flight recorder has, to be written while the recording goes on.
   std::function<void(FlightDump)> on_dump;
   std::function<void(const Progress&)> on_progress;  // about twice a second
 };

@@ -6,7 +6,8 @@
 namespace proftrace {
 namespace {
 
-// Of a thread's time: beyond it nothing sensible can be said of the rest.
+// The most that may be a thread's overhead, as a part of its time: beyond it nothing sensible can
+// be said of the rest.
 constexpr double kMostPart = 0.99;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a recording costs the job, from what was counted.
+// Estimates what a recording costs the job, from what was counted.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@ namespace proftrace {
 // Nanoseconds.
 struct HitCost {
   double in_tracer = 0;               // of a hit, in a loop in proftrace
-  std::optional<double> in_job;       // likewise, in the job
+  std::optional<double> in_job;       // of a hit, in the job
   std::optional<double> call_in_job;  // of a begin that reads inputs
   std::optional<double> jump;         // of a jump's record, in a loop in proftrace
   std::optional<double> stack;        // of a stack of Python's that a jump tells of, in the job
   std::optional<double> system;       // of a system call that is recorded, in a loop in proftrace
-  std::optional<double> count_jump;   // of a jump whose call is only counted, likewise
+  std::optional<double> count_jump;   // of a jump that only counts, in a loop in proftrace
   double counted = 0;                 // of all calls that were only counted, together
 };
 
-// What the recorded processes had.
+// The time that the recorded processes had.
 struct RecordedTime {
   int64_t window_ns = 0;
-  std::optional<int64_t> cpu_ns = std::nullopt;  // of all their threads; nothing: not known
+  std::optional<int64_t> cpu_ns = std::nullopt;  // of all their threads; nullopt: not known
 };
 
-// All but the tracer's own time, of a recording that has lost so many records. `jumps`: what jumps
-// recorded; the rest is of probes.
+// Estimates all but the tracer's own time, of a recording that has lost `lost` records. `jumps`:
+// what jumps recorded; the rest is of probes.
 Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const RecordedTime& time,
                   uint64_t lost, const HitCost& hit);
 

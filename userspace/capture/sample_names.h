@@ -29,7 +29,7 @@ struct SampledProcess {
   std::string python_file;             // that the interpreter lies in, as in /proc/PID/maps
 };
 
-// What was read of a thread. Samples refer to it by its number.
+// The stack that was read of a thread. Samples refer to it by its number.
 struct SampleReading {
   uint64_t number = 0;
   Pid pid{};

@@ -27,7 +27,7 @@ namespace {
 constexpr uint32_t kSmallestRing = 4u << 20;
 // Some thousand wakers.
 constexpr uint32_t kSmallestWakerRing = 32u << 20;
-// Of each CPU, between two looks of the tracer.
+// How many samples a CPU may have between two looks of the tracer.
 constexpr uint32_t kSamplesPerCpu = 8;
 constexpr size_t kReadBytes = 65536;
 

@@ -23,8 +23,8 @@ class SamplePrograms {
   // stack.
   using OnSample = std::function<void(const abi::pt_raw_sample&)>;
 
-  // kNotPermitted, or kHostUnfit: this kernel does not take them (Linux 5.17 or later is needed).
-  // `wakers`: threads are sampled when they wake others.
+  // Loads the programs. kNotPermitted, or kHostUnfit: this kernel does not take them (Linux 5.17 or
+  // later is needed). `wakers`: threads are sampled when they wake others.
   static absl::StatusOr<std::unique_ptr<SamplePrograms>> Load(bool wakers);
   ~SamplePrograms();
   SamplePrograms(const SamplePrograms&) = delete;
@@ -40,7 +40,7 @@ class SamplePrograms {
 
   // Hands over all samples that are there.
   void Drain(const OnSample& on_sample);
-  // Every thread of the sampled processes.
+  // Lists every thread of the sampled processes.
   absl::StatusOr<std::vector<abi::pt_thread_state>> ListThreads() const;
   // Samples that there was no room for.
   uint64_t lost() const;

@@ -38,12 +38,12 @@ struct NamedReading {
 
 class SampleWorker {
  public:
-  // Waits for the next one; nothing: there is none any more.
+  // Waits for the next task; nullopt: there is none any more.
   using NextTask = std::function<std::optional<SampleTask>()>;
   using OnNamed = std::function<void(NamedReading named)>;
 
-  // Until there is no task any more, on the calling thread. Fails as RunWorker(): tasks after that
-  // are not done.
+  // Works until there is no task any more, on the calling thread. Fails as RunWorker(): tasks after
+  // that are not done.
   absl::Status Run(const NextTask& next, const OnNamed& on_named);
 
  private:

@@ -39,7 +39,7 @@ struct SampleOf {
 
 class SampleWriter {
  public:
-  // What waits to be named; more than that is not taken.
+  // So many bytes may wait to be named; more is not taken.
   static constexpr size_t kMostWaitingBytes = size_t{256} << 20;
 
   explicit SampleWriter(int64_t period_ns);
@@ -47,23 +47,26 @@ class SampleWriter {
   SampleWriter(const SampleWriter&) = delete;
   SampleWriter& operator=(const SampleWriter&) = delete;
 
-  // From any thread. What is added is dealt with in its order, from the next Wake() on.
+  // These may be called on any thread. What is added is dealt with in its order, from the next
+  // Wake() on.
   void AddProcess(Pid pid, SampledProcess process);
   void RemoveProcess(Pid pid);
-  // False where there is no room: samples that refer to it are left out, and counted.
+  // Adds a reading. False where there is no room: samples that refer to it are left out, and
+  // counted.
   bool Add(SampleReading reading);
   void Add(const SampleOf& sample);
   void Wake() { changed_.notify_all(); }
 
-  // Until all is dealt with, or `longest_ns` are over; the looks that still wait then.
+  // Waits until all is dealt with, or `longest_ns` are over. Returns how many looks still wait
+  // then.
   uint64_t Settle(int64_t longest_ns);
-  // The same, and those that still wait are lost.
+  // Waits as Settle() does; the looks that still wait then are lost.
   void Finish(int64_t longest_ns);
   // Calls append(record) for each record that is ready, in their order. From one thread.
   void TakeRecords(const std::function<void(std::span<const std::byte>)>& append);
   // Looks that are not in the records.
   uint64_t lost() const { return lost_; }
-  // Why no more names were found from some moment on; empty: that is not so.
+  // Says why no more names were found from some moment on; empty: that is not so.
   std::string failure() const;
 
  private:

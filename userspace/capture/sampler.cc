@@ -185,7 +185,7 @@ void Sampler::Look(const std::vector<abi::pt_thread_state>& threads, uint32_t el
     }
     readings.push_back(Read(thread));
   }
-  // Those that have run since: what they did before is told.
+  // Threads that have run since are over with what they rested in: their samples are written.
   for (auto it = resting_.begin(); it != resting_.end();) {
     const auto here = it++;
     if (here->second.last_look == looks_) continue;
@@ -251,7 +251,7 @@ uint64_t Sampler::PythonStateOf(Pid pid, uint64_t thread_id, const PythonLayout&
   limits.frames = 1;
   for (const PythonThread& thread : ReadPythonThreads(memory, layout, limits).threads) {
     const auto [it, is_new] = states.by_thread.try_emplace(thread.thread_id, thread.state);
-    // Of several interpreters: that of one which it was in before lies idle.
+    // In a process with several interpreters, the one that the thread was in before lies idle.
     if (!is_new && !thread.frames.empty()) it->second = thread.state;
   }
   // A process with lists without an end does not hold the others up.

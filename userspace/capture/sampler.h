@@ -1,7 +1,7 @@
-// Takes samples of the recorded processes' threads at regular moments (--sample), and of those that
-// wake others (--waker-stacks), on a thread of its own. Those that run are sampled by the kernel;
-// those that do not are read here, and kept only if they have not run meanwhile. Nothing is ever
-// stopped.
+// Takes samples of the recorded processes' threads at regular moments (--sample), and of threads
+// that wake others (--waker-stacks), on a thread of its own. The kernel samples the threads that
+// run. The other threads are read here, and a sample is kept only if its thread has not run
+// meanwhile. No thread is ever stopped.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -33,28 +33,28 @@ class Sampler {
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  // From any thread. The process may have had another program before.
+  // Samples a process from here on. From any thread. It may have had another program before.
   absl::Status AddProcess(Pid pid, const SampledProcess& process);
   void RemoveProcess(Pid pid);
 
   // Samples are taken from here on.
   absl::Status Start();
-  // Until here; what was taken can be had afterwards.
+  // Takes no more samples; those that were taken can be had afterwards.
   void Stop();
 
-  // SampleWriter::TakeRecords.
+  // As SampleWriter::TakeRecords().
   void TakeRecords(const std::function<void(std::span<const std::byte>)>& append) {
     writer_.TakeRecords(append);
   }
 
-  // SampleWriter::Settle.
+  // As SampleWriter::Settle().
   uint64_t Settle(int64_t longest_ns) { return writer_.Settle(longest_ns); }
 
-  // Until now: looks that had no room, and those at threads that ran while they were read. From any
-  // thread.
+  // Return how many looks until now had no room, and how many were at threads that ran while they
+  // were read. From any thread.
   uint64_t lost() const { return programs_->lost() + writer_.lost(); }
   uint64_t unsteady() const { return unsteady_; }
-  // SampleWriter::failure.
+  // As SampleWriter::failure().
   std::string failure() const { return writer_.failure(); }
 
  private:

@@ -34,7 +34,8 @@ bool HasThreadsNamed(Pid pid, std::initializer_list<std::string_view> names) {
   });
 }
 
-// Those of a backend. A launcher has the store that its ranks meet at, but no group.
+// Whether the process has threads of a backend. A launcher has the store that its ranks meet at,
+// but no group.
 bool HasGroupThreads(Pid pid) { return HasThreadsNamed(pid, {"pt_gloo", "pt_nccl"}); }
 
 // What a look through the heap of each process would cost is saved where threads tell.

@@ -26,20 +26,21 @@ class SchemaCollector {
   SchemaCollector(const SchemaCollector&) = delete;
   SchemaCollector& operator=(const SchemaCollector&) = delete;
 
-  // Begins with what is requested: nothing is read before, so that it takes no time from the
+  // Begins with what is requested. Nothing is read before, so that it takes no time from the
   // attaching of the first processes.
   void Start();
-  // The schemas of the plan's operators, for address space `image`, soon.
+  // Requests the schemas of the plan's operators, for address space `image`; they are read soon.
   void Request(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t image);
-  // Those of `operators`, now.
+  // Reads the schemas of `operators` now.
   void Collect(Pid pid, const ProbePlan& plan, uint32_t image,
                const std::vector<OperatorInfo>& operators);
-  // The process groups that it has now, if its rank or its threads' names say that it has any.
+  // Reads the process groups that it has now, if its rank or its threads' names say that it has
+  // any.
   void CollectGroups(Pid pid, const ProbePlan& plan);
   // Waits until everything requested is written. Nothing may be requested afterwards.
   void Finish();
 
-  // What could not be read, and why.
+  // Returns what could not be read, and why.
   std::vector<Unsupported> gaps() const;
 
  private:
@@ -49,7 +50,7 @@ class SchemaCollector {
     uint32_t image;
   };
   void Run();
-  // Once, whatever number of processes has it.
+  // Adds a gap once, whatever number of processes has it.
   void AddGap(Unsupported gap);
 
   CaptureSink* sink_;

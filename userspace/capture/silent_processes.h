@@ -24,15 +24,15 @@ class SilentProcesses {
   // So many are named, the others counted.
   static constexpr size_t kMostNamed = 8;
 
-  // A record of the window. Cheap: called for each.
+  // Takes a record of the window. Cheap: called for each.
   void Observe(const abi::pt_record& head) {
     if (head.pid == last_pid_ || !IsOfRow(head.kind)) return;
     last_pid_ = head.pid;
     with_rows_.insert(head.pid);
   }
 
-  // "PID 17 (2.00 s of CPU time)" of those of `pids` that had no row. Nothing where all had one or
-  // did not run. `explained`: processes of which is said elsewhere why they have none.
+  // Names those of `pids` that had no row: "PID 17 (2.00 s of CPU time)". nullopt where all had one
+  // or did not run. `explained`: processes of which is said elsewhere why they have none.
   std::optional<std::string> Describe(std::span<const Pid> pids, const ProcessCpuTimes& cpu_times,
                                       const std::set<uint32_t>& explained) const;
 
@@ -47,7 +47,7 @@ class SilentProcesses {
   uint32_t last_pid_ = 0;
 };
 
-// The sentence about them; `records_lost`: then theirs may be among these.
+// Says why they are silent; `records_lost`: theirs may be among the lost ones.
 std::string WhySilent(const std::string& processes, bool records_lost);
 
 }  // namespace proftrace

@@ -241,7 +241,7 @@ bool StackMerger::ReadStack(const abi::pt_python_stack_record& record, size_t wo
 void StackMerger::Tell(const abi::pt_record& head, const Stack& stack, Thread* thread,
                        const OnRecord& on_record) {
   Stack& told = thread->told;
-  // Of what is not known nothing has to be told but that.
+  // A stack that is not known has nothing to be told but that.
   if (!stack.is_known && (!told.is_known || told.frames.empty())) return;
   if (stack.is_known && told.is_known && stack.frames == told.frames && stack.flags == told.flags) {
     return;

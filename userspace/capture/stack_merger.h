@@ -28,12 +28,13 @@ class StackMerger {
  public:
   using OnRecord = std::function<void(std::span<const std::byte> record)>;
 
-  // Each source's records, as it gives them. Code and modules come out at once, as stacks of other
-  // threads may have them, too; what is left goes on to be merged, until the next call: nothing, or
-  // the record.
+  // Takes each source's records, as it gives them. Code and modules come out at once, as stacks of
+  // other threads may have them, too. Returns what is to be merged, good until the next call: the
+  // record, or nothing (empty).
   std::span<const std::byte> Observe(std::span<const std::byte> record, RecordOrigin origin,
                                      const OnRecord& on_record);
-  // What is left: of each thread in the order of both sources (RecordMerger).
+  // Takes the records that Observe() left: those of each thread in the order of both sources
+  // (RecordMerger).
   void Add(std::span<const std::byte> record, RecordOrigin origin, const OnRecord& on_record);
 
   // Numbers of code objects that jumps tell of; probes count from 1 on.
@@ -73,18 +74,18 @@ class StackMerger {
               const OnRecord& on_record);
   void OnModule(std::span<const std::byte> record, RecordOrigin origin, Teller* teller,
                 const OnRecord& on_record);
-  // The stack of a record with our numbers, in renumbered_.
+  // Returns the stack of a record with our numbers, in renumbered_.
   std::span<const std::byte> Renumber(std::span<const std::byte> record, RecordOrigin origin);
-  // What was told of the modules that a thread's stacks have, by their addresses: jumps of each
-  // thread tell by themselves, and all probes of a process together.
+  // The handles of modules that a thread's stacks have, by the modules' addresses: the jumps of
+  // each thread tell of modules by themselves, and all probes of a process together.
   using ModuleHandles = absl::flat_hash_map<uint64_t, uint64_t>;
   ModuleHandles& HandlesOf(const abi::pt_record& head, RecordOrigin origin) {
     return handles_[{head.pid, origin == RecordOrigin::kJump ? head.tid : 0}];
   }
   uint64_t ModuleAt(const abi::pt_record& head, uint64_t address, RecordOrigin origin);
-  // False where it cannot be: the stack is not known then.
+  // Reads a stack; false where it cannot be read: it is not known then.
   static bool ReadStack(const abi::pt_python_stack_record& record, size_t words, Stack* stack);
-  // The code that is being told of is whole.
+  // Ends the code that is being told of, which is whole.
   void EndCode(Teller* teller, const OnRecord& on_record);
   // Tells of `stack` before a record of this head.
   void Tell(const abi::pt_record& head, const Stack& stack, Thread* thread,
@@ -95,7 +96,7 @@ class StackMerger {
   absl::flat_hash_map<std::pair<uint32_t, RecordOrigin>, Teller> tellers_;  // by tid
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;    // by pid, theirs: ours
   absl::flat_hash_map<std::string, uint32_t> codes_;                        // by pid and contents
-  // What was told of last at an address.
+  // The module that was told of last at an address.
   struct Module {
     uint64_t type = 0;
     uint64_t handle = 0;  // as it came out

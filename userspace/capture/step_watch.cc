@@ -12,7 +12,8 @@ namespace {
 
 // Kept of each thread to learn from: 2 MiB.
 constexpr size_t kMaxItems = 1u << 16;
-// Of a thread that are open at once: others' ends are not told from a job that ends none.
+// How many annotations of a thread may be open at once: others' ends are not told from a job that
+// ends none.
 constexpr size_t kMostAnnotations = 64;
 // Names are few; a job that makes them up does not fill the memory.
 constexpr size_t kMaxSymbols = 1u << 16;

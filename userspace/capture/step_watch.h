@@ -25,25 +25,25 @@ namespace proftrace {
 
 class StepWatch {
  public:
-  // The label of a site of a process's probe plan; nothing when it is not known.
+  // Returns the label of a site of a process's probe plan; nullopt when it is not known.
   using SiteLabel = std::function<std::optional<Label>(Pid pid, uint16_t site)>;
 
-  // `start_ns`: from when on what comes is complete. `most_steps`: about as many of the last ones
-  // are kept of each thread, and nothing of threads that have ended; 0 = all, of threads that have
-  // ended those of the best one.
+  // `start_ns`: from when on what comes is complete. `most_steps`: about so many of the last steps
+  // of each thread are kept, and none of threads that have ended; 0 = all are kept, and of threads
+  // that have ended those of the best one.
   StepWatch(SiteLabel site_label, int64_t start_ns, size_t most_steps = 0)
       : site_label_(std::move(site_label)), start_ns_(start_ns), most_steps_(most_steps) {}
 
-  // Any record, in the order of the ring.
+  // Takes any record, in the order of the ring.
   void Observe(std::span<const std::byte> record);
-  // The recording is over at `end_ns`: what happened later is none of it. Find() is then to be
+  // Ends the recording at `end_ns`: what happened later is not part of it. Find() is then to be
   // asked when all that came before has been observed.
   void EndAt(int64_t end_ns) { end_ns_ = end_ns; }
 
-  // The steps of the thread with the best evidence; nothing when there is none.
+  // Returns the steps of the thread with the best evidence; nullopt when there is none.
   std::optional<RecordedSteps> Find();
-  // The same, of which the first `count` whole ones are sure: told by good evidence, and seen often
-  // enough that a longer round would have shown.
+  // Whether the first `count` whole steps are sure: told by good evidence, and seen often enough
+  // that a longer round would have shown.
   bool HasSurely(uint64_t count);
   size_t kept_threads() const { return threads_.size(); }
 
@@ -78,7 +78,7 @@ class StepWatch {
   void Forget(std::span<const std::byte> exit);
   void CloseCall(ThreadState& thread, int64_t time_ns);
   void AddItem(ThreadState& thread, const StepItem& item);
-  // The class of a site; nothing for one that PyTorch makes no row for.
+  // Returns the class of a site; nullopt for one that PyTorch makes no row for.
   std::optional<ItemClass> SiteClass(Pid pid, uint16_t site);
   uint32_t Symbol(const std::string& key);
 

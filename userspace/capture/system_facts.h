@@ -1,4 +1,4 @@
-// What the BPF programs of system activity need to know of each system call.
+// The facts that the BPF programs of system activity need to know of each system call.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace proftrace {
 
-// By enum pt_system_abi * PT_SYSTEM_CALLS + number.
+// Returns the facts, by enum pt_system_abi * PT_SYSTEM_CALLS + number.
 std::vector<abi::pt_system_call> SystemCallFactsForKernel();
 
 }  // namespace proftrace

@@ -131,7 +131,8 @@ struct SystemPrograms::Impl {
     return absl::OkStatus();
   }
 
-  // Of threads that were in restart_syscall when they were found: what that goes on with.
+  // Tells which system calls those threads go on with that were in restart_syscall when they were
+  // found.
   void TellRestartedCalls() const {
     const int map = bpf_map__fd(skeleton->maps.restarted_calls);
     uint32_t tid = 0;
@@ -147,8 +148,8 @@ struct SystemPrograms::Impl {
     }
   }
 
-  // Of the process's threads that waited as semaphores do when they were found: which of them do
-  // for a lock of Python's.
+  // Tells which of the process's threads wait for a lock of Python's, among those that waited as
+  // semaphores do when they were found.
   void TellBegunWaits(Pid pid, const TargetMemory& memory, const PythonLayout& layout,
                       uint64_t gil) const {
     const int map = bpf_map__fd(skeleton->maps.begun_waits);

@@ -41,7 +41,7 @@ class SystemPrograms {
   // Records the process from here on, with what its threads are in the middle of, and, with
   // `follow_children`, those that it forks. From any thread.
   absl::Status AddProcess(Pid pid);
-  // The same of many at once: the kernel's threads are gone through a single time.
+  // Records many processes at once: the kernel's threads are gone through a single time.
   absl::Status AddProcesses(std::span<const Pid> pids);
 
   // Python's locks of the process, and of those that it forks, are told from what its threads wait
@@ -54,16 +54,15 @@ class SystemPrograms {
   // Tells of what threads are in the middle of, up to now: what they do from here on is told of as
   // if they had just begun it.
   void TellOpen();
-  // The same, and nothing is recorded from here on. Drain() gives the
-  // rest.
+  // Does what TellOpen() does, and nothing is recorded from here on. Drain() gives the rest.
   void Stop();
 
   // Records that there was no room for.
   uint64_t lost() const;
-  // What a system call takes longer when it is recorded: the median of a loop in this process;
-  // nothing where none are.
+  // Returns how much longer a system call takes when it is recorded: the median of a loop in this
+  // process; nullopt where no calls are recorded.
   std::optional<double> ns_per_call() const { return ns_per_call_; }
-  // What this kernel does not tell of.
+  // Returns what this kernel does not tell of.
   const std::vector<Unsupported>& gaps() const { return gaps_; }
 
  private:

@@ -1,4 +1,4 @@
-// What is written into a recording about a process and its threads.
+// Reads what a recording says of a process and its threads.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,20 @@
 
 namespace proftrace {
 
-// What /proc says. A process that has gone by now has only its pid.
+// Describes a process by what /proc says. A process that has gone by now has only its pid.
 Target DescribeProcess(Pid pid);
 
-// Its living threads with their names.
+// Returns its living threads with their names.
 std::vector<ThreadEntry> ReadThreads(Pid pid);
 
-// Its parent; 0 when it has none, or is gone.
+// Returns its parent; 0 when it has none, or is gone.
 Pid ReadParent(Pid pid);
 
-// Its living children, their children, and so on.
+// Returns its living children, their children, and so on.
 std::vector<Pid> ReadDescendants(Pid pid);
 
-// How many executable mappings it has of files that may be PyTorch's: cheap, to be asked often.
+// Returns how many executable mappings it has of files that may be PyTorch's: cheap, to be asked
+// often.
 uint32_t CountTorchMappings(Pid pid);
 
 // The processes of the host that have such mappings, ascending, without this one.
@@ -33,7 +34,7 @@ struct TorchProcesses {
 };
 TorchProcesses FindTorchProcesses();
 
-// What is said of `closed` such processes, to root or to another user.
+// Says why `closed` such processes are not recorded, to root or to another user.
 std::string WhyClosed(uint32_t closed, bool is_root);
 
 }  // namespace proftrace

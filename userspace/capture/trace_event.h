@@ -25,10 +25,10 @@ class TraceEvent {
   TraceEvent(const TraceEvent&) = delete;
   TraceEvent& operator=(const TraceEvent&) = delete;
 
-  // With a probe at each point of the file. Null: errno says why not.
+  // Makes an event with a probe at each point of the file. null: errno says why not.
   static std::unique_ptr<TraceEvent> Make(int file_fd, const std::vector<ProbePoint>& points);
-  // A perf event of it for a process, which runs the program at each hit. The errno on failure;
-  // the kernel does not say which point it refuses.
+  // Opens a perf event of it for a process, which runs the program at each hit. Returns the errno
+  // on failure; the kernel does not say which point it refuses.
   int Open(Pid pid, int program_fd, UniqueFd* event) const;
 
  private:
@@ -45,7 +45,8 @@ class ProbeAddresses {
   ProbeAddresses(const ProbeAddresses&) = delete;
   ProbeAddresses& operator=(const ProbeAddresses&) = delete;
 
-  // Where the process has the points' file mapped. Null: nowhere, or the map is full.
+  // Puts the addresses where the process has the points' file mapped. null: it has not, or the map
+  // is full.
   static std::unique_ptr<ProbeAddresses> Put(int map_fd, Pid pid, const FileId& file,
                                              const std::vector<ProbePoint>& points);
 

@@ -1,4 +1,4 @@
-// What is missing where places in the code have neither a jump nor a probe.
+// Tells what is missing where places in the code have neither a jump nor a probe.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace proftrace {
 
-// By kind of row, with the number of places; rows of torch's own at::RecordFunction by their
-// function. `sites`: the plan's.
+// Describes the gaps by kind of row, with the number of places; rows of torch's own
+// at::RecordFunction by their function. `sites`: the plan's.
 std::vector<Unsupported> DescribeUnprobed(const std::vector<ModulePlan>& modules,
                                           const std::vector<SiteInfo>& sites);
 

@@ -12,7 +12,8 @@
 namespace proftrace {
 namespace {
 
-// Of each mapping: one in every part of it that a job may have copied away.
+// How many places of each mapping are read: one in every part of it that a job may have copied
+// away.
 constexpr size_t kMostPlacesOfMapping = 256;
 // Since Linux 6.18 a probe on a nop of five bytes becomes a call.
 constexpr uint8_t kCall = 0xe8;

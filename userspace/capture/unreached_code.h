@@ -1,6 +1,6 @@
-// Whether the kernel's probes are in the code that a process really runs. The kernel puts them into
-// private mappings of the probed file. It puts none where the process runs the same code from
-// somewhere else: text that was copied to anonymous memory (huge pages), a shared or writable
+// Tells whether the kernel's probes are in the code that a process really runs. The kernel puts
+// them into private mappings of the probed file. It puts none where the process runs the same code
+// from somewhere else: text that was copied to anonymous memory (huge pages), a shared or writable
 // mapping, a file that overlayfs has copied up since it was mapped. Nothing would be recorded
 // there, and nobody would be told. So each place is looked at after the attach.
 #pragma once
@@ -34,15 +34,15 @@ struct UnreachedCode {
 using ReadModuleFile =
     std::function<bool(const ModulePlan& module, uint64_t offset, void* buffer, size_t bytes)>;
 
-// Those of `modules` with places that have no probe. Sites that the kernel refused (`report`) are
-// none of them. A few places of each mapping are read; all, where one of these has no probe. What
-// cannot be read counts as probed.
+// Returns the files of `modules` with places that have no probe. Sites that the kernel refused
+// (`report`) are not among these places. A few places of each mapping are read; all, where one of
+// these has no probe. A place that cannot be read counts as probed.
 std::vector<UnreachedCode> FindUnreachedCode(const std::vector<Mapping>& mappings,
                                              const TargetMemory& memory,
                                              const ReadModuleFile& read_file,
                                              const std::vector<ModulePlan>& modules,
                                              const AttachReport& report);
-// The same of a running process; none where it cannot be read or has ended.
+// Does that for a running process; empty where it cannot be read or has ended.
 std::vector<UnreachedCode> FindUnreachedCode(Pid pid, const std::vector<ModulePlan>& modules,
                                              const AttachReport& report);
 
@@ -54,10 +54,11 @@ bool HasAnyProbe(Pid pid, const ModulePlan& module, const AttachReport& report);
 // now a budget may have taken probes out, and the process may have unloaded a library.
 std::vector<UnreachedCode> FindMovedCode(const std::vector<Mapping>& mappings,
                                          const std::vector<ModulePlan>& modules);
-// The same of a running process; none where its mappings cannot be read or it has ended.
+// Does that for a running process; empty where its mappings cannot be read or it has ended.
 std::vector<UnreachedCode> FindMovedCode(Pid pid, const std::vector<ModulePlan>& modules);
 
-// One sentence: how many places of which files, and why; nothing where all are reached.
+// Says in one sentence how many places of which files are not reached, and why; nullopt where all
+// are reached.
 std::optional<std::string> DescribeUnreachedCode(const std::vector<UnreachedCode>& unreached);
 
 }  // namespace proftrace

@@ -10,7 +10,7 @@
 
 namespace proftrace {
 
-// What the chosen command does; set by the option parser's callback.
+// Does what the chosen command does; set by the option parser's callback.
 using Action = std::function<absl::Status()>;
 
 // `arguments`: the whole command line; `command`: what stands after "--".

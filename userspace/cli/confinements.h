@@ -1,4 +1,4 @@
-// What the processes that read captures can reach (userspace/sandbox).
+// Tells what the processes that read captures can reach (userspace/sandbox).
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace proftrace {
 
-// Of one that writes a recording's outputs into its directory.
+// Confines a process that writes a recording's outputs into its directory.
 Confinement OfRecording(const ResultDirectory& directory);
 
-// Of one that reads these captures and prints.
+// Confines a process that reads these captures and prints.
 Confinement OfReport(const std::vector<std::string>& captures);
 
-// Of one that reads these captures and writes to `output`: a directory, a file, or what is there
-// and is neither; empty: the current directory.
+// Confines a process that reads these captures and writes to `output`: a directory, a file, or what
+// is there and is neither; empty: the current directory.
 Confinement OfExport(const std::vector<std::string>& captures, const std::string& output);
 
-// Of one that has the capture open, and the directory that its outputs belong into.
+// Confines a process that has the capture open, and the directory that its outputs belong into.
 Confinement OfExport(int directory);
 
 }  // namespace proftrace

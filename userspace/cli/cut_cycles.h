@@ -14,7 +14,7 @@
 
 namespace proftrace {
 
-// The capture of a result directory, to be written.
+// Creates the capture of a result directory, to be written.
 absl::StatusOr<std::unique_ptr<CaptureWriter>> CreateWriter(ResultDirectory* directory);
 
 // Cuts `cycles` out of the capture in `whole` by reading it once: each into a directory cycle_N of

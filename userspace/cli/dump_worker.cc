@@ -14,7 +14,7 @@
 namespace proftrace {
 namespace {
 
-// Of processor time; a process with a hundred thousand frames takes a second.
+// How much processor time a dump may take; a process with a hundred thousand frames takes a second.
 constexpr int64_t kLongestDumpS = 60;
 
 // The first byte of questions beside those of entry_questions.h.

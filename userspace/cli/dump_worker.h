@@ -16,12 +16,12 @@
 
 namespace proftrace {
 
-// In the worker: asks for what StoppedThreads does.
+// Asks for what StoppedThreads does, from inside of the worker.
 class RemoteStop {
  public:
   explicit RemoteStop(WorkerChannel* channel) : channel_(channel) {}
 
-  // As StoppedThreads::StopAll().
+  // Does what StoppedThreads::StopAll() does.
   absl::Status StopAll(int64_t deadline_ns, const std::set<int>& except);
   const std::vector<StoppedThread>& threads() const { return threads_; }
   void Release();

@@ -91,7 +91,7 @@ absl::Status DamageOf(const std::string& capture, const std::string& damage) {
 
 bool IsMemoryTimeline(const Format& format) { return format.name.starts_with("memory-timeline"); }
 
-// One file can hold one format. Of memory's timeline its name says which, as in torch.
+// One file can hold one format. The name of a memory timeline's file says which, as in torch.
 absl::Status TakeFormatOfFile(const ExportArguments& arguments,
                               std::vector<const Format*>* formats) {
   if (arguments.format == "memory-timeline") {

@@ -55,7 +55,7 @@ void PrintBudget(const std::optional<Budget>& budget) {
   Say("warning: --max-overhead %g%% was not kept%s", budget->max_overhead_percent, after.c_str());
 }
 
-// What was recorded, and lost.
+// Prints what was recorded, and what was lost.
 void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
               const Results& results) {
   if (arguments.quiet) return;

@@ -1,4 +1,5 @@
-// What comes when a recording is over: its outputs, the table, and what is said of it.
+// Does what comes when a recording is over: writes its outputs, prints the table, and says how it
+// went.
 #pragma once
 
 #include <absl/status/status.h>
@@ -13,18 +14,18 @@
 
 namespace proftrace {
 
-// Of the capture in `directory`.
+// Reads the capture in `directory`, and writes its outputs and the last words.
 absl::Status FinishRecording(const RecordArguments& arguments, const RecordResult& result,
                              const std::vector<const Format*>& formats,
                              const ResultDirectory& directory);
 
-// One result directory a cycle, in the directory of the run; the capture of it all is kept where
-// not all of them could be cut out of it.
+// Writes one result directory a cycle, in the directory of the run; the capture of it all is kept
+// where not all of them could be cut out of it.
 absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& result,
                           const std::vector<const Format*>& formats,
                           const ResultDirectory& directory);
 
-// The dumps of a flight recorder: the last one as any recording, those before it are done.
+// Finishes the dumps of a flight recorder: the last one as any recording; those before it are done.
 absl::Status FinishFlight(const RecordArguments& arguments, const RecordResult& result,
                           const std::vector<const Format*>& formats,
                           const ResultDirectory& directory, FlightDumps* dumps);

@@ -35,10 +35,11 @@ class FlightDumps {
   FlightDumps(const FlightDumps&) = delete;
   FlightDumps& operator=(const FlightDumps&) = delete;
 
-  // From any thread: it is written soon, and said so on stderr. Refused where others wait for a
-  // slow disk already: each holds what was kept then in memory.
+  // Takes a dump that is to be written soon, which is said on stderr. From any thread. It is
+  // refused where others wait for a slow disk already: each holds in memory what was kept then.
   void Add(FlightDump dump);
-  // The last one, now, when all before it have been written; its outputs are left to the caller.
+  // Writes the last dump now, when all before it have been written; its outputs are left to the
+  // caller.
   absl::StatusOr<ResultDirectory> WriteLast(const FlightDump& dump);
   // Waits until all outputs are there. The first error; kEventsLost where --strict asks for it.
   absl::Status Finish();
@@ -51,7 +52,7 @@ class FlightDumps {
 
   void Run();
   absl::StatusOr<ResultDirectory> Write(const FlightDump& dump);
-  // These: the thread's, or its that has joined it.
+  // These are for the thread itself, or for who has joined it.
   void StartOutputs();
   void WaitForOutputs(bool is_patient);
   void Note(const absl::Status& status);

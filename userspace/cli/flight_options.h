@@ -34,8 +34,8 @@ struct FlightSurroundings {
   bool records_memory = false;
 };
 
-// Nothing when there is to be no flight recorder. Fails with kUsage. SIGUSR1 asks for dumps from
-// here on where there is one.
+// Makes the options; nullopt when there is to be no flight recorder. Fails with kUsage. Where there
+// is one, SIGUSR1 asks for dumps from here on.
 absl::StatusOr<std::optional<FlightOptions>> MakeFlightOptions(const FlightArguments& arguments,
                                                                const FlightSurroundings& others);
 

@@ -19,7 +19,7 @@ class LaunchedCommand {
   // process of the user who called it, with his groups and his home; `as_root`: it stays root's.
   static absl::StatusOr<std::unique_ptr<LaunchedCommand>> Start(
       const std::vector<std::string>& command, bool as_root);
-  // Without Release() the child ends without having run anything.
+  // Without Release(), ends the child before it has run anything.
   ~LaunchedCommand();
   LaunchedCommand(const LaunchedCommand&) = delete;
   LaunchedCommand& operator=(const LaunchedCommand&) = delete;

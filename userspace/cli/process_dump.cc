@@ -40,7 +40,7 @@ constexpr useconds_t kBetweenTriesUs = 20'000;
 constexpr useconds_t kShortSleepUs = 2000;
 constexpr size_t kMostStatusBytes = 16384;
 constexpr int kLooksAtRunning = 10;
-// Of frames: a hundred thousand are read in some ten milliseconds.
+// The most frames that are read: a hundred thousand take some ten milliseconds.
 constexpr PythonLimits kLimits{.frames_in_all = 200'000};
 constexpr size_t kMostNameBytes = 256;
 // The lock, its condition and its mutex (struct _gil_runtime_state).
@@ -177,7 +177,7 @@ Sleepers FindSleepers(Pid pid, const std::vector<uint32_t>& tids) {
   return sleepers;
 }
 
-// Those that sleep so for longer than a page of a file takes to come.
+// Returns the threads that sleep so for longer than a page of a file takes to come.
 Sleepers FindLongSleepers(Pid pid) {
   Sleepers sleepers = FindSleepers(pid, TidsOf(pid));
   if (sleepers.empty()) return sleepers;
@@ -329,8 +329,9 @@ class DumpMaker {
     }
   }
 
-  // What is not told by its call. The kernel's function is of a moment before: unless it sleeps for
-  // sure, only one that no call comes to says what it was in.
+  // Tells the state of a thread where its call does not. The kernel's function is of a moment
+  // before: unless the thread sleeps for sure, only a function that no call comes to says what it
+  // was in.
   static ThreadState StateOf(const SystemThread& system) {
     const std::string& function = system.kernel_function;
     if (Contains(function, "signal_stop")) return ThreadState::kStopped;

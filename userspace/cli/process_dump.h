@@ -21,7 +21,7 @@ struct DumpedFrame {
   std::optional<int32_t> line;
 };
 
-// What a thread runs in one interpreter.
+// The frames that a thread runs in one interpreter.
 struct DumpedStack {
   uint64_t interpreter = 0;  // its number; 0 = the main one
   std::string thread_name;   // threading's; empty = none
@@ -54,8 +54,8 @@ struct ProcessDump {
   std::string comm;
   std::string python_version;
   uint32_t interpreters = 0;
-  // From the first thread's stop to the last one's release, at the longest try; nothing: not every
-  // thread could be stopped, and the stacks were read while it went on.
+  // The time from the first thread's stop to the last one's release, at the longest try; nullopt:
+  // not every thread could be stopped, and the stacks were read while it went on.
   std::optional<int64_t> stopped_ns;
   std::string not_stopped;            // why
   bool was_stopped = false;           // by a signal, before

@@ -1,4 +1,4 @@
-// What the command line of `record` says, and what of it decides what is recorded at all.
+// Reads the command line of `record`, and decides by it what is recorded at all.
 #pragma once
 
 #include <absl/status/status.h>
@@ -65,9 +65,9 @@ absl::Status ParseActivities(const RecordArguments& arguments, RecordOptions* op
 absl::Status ParseBudget(const RecordArguments& arguments, RecordOptions* options);
 // --metadata and --metadata-json.
 absl::Status ParseMetadata(const RecordArguments& arguments, RecordingInfo* info);
-// What --activities and --gpu say of CUDA.
+// Returns which calls of CUDA --activities and --gpu ask for.
 absl::StatusOr<CudaCalls> ChooseCudaCalls(const RecordArguments& arguments);
-// The agent, where CUPTI may be used. Also kHostUnfit.
+// Returns the agent, where CUPTI may be used. Also kHostUnfit.
 absl::StatusOr<std::optional<AgentOptions>> ChooseAgent(const RecordArguments& arguments,
                                                         CudaCalls cuda_calls);
 

@@ -350,7 +350,7 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
     Say("the recording is over, and %s goes on as PID %u; to end it: kill %u",
         ShownText(command[0]).c_str(), Raw(first), Raw(first));
   }
-  // Of a command that cannot be run there is nothing to show.
+  // A command that cannot be run leaves nothing to show.
   if (!launch.ok() || (!result.status.ok() && !result.attached)) {
     directory->Discard();
     return launch.ok() ? result.status : launch;

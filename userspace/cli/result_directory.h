@@ -30,18 +30,19 @@ class ResultDirectory {
   // Makes `path`, or takes it when it is empty (`force`: also when it is not). A link at its end is
   // not followed, and root takes none that others can change. Fails with kOutputFailed.
   static absl::StatusOr<ResultDirectory> Prepare(const std::string& path, bool force);
-  // The same of `name` in this one, wherever it is by now.
+  // Prepares `name` in this directory in the same way, wherever this is by now.
   absl::StatusOr<ResultDirectory> PrepareIn(const std::string& name, bool force) const;
 
   // Creates the capture file in it; the descriptor is the caller's.
   absl::StatusOr<int> CreateCapture();
-  // What CreateCapture() has made, whether or not it still has a name.
+  // Opens what CreateCapture() has made, whether or not it still has a name.
   absl::StatusOr<std::unique_ptr<CaptureReader>> OpenCapture(
       const CaptureReader::Options& options) const;
   absl::StatusOr<OutputDirectory> OpenForOutputs() const;
-  // For what takes a path; it leads here wherever this is by now. Empty when it was removed.
+  // Returns a path for what takes nothing else; it leads here wherever this is by now. Empty when
+  // it was removed.
   std::string DescriptorPath() const;
-  // For another process of this program: good for as long as this lives.
+  // Returns a descriptor for another process of this program: good for as long as this lives.
   int fd() const { return folder_->fd(); }
   int capture_fd() const { return capture_.get(); }
   void RemoveCapture() const;
@@ -49,15 +50,15 @@ class ResultDirectory {
   Place FindPlace() const;
   // Fails with kOutputFailed, and says where it is, unless it is where it was asked for.
   absl::Status CheckPlace() const;
-  // Likewise unless the capture that CreateCapture() has made has its name in it.
+  // Fails in the same way unless the capture that CreateCapture() has made has its name in it.
   absl::Status CheckCapture() const;
 
-  // When something was recorded: an earlier recording's capture (`force`) is let go.
+  // Lets an earlier recording's capture (`force`) go. To be called when something was recorded.
   void ForgetEarlier() const;
   // Removes what Prepare() and CreateCapture() made, when nothing was recorded.
   void Discard() const;
 
-  // As it was asked for.
+  // Returns the path as it was asked for.
   const std::string& path() const { return path_; }
   std::string capture_path() const { return path_ + "/capture.ptrec"; }
 

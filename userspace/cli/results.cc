@@ -114,8 +114,8 @@ absl::StatusOr<WrittenResults> WriteResults(const Results& results,
       formats_of.emplace_back(format.name);
   };
   for (const Format* format : *all) {
-    // Whether an agent can record is known only when it has: `unsupported` says why it has not. The
-    // same of modules and samples.
+    // Whether an agent, modules and samples can be recorded is known only when they have been:
+    // `unsupported` says why they have not.
     if (format->needs != FormatNeeds::kMemory && !IsRecorded(format->needs, *results.timeline)) {
       continue;
     }

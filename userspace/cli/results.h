@@ -1,4 +1,4 @@
-// From a capture to what the user gets: the way that record, report and export share.
+// Leads from a capture to what the user gets: the way that record, report and export share.
 #pragma once
 
 #include <absl/status/status.h>
@@ -37,13 +37,13 @@ absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
                                     const AggregateOptions& options,
                                     const ProcessChoice& processes = {});
 
-// The same of the capture that `reader` reads; `spill_directory` as AggregateOptions has it.
+// Reads the capture of `reader` to the end; `spill_directory` as AggregateOptions has it.
 absl::StatusOr<Results> LoadResults(CaptureReader* reader, const std::string& spill_directory,
                                     const AggregateOptions& options,
                                     const ProcessChoice& processes = {});
 
-// What is not in a damaged capture may have been in it: kUsage becomes kInputDamaged, with the
-// damage and without what to record with. Anything else is given back as it is.
+// Says that what is not in a damaged capture may have been in it: kUsage becomes kInputDamaged,
+// with the damage and without what to record with. Anything else is given back as it is.
 absl::Status OfCapture(const absl::Status& status, const std::string& capture,
                        const std::string& damage);
 
@@ -53,15 +53,18 @@ absl::StatusOr<WrittenResults> WriteResults(const Results& results,
                                             const TableOptions& table,
                                             const OutputDirectory& directory);
 
-// What could not be written, and how it can be had of `capture`, which is whole; ok where all was.
+// Says what could not be written, and how it can be had of `capture`, which is whole; ok where all
+// was.
 absl::Status CheckWritten(const WrittenResults& written, const std::string& capture);
 
-// Why those of `formats` are not written that need what is not in the recording: one sentence each.
+// Says why those of `formats` are not written that need what is not in the recording: one sentence
+// each.
 std::vector<std::string> WhyNotWritten(const Results& results,
                                        const std::vector<const Format*>& formats,
                                        const TableOptions& table);
 
-// The table and its footer on standard output. A pipe that nobody reads any more is no error.
+// Prints the table and its footer on standard output. A pipe that nobody reads any more is no
+// error.
 absl::Status PrintTable(const Results& results, const TableOptions& table, bool json);
 absl::Status PrintText(const std::string& whole);
 

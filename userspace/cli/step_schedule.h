@@ -20,9 +20,9 @@ struct StepSchedule {
   uint64_t repeat = 0;           // cycles; 0 = as long as the recording lasts
   uint64_t skip_first_wait = 0;  // not 0: the first cycle does not wait
 
-  // The first step after skip_first is so far into its cycle.
+  // Returns how far into its cycle the first step after skip_first is.
   uint64_t ahead() const { return skip_first_wait != 0 ? wait : 0; }
-  // Steps until all cycles are over; nothing when they never are.
+  // Returns the steps until all cycles are over; nullopt when they never are.
   std::optional<uint64_t> TotalSteps() const;
 };
 
@@ -30,8 +30,8 @@ struct StepSchedule {
 // with kUsage.
 absl::StatusOr<StepSchedule> ParseSchedule(const std::string& text);
 
-// The cycles of which a whole step was recorded, in order: their active steps, numbered from the
-// recording's first one.
+// Returns the cycles of which a whole step was recorded, in order: their active steps, numbered
+// from the recording's first one.
 std::vector<CapturePart> Cycles(const StepSchedule& schedule, const RecordedSteps& steps);
 
 }  // namespace proftrace

@@ -5,8 +5,8 @@
 
 namespace proftrace {
 
-// From here on the first of them sets StopAsked(), and a second one has its usual effect, unless it
-// comes at once. SIGPIPE is ignored.
+// Lets the first of these signals set StopAsked() from here on; a second one has its usual effect,
+// unless it comes at once. SIGPIPE is ignored.
 void StopOnSignals();
 
 // May be set by others, too.

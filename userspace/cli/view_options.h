@@ -1,4 +1,4 @@
-// What of a recording is shown, and how rows are grouped: the options that report and export share.
+// The options that report and export share: what of a recording is shown, and how rows are grouped.
 #pragma once
 
 #include <absl/status/status.h>

@@ -34,16 +34,17 @@ class Decoder {
   // malformed.
   void Decode(std::span<const std::byte> records, std::vector<Event>* events);
 
-  // At the end of the records: events that still waited for more of their name.
+  // Adds the events that still waited for more of their name. To be called at the end of the
+  // records.
   void Flush(std::vector<Event>* events);
 
   const std::vector<Label>& labels() const { return labels_; }
-  // What Event::inputs indexes, when all events are decoded.
-  // The last one alone of several inputs.
+  // Return what Event::inputs indexes, when all events are decoded. LastInput() gives the last one
+  // alone of several inputs.
   InputsId LastInput(InputsId inputs) { return inputs_.LastOf(inputs); }
   std::vector<InputDecoder::Unread> unread_inputs() const { return inputs_.unread(); }
   std::vector<OperatorInputs> TakeInputs() { return inputs_.TakeTable(); }
-  // What Event::stack indexes, likewise.
+  // Return what Event::stack and the other events' numbers index, when all events are decoded.
   PythonDecoder::Tables TakeStacks();
   SampleDecoder::Tables TakeSamples();
   SystemDecoder::Tables TakeSystem() { return system_.TakeTables(); }
@@ -66,7 +67,7 @@ class Decoder {
   EventLabel SiteLabel(const Process& process, uint16_t site) const;
   EventLabel BoxedLabel(const Process& process, uint64_t operator_def);
   EventLabel NodeLabel(const Process& process, uint16_t site, const abi::pt_node_record& record);
-  // As DecodeAnnotation().
+  // Decodes a node; false as in DecodeAnnotation().
   bool DecodeNode(const abi::pt_node_record& record, const Process& process, Event* event);
   // An annotation whose name is longer than one record, and what has come of it.
   struct PendingName {
@@ -77,31 +78,32 @@ class Decoder {
   };
   static constexpr uint32_t kLengthNotTold = 0xffffffff;
 
-  // False when the rest of the name is to follow: the event is kept until it is there.
+  // Decodes an annotation. False when the rest of the name is to follow: the event is kept until it
+  // is there.
   bool DecodeAnnotation(const abi::pt_text_record& record, const Process& process, Event* event);
   EventLabel NamedLabel(const Process& process, uint16_t site, uint64_t symbol_and_scope);
   bool DecodeGuard(const abi::pt_guard_record& record, const Process& process, Event* event);
-  // Of the row of a custom autograd Function.
-  // False when torch shows no row for the work: it has no title.
+  // Decodes the work of a process group. False when torch shows no row for it: it has no title.
   bool DecodeWork(const abi::pt_pointer_record& record, Event* event);
-  // False when what was read cannot be a node's.
+  // Decodes a node's forward. False when what was read cannot be a node's.
   bool DecodeNodeForward(const abi::pt_pair_record& record, Event* event);
-  // Of a recorder that was ended before it could tell its losses, the stream tells those that were
-  // announced.
+  // Counts the records that a PT_LOSS announces where the recorder was ended before it could tell
+  // its losses.
   void NoteLoss(uint64_t records) {
     if (!metadata_.has_end) ledger_->ring_lost += records;
   }
   // `label`: its name comes before the text.
   EventLabel TextLabel(std::string text, uint32_t length, Label label);
   void AppendText(uint32_t tid, const abi::pt_text_more_record& record, std::vector<Event>* events);
-  // Another record of `tid` came: its pending annotation is as complete as it gets.
+  // Finishes the pending annotation of `tid`, of which another record came: it is as complete as it
+  // gets.
   void FinishPending(uint32_t tid, std::vector<Event>* events);
   std::string NodeName(const ImageTable& image, const abi::pt_node_record& record) const;
-  // A record of inputs, or of what a begin waited for.
+  // Decodes a record of inputs, or of what a begin waited for.
   void DecodeInputs(std::span<const std::byte> record, std::vector<Event>* events);
-  // False when the event is kept: some of its inputs follow.
+  // Gives an event its inputs. False when the event is kept: some of its inputs follow.
   bool AddInputs(const abi::pt_record& head, Event* event);
-  // Another record of `tid` came: what it waits for is not coming.
+  // Finishes what `tid` waits for, of which another record came: the rest is not coming.
   void FinishWaiting(uint32_t tid, std::span<const uint64_t> doubles, std::vector<Event>* events);
   // Fills `event` from the record of its kind; false when the record is malformed.
   bool DecodeBody(const abi::pt_record& head, std::span<const std::byte> record, Event* event);

@@ -27,7 +27,7 @@ class DeviceDecoder {
   // malformed.
   void Decode(std::span<const std::byte> records, std::vector<DeviceEvent>* events);
 
-  // The text, once all records are decoded; nothing where it did not come, or not whole.
+  // Returns the text, once all records are decoded; nullopt where it did not come, or not whole.
   std::optional<std::string> Name(DeviceNameRef ref) const;
   // Ids of equal texts may differ; DeviceNameRefs are smaller than this.
   uint32_t name_count() const { return static_cast<uint32_t>(names_.size()); }
@@ -39,7 +39,7 @@ class DeviceDecoder {
     bool is_known = false;  // a first part came
   };
 
-  // False when the record is malformed.
+  // Decodes a record. False when it is malformed.
   bool DecodeRecord(const abi::pt_record& head, std::span<const std::byte> record,
                     std::vector<DeviceEvent>* events);
   bool DecodeName(const abi::pt_record& head, std::span<const std::byte> record);

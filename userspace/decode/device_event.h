@@ -1,4 +1,4 @@
-// What the records of GPU agents say: owned, checked, with names still to be looked up, since a
+// The records of GPU agents as events: owned, checked, with names still to be looked up, since a
 // name may come after what uses it.
 #pragma once
 

@@ -59,7 +59,7 @@ struct Event {
   bool unwound = false;
 };
 
-// A device in an event's `label`.
+// Returns a device in an event's `label`.
 constexpr EventLabel DeviceLabel(uint8_t type, int8_t index) {
   return static_cast<EventLabel>(type) | static_cast<EventLabel>(static_cast<uint8_t>(index)) << 8;
 }

@@ -12,7 +12,7 @@
 namespace proftrace {
 namespace {
 
-// Of texts: inputs that are new beyond this are not kept, and counted.
+// The most bytes of texts: inputs that are new beyond this are not kept, and counted.
 constexpr size_t kMostTableBytes = size_t{256} << 20;
 constexpr size_t kMostWords = 16384;
 
@@ -184,7 +184,7 @@ InputsId InputDecoder::Intern(const Pending& pending, std::span<const uint64_t> 
 
 namespace {
 
-// Of the text of a JSON list: the list of its last element.
+// Returns the list that holds only the last element of a JSON list.
 std::string LastElement(std::string_view list) {
   size_t begin = 1;
   int depth = 0;

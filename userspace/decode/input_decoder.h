@@ -25,21 +25,21 @@ class InputDecoder {
   // Counts into `ledger`: inputs_unread.
   explicit InputDecoder(Ledger* ledger) : ledger_(ledger) {}
 
-  // A PT_INPUTS, PT_KEYWORDS or PT_INPUTS_MORE; `record` is as long as its head says.
+  // Takes a PT_INPUTS, PT_KEYWORDS or PT_INPUTS_MORE; `record` is as long as its head says.
   void OnRecord(std::span<const std::byte> record);
 
-  // A PT_OPERATOR_CALL, which is a begin too; `facts` as in pt_call_record.
+  // Takes a PT_OPERATOR_CALL, which is a begin too; `facts` as in pt_call_record.
   void OnCall(const abi::pt_record& head, uint64_t facts, std::span<const std::byte> record);
 
   // Whether a keyword says that the row that begins is an annotation.
   bool HasUserScope(const abi::pt_record& begin) const;
 
-  // The inputs of a begin on thread `tid`, kNoInputs where none came before it. `waits`: some of
-  // them follow; the begin's inputs are then what FinishWaiting() gives.
+  // Returns the inputs of a begin on thread `tid`, kNoInputs where none came before it. `waits`:
+  // some of them follow; the begin's inputs are then what FinishWaiting() gives.
   InputsId Take(const abi::pt_record& begin, const InputForm& form, bool* waits);
   InputsId FinishWaiting(uint32_t tid, std::span<const uint64_t> doubles);
 
-  // The last one alone of several inputs.
+  // Returns the last one alone of several inputs.
   InputsId LastOf(InputsId inputs);
 
   // Calls without inputs, and why: those of them that the recorder gave a reason for.
@@ -49,7 +49,7 @@ class InputDecoder {
   };
   std::vector<Unread> unread() const;
 
-  // By InputsId.
+  // Returns the inputs by InputsId.
   std::vector<OperatorInputs> TakeTable() { return std::move(table_); }
 
  private:
@@ -59,7 +59,7 @@ class InputDecoder {
     bool tell_scope = false;
     std::vector<uint64_t> values;
   };
-  // What has come of one call's inputs.
+  // The inputs of one call, as far as they have come.
   struct Pending {
     uint32_t sp = 0;
     uint16_t site = 0;

@@ -10,10 +10,11 @@
 
 namespace proftrace {
 
-// What a version of torch shows (torch/csrc/profiler/collection.cpp, util.cpp).
+// The forms in which a version of torch shows inputs (torch/csrc/profiler/collection.cpp,
+// util.cpp).
 struct InputForm {
   bool has_strides = true;       // from 2.2 on
-  bool has_nested_lists = true;  // the shapes of a list of tensors, likewise
+  bool has_nested_lists = true;  // the shapes of a list of tensors, from 2.2 on
   bool has_scalar_lists = true;  // have a type, from 2.1 on
   bool has_whole_lists = true;   // a list with a tensor of no shape shows nothing, from 2.0 on
 
@@ -21,8 +22,8 @@ struct InputForm {
 };
 InputForm InputFormOf(std::string_view torch_version);
 
-// The values of `count` arguments. `doubles`: of the floating-point registers, as bits; those that
-// are not there are shown as "?". Nothing where the values are malformed.
+// Formats the values of `count` arguments. `doubles`: what the floating-point registers had, as
+// bits; registers that are not there are shown as "?". nullopt where the values are malformed.
 std::optional<OperatorInputs> FormatInputs(std::span<const uint64_t> values, uint32_t count,
                                            std::span<const uint64_t> doubles,
                                            const InputForm& form);

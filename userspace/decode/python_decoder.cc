@@ -12,7 +12,7 @@
 namespace proftrace {
 namespace {
 
-// Of a module's handle (PT_PYTHON_MODULE).
+// The bits of a module's handle (PT_PYTHON_MODULE) that are its address.
 constexpr uint64_t kModuleAddress = (uint64_t{1} << PT_PYTHON_MODULE_ADDRESS_BITS) - 1;
 
 }  // namespace

@@ -19,7 +19,7 @@
 
 namespace proftrace {
 
-// 0x030b from "3.11.2"; 0 = it says none.
+// Returns 0x030b for "3.11.2"; 0: the text says no version.
 uint32_t PythonVersionOf(const std::string& text);
 
 class PythonDecoder {
@@ -35,13 +35,13 @@ class PythonDecoder {
   explicit PythonDecoder(Ledger* ledger) : PythonDecoder(ledger, Limits()) {}
   PythonDecoder(Ledger* ledger, const Limits& limits) : ledger_(ledger), limits_(limits) {}
 
-  // A record of one of the kinds in bpf/abi/python_records.h, with its smallest size at least.
-  // False when its contents are impossible.
+  // Takes a record of one of the kinds in bpf/abi/python_records.h, with its smallest size at
+  // least. False when its contents are impossible.
   bool OnRecord(std::span<const std::byte> record);
-  // The thread lost records: its stack is not known until the next whole one.
+  // Notes that the thread lost records: its stack is not known until the next whole one.
   void OnLoss(uint32_t tid);
   void OnLossAnywhere() { threads_.clear(); }
-  // What the thread runs, by the records so far.
+  // Returns the stack that the thread runs, by the records so far.
   StackId StackOf(uint32_t pid, uint32_t tid) const;
 
   struct Tables {
@@ -89,8 +89,8 @@ class PythonDecoder {
   uint32_t CodeOf(uint32_t id);
   bool OnText(const abi::pt_python_text_record& record, size_t room);
   bool OnStack(const abi::pt_python_stack_record& record, size_t words);
-  // The frame that `words` begin with, called by the thread's innermost one; adds to `at` how many
-  // words it has. Nothing when there can be no such frame.
+  // Returns the frame that `words` begin with, called by the thread's innermost one; adds to `at`
+  // how many words it has. nullopt when there can be no such frame.
   std::optional<StackId> TakeFrame(const Thread& thread, std::span<const uint64_t> words,
                                    size_t* at);
   bool OnModule(const abi::pt_pair_record& record);

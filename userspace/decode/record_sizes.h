@@ -6,7 +6,8 @@
 
 namespace proftrace {
 
-// In bytes, by enum pt_kind; 0 = a kind that is not known, or never in a capture.
+// Returns the least bytes of a record, by enum pt_kind; 0: a kind that is not known, or never in a
+// capture.
 size_t MinimumRecordBytes(uint8_t kind);
 
 }  // namespace proftrace

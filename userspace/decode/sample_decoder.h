@@ -22,7 +22,7 @@ struct DecodedSample {
   Sample sample;
 };
 
-// What a thread ran when it woke another one.
+// The stack that a thread ran when it woke another one.
 struct DecodedWaker {
   int64_t time_ns = 0;  // CLOCK_MONOTONIC
   Tid waker{};
@@ -32,8 +32,8 @@ struct DecodedWaker {
 
 class SampleDecoder {
  public:
-  // A PT_SAMPLE, PT_SAMPLE_FUNCTION, PT_SAMPLE_FRAME or PT_WAKER, with its smallest size at least.
-  // False when its contents are impossible.
+  // Takes a PT_SAMPLE, PT_SAMPLE_FUNCTION, PT_SAMPLE_FRAME or PT_WAKER, with its smallest size at
+  // least. False when its contents are impossible.
   bool OnRecord(std::span<const std::byte> record);
 
   // At the end. `paths_of`: a process's folders of modules (Target::python_paths).
@@ -50,7 +50,7 @@ class SampleDecoder {
   bool OnFunction(const abi::pt_sample_function_record& record, size_t room);
   bool OnFrame(const abi::pt_sample_frame_record& record);
   bool OnWaker(const abi::pt_waker_record& record);
-  // 0 for one that did not come: its block was lost.
+  // Returns the frame with that id; 0 where it did not come: its block was lost.
   uint32_t FrameOf(uint32_t id) const;
 
   Tables tables_{{}, std::vector<SampleFrame>(1), {}, {}};

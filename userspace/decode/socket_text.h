@@ -9,18 +9,20 @@
 
 namespace proftrace {
 
-// A struct sockaddr as a program has it: "127.0.0.1:80", "[::1]:80", "unix:/run/x", "unix:@name"
-// for one without a place in a file system; "family 16" for others; empty when it is too short.
+// Returns the text of a struct sockaddr as a program has it: "127.0.0.1:80", "[::1]:80",
+// "unix:/run/x", "unix:@name" for one without a place in a file system; "family 16" for others;
+// empty when it is too short.
 std::string SocketAddressText(std::span<const uint8_t> address);
 
-// Of a struct abi::pt_socket_place, and what follows it: "tcp:127.0.0.1:5000->127.0.0.1:80",
-// "udp:0.0.0.0:68", "unix:/run/x"; "socket:[INODE]" where there is no more to say.
+// Returns the text of a struct abi::pt_socket_place and what follows it:
+// "tcp:127.0.0.1:5000->127.0.0.1:80", "udp:0.0.0.0:68", "unix:/run/x"; "socket:[INODE]" where there
+// is no more to say.
 std::string SocketText(std::span<const uint8_t> place, uint64_t inode);
 
-// Of names from the innermost outwards, each with its NUL: an absolute path, "pipe:[INODE]",
-// "anon_inode:[eventfd]", "net:[INODE]" of a namespace. `flags` (enum abi::pt_system_file_flag):
-// where the outermost are missing the path begins with "…"; that of a file which has no name any
-// more ends with " (deleted)", as in /proc.
+// Returns the text of names that come from the innermost outwards, each with its NUL: an absolute
+// path, "pipe:[INODE]", "anon_inode:[eventfd]", "net:[INODE]" for a namespace. `flags` (enum
+// abi::pt_system_file_flag): where the outermost names are missing the path begins with "…"; a file
+// that has no name any more ends with " (deleted)", as in /proc.
 std::string FileText(SystemFileKind kind, std::span<const uint8_t> names, uint8_t flags,
                      uint64_t inode);
 

@@ -21,7 +21,7 @@ namespace proftrace {
 
 class SystemDecoder {
  public:
-  // What a damaged or hostile capture asks for is bounded.
+  // Bounds what a damaged or hostile capture can ask for.
   static constexpr size_t kMostPaths = size_t{1} << 22;
 
   // `spill_directory`: as TimelineBuilder's. Counts into `ledger`: names_cut; inputs_unread, calls
@@ -29,14 +29,14 @@ class SystemDecoder {
   SystemDecoder(std::string spill_directory, Ledger* ledger, size_t most_paths = kMostPaths)
       : spill_directory_(std::move(spill_directory)), ledger_(ledger), most_paths_(most_paths) {}
 
-  // A record of bpf/abi/system_records.h, with its smallest size at least. False when its contents
-  // are impossible.
+  // Takes a record of bpf/abi/system_records.h, with its smallest size at least. False when its
+  // contents are impossible.
   bool OnRecord(std::span<const std::byte> record);
 
-  // The thread has ended: what it was in did not return to it.
+  // Notes that the thread has ended: what it was in did not return to it.
   void OnThreadExit(Pid pid, Tid tid, int64_t time_ns);
 
-  // Of one thread: records were lost between these two times.
+  // Records of one thread were lost between these two times.
   struct Loss {
     int64_t after_ns = 0;
     int64_t before_ns = 0;
@@ -46,13 +46,13 @@ class SystemDecoder {
     Tid tid{};
     std::vector<Loss> losses;  // in order of time
   };
-  // What has come, each thread's in the order in which it ended. `SystemEvent::thread` is an index
-  // of `threads`; places are not known yet.
+  // The events that have come, each thread's in the order in which they ended.
+  // `SystemEvent::thread` is an index of `threads`; places are not known yet.
   struct Tables {
     std::unique_ptr<SystemEventStore> events;  // null = none
     std::vector<ThreadTable> threads;
     std::vector<SystemFile> files;   // the first one means nothing
-    std::vector<SystemPaths> paths;  // likewise
+    std::vector<SystemPaths> paths;  // the first one means nothing
     absl::Status status;             // of the store
   };
   Tables TakeTables();
@@ -69,7 +69,7 @@ class SystemDecoder {
   bool OnFault(const abi::pt_fault_record& record);
   bool OnRequest(const abi::pt_request_record& record);
   bool OnFile(const abi::pt_system_file_record& record);
-  // The parts that all have; false when the times are impossible.
+  // Decodes the parts that all records have; false when the times are impossible.
   bool Begin(const abi::pt_record& head, uint64_t duration_ns, uint16_t lost, uint8_t flags,
              SystemEvent* event);
   void Add(const SystemEvent& event);

@@ -25,8 +25,8 @@ inline constexpr int64_t kNoBound = INT64_MAX / 4;  // -kNoBound: no lower one
 inline constexpr int64_t kNotEntered = std::numeric_limits<int64_t>::min();
 inline constexpr int64_t kNotLeft = std::numeric_limits<int64_t>::max();
 
-// What one knot has to do with one moment. Times are local ones, within +-kNoBound / 2, with the
-// errors that they may have already taken off (entered) or added (left).
+// The tie of one knot to one moment. Times are local ones, within +-kNoBound / 2, with the errors
+// that they may have already taken off (entered) or added (left).
 struct MomentEdge {
   uint32_t knot = 0;
   int64_t entered_ns = kNotEntered;  // x is not before this; kNotEntered: it has no say
@@ -80,18 +80,20 @@ struct Contradiction {
 // linear program would find. Takes edges times the hops that a chain of groups has, 2 to 8 usually.
 std::optional<Contradiction> SolveBounds(const ConstraintSystem& system, ClockBounds& bounds);
 
-// The middles of the bounds: for knots with both bounds they keep all constraints. With D the
-// shortest distances, high_i = D(ref, i), low_i = -D(i, ref); r_i - r_j <= c gives D(ref, i) <=
+// Returns the middles of the bounds: for knots with both bounds they keep all constraints. With D
+// the shortest distances, high_i = D(ref, i), low_i = -D(i, ref); r_i - r_j <= c gives D(ref, i) <=
 // D(ref, j) + c and D(j, ref) <= c + D(i, ref), and half the sum of both is what is to be shown.
 // Rounding down keeps it, since c is whole. 0 where a bound is missing.
 std::vector<int64_t> Midpoints(const ClockBounds& bounds);
 
-// The corrections that keep all constraints and are close to `wish`, which need not keep any: the
-// middle between the greatest ones below it and the least ones above it, within the bounds.
+// Returns the corrections that keep all constraints and are close to `wish`, which need not keep
+// any: the middle between the greatest ones below it and the least ones above it, within the
+// bounds.
 std::vector<int64_t> ClosestFeasible(const ConstraintSystem& system, const ClockBounds& bounds,
                                      std::span<const int64_t> wish);
 
-// How far the worst constraint among knots with both bounds is broken by `corrections`; 0: none is.
+// Returns how far the worst constraint among knots with both bounds is broken by `corrections`; 0:
+// none is.
 int64_t WorstViolation(const ConstraintSystem& system, const ClockBounds& bounds,
                        std::span<const int64_t> corrections);
 

@@ -1,5 +1,5 @@
-// Where a boot's clock stood still or jumped: by its own snapshots, and by what its collectives
-// tell.
+// Finds where a boot's clock stood still or jumped: by its own snapshots, and by what its
+// collectives tell.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace proftrace {
 
-// What two snapshots of a boot tell that happened between them.
+// The change that two snapshots of a boot tell of between them.
 struct SnapshotChange {
   enum class Kind : uint8_t {
     kSuspend,       // BOOTTIME gained on MONOTONIC, which stands still in a suspend (kernel,
@@ -36,8 +36,9 @@ struct ClockJump {
   size_t witnesses = 0;   // pieces of other clocks against which it jumped just there
 };
 
-// The greatest jump of `boot` between two local times, of `least_ns` at least. It lies between the
-// ends of two collectives, the one that has the jump before it and the one that has it behind it.
+// Returns the greatest jump of `boot` between two local times, of `least_ns` at least. It lies
+// between the ends of two collectives, the one that has the jump before it and the one that has it
+// behind it.
 std::optional<ClockJump> FindJump(const FleetMoments& moments, const PieceTable& table,
                                   uint32_t boot, int64_t after_ns, int64_t before_ns,
                                   int64_t least_ns);

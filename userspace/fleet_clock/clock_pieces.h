@@ -42,7 +42,7 @@ struct ClockPiece {
   std::vector<int64_t> likely_error_ns;
 
   bool is_bounded() const;
-  // Where a knot lies, from from_ns on.
+  // Returns where a knot lies, from from_ns on.
   int64_t KnotAt(size_t knot) const {
     return spacing_ns / 2 + static_cast<int64_t>(knot) * spacing_ns;
   }
@@ -53,7 +53,7 @@ struct PieceTable {
   std::vector<ClockPiece> pieces;      // by boot and time
   std::vector<uint32_t> first_pieces;  // by boot; and one more
 
-  // nullopt: in a break.
+  // Returns the piece that a local time lies in; nullopt: in a break.
   std::optional<uint32_t> PieceAt(uint32_t boot, int64_t local_ns) const {
     for (uint32_t piece = first_pieces[boot]; piece < first_pieces[boot + 1]; ++piece) {
       if (local_ns > pieces[piece].ends_ns) continue;
@@ -64,7 +64,7 @@ struct PieceTable {
   }
 };
 
-// The pieces of `boots` boots. Breaks may overlap.
+// Makes the pieces of `boots` boots. Breaks may overlap.
 PieceTable MakePieces(size_t boots, std::vector<ClockBreak> breaks, const FleetMoments& moments);
 
 }  // namespace proftrace

@@ -20,9 +20,10 @@ struct EndEstimate {
   std::vector<std::vector<int64_t>> likely_error_ns;
 };
 
-// From the reference on: the median over the collectives that two members share, near each knot,
-// of the difference between their ends; then a line through those of all knots, where they lie on
-// one. Members that share none with the reference follow from those that do. Linear in the rows.
+// Estimates the corrections from the reference on: the median over the collectives that two members
+// share, near each knot, of the difference between their ends; then a line through those of all
+// knots, where they lie on one. Members that share none with the reference follow from those that
+// do. Linear in the rows.
 EndEstimate EstimateByEnds(const FleetMoments& moments, const PieceTable& table,
                            std::span<const uint32_t> members, uint32_t reference);
 

@@ -39,7 +39,7 @@ struct CommonTime {
   int64_t likely_error_ns = 0;
   uint32_t timeline = 0;  // times of different timelines cannot be compared
 
-  // The most that common_ns can be wrong by.
+  // Returns the most that common_ns can be wrong by.
   int64_t bound_ns() const { return std::max(high_ns - common_ns, common_ns - low_ns); }
 };
 
@@ -74,8 +74,8 @@ struct ClockFinding {
   std::string text;
 };
 
-// When the ranks of a collective came and went, on the common clock. A rank's duration is
-// wait + transfer + tail, exactly.
+// The times at which the ranks of a collective came and went, on the common clock. A rank's
+// duration is wait + transfer + tail, exactly.
 struct CollectiveTimes {
   struct Rank {
     uint32_t rank = 0;  // index into FleetInput::ranks
@@ -86,7 +86,7 @@ struct CollectiveTimes {
   };
   std::vector<Rank> ranks;
   uint32_t entered_last = 0;  // index into `ranks`
-  // From the last entering to the first leaving. Below 0 only by errors of stamps.
+  // The time from the last entering to the first leaving. Below 0 only by errors of stamps.
   int64_t transfer_ns = 0;
   int64_t skew_ns = 0;   // from the first entering to the last
   int64_t lead_ns = 0;   // from the second to last entering to the last
@@ -97,20 +97,21 @@ struct CollectiveTimes {
 
 class FleetClock {
  public:
-  // The common time of a boot's local one. nullopt: the clock broke just then.
+  // Returns the common time of a boot's local one. nullopt: the clock broke just then.
   std::optional<CommonTime> Map(uint32_t boot, int64_t local_ns) const;
 
-  // The pieces of each boot's clock, by boot and time; which timeline each is on.
+  // Returns the pieces of each boot's clock, by boot and time; which timeline each is on.
   const PieceTable& pieces() const { return table_; }
   uint32_t TimelineOf(uint32_t piece) const { return timeline_of_piece_[piece]; }
-  // The first one is that with the most events.
+  // Returns the timelines; the first one is that with the most events.
   const std::vector<FleetTimeline>& timelines() const { return timelines_; }
-  // In order of boot and time.
+  // Returns the findings in order of boot and time.
   const std::vector<ClockFinding>& findings() const { return findings_; }
-  // All that binds clocks, and what could not be matched.
+  // Returns all that binds clocks, and what could not be matched.
   const FleetMoments& moments() const { return moments_; }
 
-  // nullopt: it is no collective, its ranks are not on one timeline, or a clock broke in it.
+  // Returns the times of a collective. nullopt: it is no collective, its ranks are not on one
+  // timeline, or a clock broke in it.
   std::optional<CollectiveTimes> TimesOf(size_t moment) const;
 
   // How a boot's clock goes against the reference's, in its piece `piece`.
@@ -131,8 +132,8 @@ class FleetClock {
   FleetMoments moments_;
 };
 
-// InvalidArgument: the input makes no sense. FailedPrecondition: what depends on what contradicts
-// itself; the sentence names the hosts and the collectives, and by how much.
+// Computes the clock. InvalidArgument: the input makes no sense. FailedPrecondition: what depends
+// on what contradicts itself; the sentence names the hosts and the collectives, and by how much.
 absl::StatusOr<FleetClock> SolveFleetClock(const FleetInput& input, const FleetOptions& options);
 
 }  // namespace proftrace

@@ -19,7 +19,8 @@ struct NtpState {
   int64_t max_error_ns = 0;
 };
 
-// All clocks of a boot, read together. `gap_ns`: how long the reading took, the least of a few.
+// The times of all clocks of a boot, read together. `gap_ns`: how long the reading took, the least
+// of a few.
 struct ClockSnapshot {
   int64_t monotonic_ns = 0;
   std::optional<int64_t> monotonic_raw_ns;  // not slewed by NTP

@@ -165,7 +165,7 @@ class NumberMatcher {
   std::vector<uint32_t> equal_groups_;
   std::vector<NumberedChannel> channels_;
   absl::flat_hash_map<NumberedChannel, uint32_t> channel_ids_;
-  // Of each channel's first round: how many there were on a rank, those that differ.
+  // By a channel's first round: the number of rounds on a rank, again where the next rank differs.
   std::map<std::tuple<int32_t, uint32_t, int32_t, int32_t, int32_t>, std::vector<int32_t>> rounds_;
   std::vector<bool> is_refused_;
   std::vector<NumberedCall> calls_;

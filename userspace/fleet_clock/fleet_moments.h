@@ -60,10 +60,10 @@ struct FleetMoments {
   }
 };
 
-// The first group that has the same name and the same members, for each group.
+// Returns for each group the first group that has the same name and the same members.
 std::vector<uint32_t> EqualGroups(const FleetInput& input);
 
-// The row of a call by what its kind depends on. `is_member_root`: the rank is the root.
+// Returns the row of a call by what its kind depends on. `is_member_root`: the rank is the root.
 MomentRow RowOfCall(const FleetInput& input, uint32_t rank, uint32_t call);
 
 // Appends the collective or message whose calls are `rows` (RowOfCall()), and counts what is wrong
@@ -71,15 +71,16 @@ MomentRow RowOfCall(const FleetInput& input, uint32_t rank, uint32_t call);
 void AppendMatched(const FleetInput& input, std::span<const MomentRow> rows, FleetMoment moment,
                    FleetMoments& out);
 
-// All collectives and messages with a number. The key is attempt, group with its members, source
-// and destination of messages, and number; numbers that begin again on a rank (a group that was
-// made anew) are a round of their own. In the same order for any order of the input's ranks.
+// Matches all collectives and messages with a number. The key is attempt, group with its members,
+// source and destination of messages, and number; numbers that begin again on a rank (a group that
+// was made anew) are a round of their own. The result has the same order for any order of the
+// input's ranks.
 void MatchByNumber(const FleetInput& input, FleetMoments& out);
 
-// A byte is not received before it was sent.
+// Matches streams: a byte is not received before it was sent.
 void MatchStreams(const FleetInput& input, FleetMoments& out);
 
-// InvalidArgument: a sentence about what in the input is not allowed.
+// Checks the input. InvalidArgument: a sentence about what in the input is not allowed.
 absl::Status CheckFleetInput(const FleetInput& input);
 
 }  // namespace proftrace

@@ -170,8 +170,8 @@ class FleetSolver {
       return std::pair(BootId(a), a) < std::pair(BootId(b), b);
     });
     pieces.erase(std::unique(pieces.begin(), pieces.end()), pieces.end());
-    // A clock that jumped did so against all others, the others only against it. Of two alone
-    // neither can be told: the first one is then taken as right.
+    // A clock that jumped did so against all others, the others only against it. With only two
+    // clocks neither can be told: the first one is then taken as right.
     std::optional<ClockJump> best;
     for (const uint32_t piece : pieces) {
       const ClockPiece& of = table.pieces[piece];

@@ -10,9 +10,9 @@
 
 namespace proftrace {
 
-// The bounds of `piece` by all lines that keep its bounds and have a rate of piece.rate, give or
-// take `wander` on the way from one knot to another. They contain the piece's true corrections
-// whenever its own bounds do and its rate is so even.
+// Returns the bounds of `piece` by all lines that keep its bounds and have a rate of piece.rate,
+// give or take `wander` on the way from one knot to another. They contain the piece's true
+// corrections whenever its own bounds do and its rate is so even.
 ClockBounds BoundsByLines(const ClockPiece& piece, ClockRate wander);
 
 }  // namespace proftrace

@@ -10,14 +10,14 @@
 
 namespace proftrace {
 
-// What must be added to a clock's times to get another's.
+// A range of what must be added to a clock's times to get another's.
 struct OffsetRange {
   int64_t low_ns = 0;
   int64_t high_ns = 0;
 };
 
-// From the first boot's offset to the second's, by all their snapshots. nullopt: one of them has
-// none that was synchronised.
+// Returns the offset from the first boot to the second, by all their snapshots. nullopt: one of
+// them has none that was synchronised.
 std::optional<OffsetRange> OffsetByNtp(const FleetBoot& first, const FleetBoot& second);
 
 // Whether a snapshot states anything.

@@ -17,8 +17,8 @@ class PieceTimes {
   PieceTimes(const ClockPiece& piece, std::span<const int64_t> values)
       : piece_(piece), values_(values) {}
 
-  // On the straight line between two knots; outside of them at the rate between the
-  // first and the last.
+  // Returns the correction on the straight line between two knots; outside of them at the rate
+  // between the first and the last.
   int64_t Correction(int64_t since_ns) const {
     const size_t count = values_.size();
     const int64_t first_ns = piece_.KnotAt(0);
@@ -32,7 +32,7 @@ class PieceTimes {
     // Rounded down, so that two times never change their order.
     return values_[knot] + FloorQuotient(gain * beyond_ns, piece_.spacing_ns);
   }
-  // The most and the least that it can be.
+  // Return the most and the least that it can be.
   int64_t High(int64_t since_ns) const {
     int64_t high = kNoBound;
     ForKnotsAround(since_ns, [&](size_t knot) {

@@ -6,7 +6,7 @@
 
 namespace proftrace {
 
-// In units of 2^-40, which is 0.9 parts in 10^12: over ten hours that is 33 ns.
+// A rate in units of 2^-40, which is 0.9 parts in 10^12: over ten hours that is 33 ns.
 struct ClockRate {
   int64_t value = 0;
 
@@ -20,13 +20,13 @@ struct ClockRate {
   friend constexpr auto operator<=>(ClockRate, ClockRate) = default;
 };
 
-// What the rate makes of `ns`, rounded down; and up.
+// Return what the rate makes of `ns`, rounded down; and up.
 constexpr int64_t GainedFloor(ClockRate rate, int64_t ns) {
   return static_cast<int64_t>((static_cast<__int128>(rate.value) * ns) >> ClockRate::kShift);
 }
 constexpr int64_t GainedCeil(ClockRate rate, int64_t ns) { return -GainedFloor({-rate.value}, ns); }
 
-// The rate that makes `gain_ns` of `ns`, which is above 0; rounded down. Saturates.
+// Returns the rate that makes `gain_ns` of `ns`, which is above 0; rounded down. Saturates.
 constexpr ClockRate RateOf(int64_t gain_ns, int64_t ns) {
   const __int128 scaled = static_cast<__int128>(gain_ns) << ClockRate::kShift;
   const __int128 quotient = scaled / ns - (scaled % ns < 0 ? 1 : 0);
@@ -39,7 +39,7 @@ struct RateRange {
   ClockRate low;
   ClockRate high;
 
-  // The least and the most that may be gained in `ns`, which may be negative.
+  // Return the least and the most that may be gained in `ns`, which may be negative.
   constexpr int64_t Least(int64_t ns) const { return GainedFloor(ns >= 0 ? low : high, ns); }
   constexpr int64_t Most(int64_t ns) const { return GainedCeil(ns >= 0 ? high : low, ns); }
 };

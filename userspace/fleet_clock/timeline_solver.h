@@ -47,7 +47,7 @@ class TimelineSolver {
   // Sets the members' rates and bounds; those that are not bound from both sides keep no bounds.
   std::optional<PieceContradiction> Solve();
 
-  // How many of the moments bind two members at least.
+  // Returns how many of the moments bind two members at least.
   size_t used_moments() const { return used_moments_.size(); }
   // Sets the members' values: the closest to `wishes` (by member, by knot) that keeps everything.
   void SetValues(const std::vector<std::vector<int64_t>>& wishes);

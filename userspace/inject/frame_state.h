@@ -17,12 +17,13 @@ struct StateComponent {
 };
 using StateLayout = std::array<StateComponent, 64>;
 
-// Of this processor.
+// Reads the layout that this processor has.
 StateLayout ReadStateLayout();
 
-// Of an area as ptrace gives it, with room for all that the processor has, what rt_sigreturn takes
-// back. That has no more than the thread may use: the kernel gives the tiles of AMX room at their
-// first use, and takes a larger frame for one with x87 and SSE only. kUnavailable: it is no area.
+// Makes what rt_sigreturn takes back out of an area as ptrace gives it, with room for all that the
+// processor has. The result has no more than the thread may use: the kernel gives the tiles of AMX
+// room at their first use, and takes a larger frame for one with x87 and SSE only. kUnavailable: it
+// is no area.
 absl::StatusOr<std::vector<uint8_t>> MakeFrameState(std::vector<uint8_t> area,
                                                     const StateLayout& layout);
 

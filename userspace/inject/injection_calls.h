@@ -13,7 +13,7 @@
 
 namespace proftrace {
 
-// As an argument of mmap: it maps no file.
+// An argument of mmap that says that it maps no file.
 constexpr uint64_t kNoFile = ~uint64_t{0};
 
 std::span<const FilteredCall> InjectionCalls();
@@ -22,11 +22,11 @@ std::span<const FilteredCall> InjectionCalls();
 // where it will make them.
 absl::Status CheckInjectionCalls(Pid pid, int tid, uint64_t instruction);
 
-// The same of the calls that take away again what is mapped.
+// Checks the calls that take away again what is mapped, in the same way.
 absl::Status CheckRemovalCalls(Pid pid, int tid, uint64_t instruction);
 
-// As CheckInjectionCalls(), of threads that have filters of their own, by their number: any thread
-// may be the one that comes by. Stops each of these for itself.
+// Does what CheckInjectionCalls() does for threads that have filters of their own, by their number:
+// any thread may be the one that comes by. Stops each of these for itself.
 absl::Status CheckOtherFilters(Pid pid, StoppedThreads* threads, uint64_t instruction);
 
 }  // namespace proftrace

@@ -5,7 +5,7 @@
 // MADV_WIPEONFORK: a child that is forked meanwhile reads INJECT_IDLE and runs past it.
 #pragma once
 
-// Of the word at INJECT_STATE.
+// The values of the word at INJECT_STATE.
 #define INJECT_IDLE 0    /* threads pass by */
 #define INJECT_ARMED 1   /* the first thread that comes by does the work */
 #define INJECT_WORKING 2 /* one does */

@@ -36,7 +36,7 @@ constexpr uint64_t kMapFixedNoReplace = 0x100000;
 constexpr uint64_t kMemfdFlags = 1 | 2;   // MFD_CLOEXEC | MFD_ALLOW_SEALING
 constexpr uint64_t kMemfdNoexecSeal = 8;  // Linux 6.3: where sysctl vm.memfd_noexec demands it
 
-// Of a process; 0 = there is none.
+// Returns when a process was started, in ticks; 0: there is no such process.
 uint64_t StartTicks(uint32_t pid) {
   const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(Pid{pid});
   return info.ok() ? info->start_ticks : 0;

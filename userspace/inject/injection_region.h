@@ -1,5 +1,5 @@
 // What an injection has put into a process: its region (injection_code.h) and the jumps that lead
-// there. Made by an injection, or found where a killed one has left it.
+// there. It is made by an injection, or found where a killed one has left it.
 #pragma once
 
 #include <absl/status/status.h>
@@ -21,7 +21,8 @@ namespace proftrace {
 
 inline constexpr uint64_t kRegionBytes = 2 * 4096 + 512 * 1024;
 
-// Where a region may be mapped: free memory within reach of a jump from each site; 0 = nowhere.
+// Returns where a region may be mapped: free memory within reach of a jump from each site; 0:
+// nowhere.
 uint64_t FindRoom(const std::vector<Mapping>& mappings, const std::vector<PatchSite>& sites);
 
 class InjectionRegion {
@@ -29,8 +30,8 @@ class InjectionRegion {
   InjectionRegion(Pid pid, const WritableMemory& memory, SystemCallPlaces system_calls)
       : pid_(pid), memory_(memory), system_calls_(system_calls) {}
 
-  // The regions of injections that did not end, with the sites that still lead to them. Fails when
-  // the proftrace that owns one is running.
+  // Returns the regions of injections that did not end, with the sites that still lead to them.
+  // Fails when the proftrace that owns one is running.
   static absl::StatusOr<std::vector<InjectionRegion>> FindLeftovers(
       Pid pid, const WritableMemory& memory, const std::vector<Mapping>& mappings,
       SystemCallPlaces system_calls);
@@ -47,9 +48,9 @@ class InjectionRegion {
   // goes on; nobody can begin it any more, and Remove() may be called again.
   absl::Status Remove();
 
-  // INJECT_…; nothing when the process is gone or runs another program.
+  // Returns INJECT_…; fails when the process is gone or runs another program.
   absl::StatusOr<uint32_t> State() const;
-  // The data page as Remove() found it with all threads stopped.
+  // Returns the data page as Remove() found it with all threads stopped.
   const std::vector<uint8_t>& data() const { return data_; }
   uint64_t address() const { return address_; }
   int library_fd() const { return library_fd_; }

@@ -62,7 +62,7 @@ class Injection {
       : request_(request), memory_(memory) {}
 
   absl::StatusOr<InjectionReport> Run();
-  // The same without any change: only what is read before.
+  // Reads what Run() reads first, and changes nothing.
   absl::Status Check();
 
  private:
@@ -70,7 +70,8 @@ class Injection {
   absl::Status FindSites();
   bool IsAsInFile(const PatchSite& site) const;
   absl::Status RemoveLeftovers();
-  // Of a copy of the library that an earlier injection loaded; 0 = there is none.
+  // Returns the function in a copy of the library that an earlier injection loaded; 0: there is
+  // none.
   uint64_t LoadedFunction() const;
   std::vector<uint8_t> MakeData(uint64_t loaded_function, int library_fd) const;
   absl::Status SendLibrary(int library_fd) const;

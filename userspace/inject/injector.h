@@ -30,7 +30,7 @@ struct SafePoint {
   std::string symbol;       // mangled
 };
 
-// What every operator and every CUDA launch of a PyTorch job calls first.
+// Returns what every operator and every CUDA launch of a PyTorch job calls first.
 std::vector<SafePoint> TorchSafePoints();
 
 struct InjectionRequest {
@@ -39,7 +39,8 @@ struct InjectionRequest {
   std::string library_name;  // of the memfd, seen in /proc/PID/maps: one a build of the library
   std::string function;      // exported by it: int f(void)
   std::vector<SafePoint> safe_points = TorchSafePoints();
-  // Until a thread comes by, or `is_cancelled` is set; then until the function has returned.
+  // How long a thread may take to come by, unless `is_cancelled` is set; then how long the function
+  // may take to return.
   int64_t arrival_limit_ns = 5'000'000'000;
   const std::atomic<bool>* is_cancelled = nullptr;
   int64_t work_limit_ns = 10'000'000'000;

@@ -16,9 +16,9 @@ namespace proftrace {
 // Whether a jump may have this distance from its end to its target.
 bool IsSafeDistance(int32_t distance);
 
-// The lowest target at or above `target`, a multiple of `alignment` (a power of 2) away from it,
-// that a jump which ends at `jump_end` has a safe distance to. The result may be out of the jump's
-// reach.
+// Returns the lowest target at or above `target`, a multiple of `alignment` (a power of 2) away
+// from it, that a jump which ends at `jump_end` has a safe distance to. The result may be out of
+// the jump's reach.
 uint64_t NextSafeTarget(uint64_t jump_end, uint64_t target, uint64_t alignment);
 
 // Targets at these distances, [kUnsafeFrom, kUnsafeUntil), cannot be reached safely, whatever the

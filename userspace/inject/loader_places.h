@@ -1,4 +1,4 @@
-// Where a target has the dynamic loader's functions, and the instructions for system calls.
+// Finds where a target has the dynamic loader's functions, and the instructions for system calls.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -25,14 +25,14 @@ struct LoaderPlaces {
 // Fails with one sentence where there is no glibc: a static program, another libc.
 absl::StatusOr<LoaderPlaces> FindLoaderPlaces(Pid pid, const std::vector<Mapping>& mappings);
 
-// The address in the target of a function that a mapped file exports; 0 = none. `file_prefix`: what
-// the file's name begins with ("libtorch_cpu.so").
+// Returns the address in the target of a function that a mapped file exports; 0 = none.
+// `file_prefix`: what the file's name begins with ("libtorch_cpu.so").
 uint64_t FindExportedFunction(Pid pid, const std::vector<MappedFile>& files,
                               std::string_view file_prefix, std::string_view symbol,
                               uint64_t* bytes = nullptr);
 
-// The bytes that the file mapped at `address` has for it: code without the breakpoints and jumps
-// that others have put into the process. False where there are not so many of a file.
+// Reads the bytes that the file mapped at `address` has for it: code without the breakpoints and
+// jumps that others have put into the process. False where there are not so many of a file.
 bool ReadMappedFile(Pid pid, const std::vector<Mapping>& mappings, uint64_t address, void* buffer,
                     size_t bytes);
 

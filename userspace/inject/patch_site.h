@@ -26,20 +26,20 @@ struct PatchSite {
   bool HasInside(uint64_t other) const { return other > address && other < end(); }
 };
 
-// The site of the function at `address` whose code is `code`: instructions that may run elsewhere
-// (no jump, call or operand relative to the instruction pointer), into which nothing in the
-// function jumps, in one page. Fails with the reason.
+// Returns the site of the function at `address` whose code is `code`: instructions that may run
+// elsewhere (no jump, call or operand relative to the instruction pointer), into which nothing in
+// the function jumps, in one page. Fails with the reason.
 absl::StatusOr<PatchSite> FindPatchSite(std::span<const uint8_t> code, uint64_t address);
 
-// The bytes of a jump from the site to `target`, padded with nops to the site's size.
-// Fails when that is too far away, or at a distance that no jump must have (jump_distance.h).
+// Returns the bytes of a jump from the site to `target`, padded with nops to the site's size. Fails
+// when that is too far away, or at a distance that no jump must have (jump_distance.h).
 absl::StatusOr<std::vector<uint8_t>> JumpTo(const PatchSite& site, uint64_t target);
 
-// Of what MakeStub() makes for it.
+// Returns how many bytes MakeStub() makes for the site.
 size_t StubBytes(const PatchSite& site);
 
-// What the jump leads to: saves the flags and rax, calls `work`, runs the site's instructions, and
-// goes back behind them. `address`: where the stub will be.
+// Makes what the jump leads to: it saves the flags and rax, calls `work`, runs the site's
+// instructions, and goes back behind them. `address`: where the stub will be.
 absl::StatusOr<std::vector<uint8_t>> MakeStub(const PatchSite& site, uint64_t address,
                                               uint64_t work);
 

@@ -42,8 +42,9 @@ struct StopTimes {
 
 class QuietMoment {
  public:
-  // All but one go on, one that `check` lets pass and that stands on a stack of its own where there
-  // is such a thread, or comes to be one soon (stack_room.h). Fails as StoppedThreads::StopOne().
+  // Lets all threads go on but one that `check` lets pass and that stands on a stack of its own,
+  // where there is such a thread, or comes to be one soon (stack_room.h). Fails as
+  // StoppedThreads::StopOne().
   absl::StatusOr<StoppedThread> ReleaseAllButOne(const ThreadCheck& check);
 
  private:

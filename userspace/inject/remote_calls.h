@@ -32,9 +32,10 @@ class RemoteCalls {
   RemoteCalls(RemoteCalls&& other) noexcept;
   RemoteCalls& operator=(RemoteCalls&&) = delete;
 
-  // What the kernel returned: a negative errno where it failed. An error when the thread is gone.
+  // Returns what the kernel returned: a negative errno where the call failed. An error when the
+  // thread is gone.
   absl::StatusOr<int64_t> Call(long number, const std::array<uint64_t, 6>& arguments);
-  // kScratchBytes on the thread's stack for what calls are to read or to write.
+  // Returns where kScratchBytes on the thread's stack are, for what calls are to read or to write.
   uint64_t scratch_address() const { return frame_ + kScratchOffset; }
   static constexpr uint64_t kScratchBytes = 256;
 

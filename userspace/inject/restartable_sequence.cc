@@ -9,7 +9,7 @@
 namespace proftrace {
 namespace {
 
-// Of linux/ptrace.h since Linux 5.13, which cannot be included beside libc's.
+// From linux/ptrace.h since Linux 5.13, which cannot be included beside libc's.
 constexpr auto kGetConfiguration = static_cast<__ptrace_request>(0x420f);
 struct RseqConfiguration {
   uint64_t area;

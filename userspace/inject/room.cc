@@ -63,7 +63,7 @@ uint64_t FindRoom(const std::vector<Mapping>& mappings, const Wanted& wanted, ui
       break;
     }
   };
-  // The same, on both sides of what no jump may reach.
+  // Takes rooms within [first, last], on both sides of what no jump may reach.
   const auto take_beside = [&](uint64_t first, uint64_t last, bool at_end) {
     const uint64_t below = std::min(last, wanted.HighestBelow() & ~(kRoomPageBytes - 1));
     const uint64_t above =

@@ -16,17 +16,17 @@
 
 namespace proftrace {
 
-// What a filter (classic BPF, seccomp(2)) answers to a call: SECCOMP_RET_…;
+// Returns what a filter (classic BPF, seccomp(2)) answers to a call: SECCOMP_RET_…;
 // SECCOMP_RET_KILL_PROCESS for a program that the kernel would not have taken.
 uint32_t RunSeccompFilter(std::span<const sock_filter> filter, const seccomp_data& call);
 
-// Of a stopped thread of ours (ptrace): its filters, newest first. Fails where they cannot be read:
-// without CAP_SYS_ADMIN, or with proftrace itself under a filter.
+// Returns the filters of a stopped thread of ours (ptrace), newest first. Fails where they cannot
+// be read: without CAP_SYS_ADMIN, or with proftrace itself under a filter.
 absl::StatusOr<std::vector<std::vector<sock_filter>>> ReadSeccompFilters(int tid);
 
-// 0 = none, 1 = strict, 2 = filters; of a thread of the process, by /proc.
+// Returns the mode of a thread of the process, by /proc: 0 = none, 1 = strict, 2 = filters.
 int SeccompMode(Pid pid, int tid);
-// How many filters it has; 0 before Linux 5.9.
+// Returns how many filters it has; 0 before Linux 5.9.
 int SeccompFilterCount(Pid pid, int tid);
 
 struct FilteredCall {
@@ -36,10 +36,10 @@ struct FilteredCall {
   bool may_fail = false;  // an error does no harm: only what kills, or asks somebody, is refused
 };
 
-// Ok when each of the calls would be made, else one sentence with the first that would not.
+// Checks that each of the calls would be made; else one sentence with the first that would not.
 absl::Status CheckSeccomp(const std::vector<std::vector<sock_filter>>& filters,
                           std::span<const FilteredCall> calls, uint64_t instruction);
-// The same by the filters that a stopped thread of ours has, if it has any.
+// Checks the calls by the filters that a stopped thread of ours has, if it has any.
 absl::Status CheckSeccompOf(Pid pid, int tid, std::span<const FilteredCall> calls,
                             uint64_t instruction);
 

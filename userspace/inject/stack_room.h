@@ -11,7 +11,7 @@
 
 namespace proftrace {
 
-// What a return frame and its vector state take at most: 11 KiB of state with AMX.
+// The most that a return frame and its vector state take: 11 KiB of state with AMX.
 inline constexpr uint64_t kReturnFrameRoom = 16384;
 
 // Whether the thread's stack pointer lies in a mapping that can only be a stack, the process's

@@ -22,8 +22,9 @@ struct Standstill {
   std::string sentence;  // "PID 17 is frozen …", with how it goes on
 };
 
-// Nothing where threads of the process may run, or it is not there. Takes two looks, some
-// milliseconds apart, where a debugger has it: strace stops a process at each system call.
+// Finds why a process stands still; nullopt where threads of it may run, or it is not there. Takes
+// two looks, some milliseconds apart, where a debugger has it: strace stops a process at each
+// system call.
 std::optional<Standstill> FindStandstill(Pid pid);
 
 // Waits as long as the process is frozen, until `deadline_ns` at the latest (CLOCK_MONOTONIC).

@@ -43,8 +43,9 @@ class StoppedThreads {
   // Does `work` on a new thread of ours, and waits for it; at its end all go on. Fails with
   // kUnavailable where it is not this thread's turn (trace_turn.h), or as `work` does.
   static absl::Status Use(Pid pid, const std::function<absl::Status(StoppedThreads*)>& work);
-  // Does `work` likewise, while the first thread of the process stands still; on the calling thread
-  // and with null where it does not stop within half a second, and goes on.
+  // Does `work` on such a thread while the first thread of the process stands still. Where that
+  // does not stop within half a second it goes on, and `work` is done on the calling thread with
+  // null.
   static void WhileHeld(Pid pid, const std::function<void(StoppedThreads*)>& work);
 
   ~StoppedThreads() { Release(); }
@@ -66,7 +67,7 @@ class StoppedThreads {
   // Lets all go on, but for the thread `tid` (0 = none). One that is late goes on as soon as it has
   // stopped and somebody looks, at the latest when the object's thread ends.
   void Release(int keep_tid = 0);
-  // CLOCK_MONOTONIC: when the last Release() had let go all that stood still.
+  // Returns when the last Release() had let go all that stood still (CLOCK_MONOTONIC).
   int64_t let_go_ns() const { return let_go_ns_; }
 
  private:
@@ -76,10 +77,10 @@ class StoppedThreads {
   // Whether the thread has stopped or is gone by now.
   bool HasStopped(StoppedThread* thread);
   bool WaitForStop(StoppedThread* thread, int64_t deadline_ns);
-  // Of a thread that has just started another one, which is ours, too.
+  // Notes that a thread has just started another one, which is ours, too.
   void NoteBorn(int parent_tid);
-  // The new ones of the process to `threads_`; whether there were any. Else, and those of others
-  // (clone without CLONE_THREAD), to `late_`.
+  // Takes the threads that were just born: those of the process go to `threads_` if they are
+  // wanted, others (also of clone without CLONE_THREAD) to `late_`. Whether any went to `threads_`.
   bool TakeBorn(bool are_wanted);
   void LetGoLate();
 

@@ -1,4 +1,4 @@
-// Where stopped threads are, and where they will go on.
+// Finds where stopped threads are, and where they will go on.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 
 namespace proftrace {
 
-// What decides, as far as it can be seen from outside.
+// The facts that decide, as far as they can be seen from outside.
 struct TraceFacts {
   uint32_t own_user = 0;     // effective
   uint32_t target_user = 0;  // effective
@@ -22,9 +22,9 @@ struct TraceFacts {
   int error = 0;                    // errno of the try
 };
 
-// kNotPermitted, with the reason in one sentence.
+// Returns kNotPermitted, with the reason in one sentence.
 absl::Status TraceRefusal(Pid pid, const TraceFacts& facts);
-// The same, of a try that has just failed with `error`.
+// Says why a try that has just failed with `error` was refused.
 absl::Status TraceRefusal(Pid pid, int error);
 
 // Fails with kNoTarget, or as TraceRefusal() does. Stops nobody.

@@ -15,10 +15,10 @@ namespace proftrace {
 
 class WritableMemory final : public TargetMemory {
  public:
-  // kNoTarget, or kNotPermitted.
+  // Opens the memory of a process. Fails with kNoTarget, or kNotPermitted.
   static absl::StatusOr<WritableMemory> Open(Pid pid);
 
-  // All of the bytes, or false.
+  // Reads all of the bytes, or returns false.
   bool Read(uint64_t address, void* buffer, size_t bytes) const override;
   bool Write(uint64_t address, const void* buffer, size_t bytes) const;
 

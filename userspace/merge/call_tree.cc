@@ -197,7 +197,7 @@ class TreeBuilder {
 
   TimelineBuilder& timeline_;
   std::vector<bool> is_mixed_;  // by ThreadIndex
-  std::vector<OpenRows> open_;  // likewise
+  std::vector<OpenRows> open_;  // by ThreadIndex
   absl::Status status_;
 };
 

@@ -12,8 +12,8 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kCallBytes = size_t{64} << 20;      // of memory; the others are spilled
-constexpr size_t kActivityBytes = size_t{64} << 20;  // likewise
-constexpr size_t kMarkerBytes = size_t{16} << 20;    // likewise
+constexpr size_t kActivityBytes = size_t{64} << 20;  // of memory; the others are spilled
+constexpr size_t kMarkerBytes = size_t{16} << 20;    // of memory; the others are spilled
 constexpr size_t kMaxNameBytes = 4096;               // longer names are cut, marked and counted
 constexpr std::string_view kCutMark = "\u2026";
 // A device's clock is known to CUPTI within a few microseconds: work seems to begin before its call

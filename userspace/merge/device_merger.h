@@ -36,7 +36,7 @@
 
 namespace proftrace {
 
-// When a process is recorded.
+// The time in which a process is recorded.
 struct RecordedWindow {
   int64_t start_ns = 0;
   std::optional<int64_t> end_ns;
@@ -50,7 +50,7 @@ class DeviceMerger {
                TimelineBuilder* timeline, DeviceLedger* ledger);
 
   void SetWindow(RecordedWindow window) { window_ = window; }
-  // From when on the process is recorded, if that is later than the window's begin.
+  // Sets when the recording of a process begins, if that is later than the window's begin.
   void SetProcessStart(Pid pid, int64_t start_ns);
 
   // Fails only when the disk for the spill is full, as all below.
@@ -58,10 +58,10 @@ class DeviceMerger {
   absl::Status PrepareCalls();
   // Calls that began before `time_ns` become rows.
   absl::Status PlaceCallsBefore(int64_t time_ns, SpanBuilder* spans);
-  // After SpanBuilder::Finish() and all calls are placed.
+  // Puts the rows together. To be called after SpanBuilder::Finish(), when all calls are placed.
   absl::Status Finish();
 
-  // What the records themselves say of losses, by process.
+  // Returns what the records themselves say of losses, by process.
   const std::map<uint32_t, uint64_t>& cupti_dropped() const { return cupti_dropped_; }
   const std::map<uint32_t, uint64_t>& unread() const { return unread_; }
 
@@ -96,11 +96,11 @@ class DeviceMerger {
   LabelEntry LabelOf(const DeviceCall& call);
   int64_t StartOf(Pid pid) const;
   bool IsOutside(Pid pid, int64_t start_ns) const;
-  // The call that asked for the activity, an index into calls_.
+  // Returns the call that asked for the activity, an index into calls_.
   uint32_t FindCall(const DeviceActivity& activity) const;
-  // What the external correlations of calls say of others with the same id.
+  // Learns what the external correlations of calls say of others with the same id.
   void LearnExternalPlaces();
-  // False when the activity is not of the window.
+  // Links an activity to its call. False when it is not of the window.
   bool Link(DeviceActivity* activity);
   void FillSync(DeviceActivity* activity) const;
   absl::Status AddToTimeline(DeviceActivity activity);

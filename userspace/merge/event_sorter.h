@@ -21,7 +21,7 @@ class EventSorter {
 
   explicit EventSorter(Ledger* ledger) : ledger_(ledger) {}
 
-  // The buffer to append to, in the order of arrival.
+  // Returns the buffer to append to, in the order of arrival.
   std::vector<Event>* buffer() { return &buffer_; }
 
   // Calls sink(const Event&, std::span<const Event> later) for every event that can be placed now,

@@ -1,7 +1,7 @@
 // Finds the forward operator of each backward row, as torch does: by the thread of the forward and
-// the sequence number (torch/csrc/profiler/collection.cpp, generateForwardBackwardLink). Of several
-// forward rows with one number the last that began is the one that made the node; the first
-// backward row to end gets the arrow. Not thread-safe.
+// the sequence number (torch/csrc/profiler/collection.cpp, generateForwardBackwardLink). Where
+// several forward rows have one number, the last that began is the one that made the node; the
+// first backward row to end gets the arrow. Not thread-safe.
 //
 // Forward rows wait for their backward, which may never run: past kMostWaiting the oldest half is
 // forgotten.
@@ -25,11 +25,12 @@ class ForwardLinks {
 
   explicit ForwardLinks(TimelineBuilder* timeline) : timeline_(timeline) {}
 
-  // torch's number of a thread. A process numbers its threads from 1 on.
+  // Sets torch's number of a thread. A process numbers its threads from 1 on.
   void SetThreadNumber(Pid pid, Tid tid, uint64_t number);
-  // A span with an item in the column `sequence` is over: spans in the order of their ends.
+  // Takes a span with an item in the column `sequence` that is over: spans in the order of their
+  // ends.
   absl::Status OnClose(Pid pid, Tid tid, SpanId span);
-  // The process has another program now, or none.
+  // Forgets a process that has another program now, or none.
   absl::Status OnProcessEnd(Pid pid);
   // Fills in the threads whose numbers came later than the rows that name them.
   absl::Status Finish();
@@ -51,7 +52,7 @@ class ForwardLinks {
 
   absl::Status Resolve(const Process& process);
   void AddForward(const Key& key, SpanId span, Process* process);
-  // The forward row for the key, which no other backward row gets after that.
+  // Returns the forward row for the key, which no other backward row gets after that.
   SpanId TakeForward(const Key& key, Process* process);
 
   TimelineBuilder* timeline_;

@@ -1,5 +1,5 @@
-// What is allocated in each process, from its allocations and frees in order of time. A free tells
-// no size: it is that of the block, so live blocks are kept, by address.
+// Counts what is allocated in each process, from its allocations and frees in order of time. A free
+// tells no size: it is that of the block, so live blocks are kept, by address.
 //
 // torch's rule (c10/core/CPUAllocator.cpp): an allocation of 0 bytes is no event, and a free of a
 // block whose allocation was not recorded is none. The running total of CPU memory begins at 0 with
@@ -29,8 +29,8 @@ class MemoryTracker {
 
   explicit MemoryTracker(size_t most_blocks = kMostBlocks) : most_blocks_(most_blocks) {}
 
-  // kAllocation to kOutOfMemory, in order of time and inside the window. Nothing where torch has no
-  // event. The caller fills in `parent` and `thread`.
+  // Takes an event from kAllocation to kOutOfMemory, in order of time and inside the window.
+  // nullopt where torch has no event. The caller fills in `parent` and `thread`.
   std::optional<MemoryEvent> Observe(const Event& event);
 
   // Records of the process were lost: its total is unknown from here on, and so are the sizes of
@@ -38,7 +38,7 @@ class MemoryTracker {
   bool OnLoss(Pid pid);
   // Records of any process were lost.
   void OnGap();
-  // Its memory is gone.
+  // Forgets the memory of a process that has ended.
   void OnProcessEnd(Pid pid);
 
   const MemorySummary& summary() const { return summary_; }

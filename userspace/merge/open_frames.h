@@ -1,9 +1,9 @@
-// What is open on one thread, from the outermost row to the innermost one. A begin and an end take
-// the same time however much is open: annotations that never end are a stack of any height. Not
-// thread-safe.
+// The rows that are open on one thread, from the outermost to the innermost one. A begin and an end
+// take the same time however many are open: annotations that never end are a stack of any height.
+// Not thread-safe.
 //
 // Calls end from the top: they are a stack of their own. Annotations and other rows with an object
-// of their own end by its address, wherever they lie: those with one address are a chain.
+// of their own end by its address, wherever they lie: rows with one address are a chain.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -48,14 +48,14 @@ struct OpenFrame {
   uint64_t number = 0;  // of TorchScript's frames: how many had begun
   int64_t children_ns = 0;
   int64_t thread_end_ns = 0;  // of what outlives its thread: when that ended
-  // Of what is open up to this frame: CallPlace's.
+  // The innermost of what is open up to this frame: see CallPlace.
   SpanId op = kNoSpan;
   SpanId annotation = kNoSpan;
   int64_t calls_end_ns = 0;       // of its direct children that AddCall() made: the latest end
   MemorySums memory_at_begin;     // of its thread
   MemorySums memory_of_children;  // those of its direct children that it encloses
 
-  // Of OpenFrames, from here on.
+  // These belong to OpenFrames.
   Links all;
   Links of_family;
   Links of_handle;
@@ -73,26 +73,27 @@ class OpenFrames {
 
   bool empty() const { return top_ == nullptr; }
   OpenFrame* top() const { return top_; }
-  // The innermost call; null = none.
+  // Returns the innermost call; null = none.
   OpenFrame* top_call() const { return calls_.empty() ? nullptr : calls_.back(); }
   bool has_rows() const { return rows_ > 0; }
 
-  // On top, or below what is there: then it must be an annotation, and that a call.
+  // Puts a frame on top, or below what is there: then it must be an annotation, and the top one a
+  // call.
   OpenFrame* Push(const OpenFrame& frame, bool is_below_top);
   // Calls: the innermost one only.
   void Remove(OpenFrame* frame);
   // Removes it, and gives its facts for another thread's Push().
   OpenFrame Take(OpenFrame* frame);
 
-  // The innermost annotation of the family, that with the handle, and that with the object; null =
-  // none. Below them are others: of_handle.below, of_object.below.
+  // Returns the innermost annotation of the family, that with the handle, and that with the object;
+  // null = none. Below them are others: of_handle.below, of_object.below.
   OpenFrame* TopOf(EventType family) const { return family_tops_[IndexOf(family)]; }
   OpenFrame* WithHandle(EventType family, uint64_t handle) const;
   OpenFrame* WithObject(EventType family, uint64_t object) const;
-  // Of the innermost of its family.
+  // Set the handle and the object of the innermost frame of its family.
   void SetHandle(OpenFrame* frame, uint64_t handle);
   void SetObject(OpenFrame* frame, uint64_t object);
-  // It is not found by its handle any more.
+  // Lets a frame not be found by its handle any more.
   void ForgetHandle(OpenFrame* frame);
 
  private:

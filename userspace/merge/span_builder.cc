@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t SiteKey(Pid pid, uint16_t site) { return uint64_t{Raw(pid)} << 16 | site; }
 
-// Of two annotations of one thread, if there are two.
+// Returns the inner one of two annotations of one thread; the other one where one is null.
 OpenFrame* Inner(OpenFrame* a, OpenFrame* b) {
   if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
   return a->order > b->order ? a : b;
@@ -248,7 +248,7 @@ InputsId SpanBuilder::InputsOf(const Event& event, SpanId parent) const {
   if (!TakesParentsInputs(name)) return kNoInputs;
   const Span& above = timeline_->span(parent);
   if (timeline_->label(above.label).name != "aten::" + name) return kNoInputs;
-  // Of an operator that is called boxed torch shows the whole Stack: its own arguments come last.
+  // torch shows the whole Stack of an operator that is called boxed: its own arguments come last.
   const InputsId all = timeline_->columns().inputs.at(parent);
   return last_input_ ? last_input_(all) : all;
 }

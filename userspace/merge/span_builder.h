@@ -70,7 +70,7 @@ class SpanBuilder {
   SpanBuilder(const std::vector<Label>& labels, std::optional<int64_t> window_end_ns,
               TimelineBuilder* timeline, Ledger* ledger);
 
-  // What gives the last one alone of several inputs. Called while events are added.
+  // Sets what gives the last one alone of several inputs. It is called while events are added.
   void SetLastInput(std::function<InputsId(InputsId)> last) { last_input_ = std::move(last); }
 
   // Operators whose calls were only counted, each from some moment on: until all calls were over
@@ -80,7 +80,7 @@ class SpanBuilder {
   // Events in order of time. Fails only when the timeline cannot grow.
   absl::Status Add(const Event& event);
 
-  // In order of their begin among each other and among the events.
+  // Adds a call. They must come in order of their begin among each other and among the events.
   absl::StatusOr<CallPlace> AddCall(const CompleteCall& call);
 
   // Truncates what is still open.
@@ -107,8 +107,8 @@ class SpanBuilder {
     uint64_t script_frames = 0;  // of TorchScript's that began
   };
 
-  // What is open and began on threads that have ended: as if each process had one more thread with
-  // all of its, whose sums of memory stay 0.
+  // The rows that are open and began on threads that have ended: as if each process had one more
+  // thread with all of them, whose sums of memory stay 0.
   struct Outliving {
     absl::btree_map<Pid, std::unique_ptr<ThreadState>> by_pid;
     size_t count = 0;
@@ -118,7 +118,7 @@ class SpanBuilder {
   // `is_below_top`: in what is below the innermost call, which is hidden and stays on top.
   absl::StatusOr<Frame*> Open(const Event& event, ThreadState& thread, Frame frame,
                               bool is_below_top = false);
-  // The event's own, or those that it shares with the row around it.
+  // Returns the event's own inputs, or those that it shares with the row around it.
   InputsId InputsOf(const Event& event, SpanId parent) const;
   absl::Status OnBegin(const Event& event, ThreadState& thread);
   void OnEnd(const Event& event, ThreadState& thread);
@@ -142,14 +142,14 @@ class SpanBuilder {
     ThreadState* state = nullptr;
     Frame* frame = nullptr;
   };
-  // The latest of the process that `find` gives.
+  // Finds the latest frame of the process that `find` gives.
   Outlived FindOutliving(Pid pid, absl::FunctionRef<Frame*(const OpenFrames&)> find);
   void CloseOutlived(const Outlived& outlived, int64_t time_ns, SpanEnd end);
-  // Something has begun at an address: what had it before is over.
+  // Ends what had the address at which something has begun.
   void OnAddressTaken(const Event& begin);
   void TruncateOutliving(Outliving* outliving);
   void TruncateOutliving(Pid pid, Outliving* outliving);
-  // The engine's row around a node, or kDistEngineName.
+  // Whether the label is that of the engine's row around a node, or kDistEngineName.
   bool IsEnginesLabel(EventLabel label) const;
   bool IsDistEngine(const Event& event) const;
   // Whether kDistEngineName runs a node, without the engine's row around it.
@@ -163,7 +163,7 @@ class SpanBuilder {
   bool IsEngineRow(SpanId span) const;
   absl::Status OnMemory(const Event& event, ThreadState& thread);
   void OnLoss(const Event& event, ThreadState& thread);
-  // What the thread did since the frame's begin.
+  // Returns the memory that the thread allocated and freed since the frame's begin.
   static MemorySums MemorySince(const ThreadState& thread, const Frame& frame);
   void SetMemory(const ThreadState& thread, const Frame& frame);
 
@@ -173,9 +173,9 @@ class SpanBuilder {
   // Closes the frame, which is gone afterwards.
   void Close(ThreadState& thread, Frame* frame, int64_t time_ns, SpanEnd end);
   void SettleChildren(Frame* ending, int64_t time_ns);
-  // The same of calls in a frame, whose end was known before that of the frame.
+  // Settles the calls in a frame whose end was known before that of the frame.
   void SettleCalls(const ThreadState& thread, Frame* frame, int64_t time_ns);
-  // A span in `parent`, of which only times and label are set.
+  // Adds a span in `parent`, of which only times and label are set.
   absl::StatusOr<SpanId> AddRow(ThreadState& thread, SpanId parent, Span span);
   void TruncateAll(ThreadState& thread, int64_t time_ns);
   void TruncateProcess(Pid pid, int64_t time_ns);
@@ -196,7 +196,7 @@ class SpanBuilder {
   absl::Status column_status_;  // of what Close() adds beside a span
   std::vector<std::optional<LabelId>> label_ids_;
   std::optional<LabelId> unnamed_label_;
-  // By pid << 32 | tid: in their order, so that what ends them all does it the same each time.
+  // By pid << 32 | tid: ordered, so that what ends them all does it the same each time.
   absl::btree_map<uint64_t, std::unique_ptr<ThreadState>> threads_;
   ThreadState* last_thread_ = nullptr;
   Outliving outliving_;

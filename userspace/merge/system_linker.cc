@@ -77,7 +77,7 @@ class Stretches {
 struct ThreadPlaces {
   std::optional<ThreadIndex> index;
   std::vector<SpanId> spans;     // open now, the outermost first
-  std::vector<uint32_t> events;  // likewise
+  std::vector<uint32_t> events;  // open now, the outermost first
   const std::vector<SystemDecoder::Loss>* losses = nullptr;
   // All so far: when calls and faults began, and when the thread had no CPU.
   std::vector<int64_t> calls;

@@ -21,7 +21,8 @@ class ChunkMemory {
   ChunkMemory(const ChunkMemory&) = delete;
   ChunkMemory& operator=(const ChunkMemory&) = delete;
 
-  // One more chunk, all zeros. Fails with ExitCode::kOutputFailed when the spill file cannot grow.
+  // Adds one more chunk, all zeros. Fails with ExitCode::kOutputFailed when the spill file cannot
+  // grow.
   absl::Status Add();
   std::byte* chunk(uint32_t index) const { return chunks_[index]; }
   uint32_t count() const { return static_cast<uint32_t>(chunks_.size()); }

@@ -27,10 +27,10 @@ enum class DeviceActivityKind : uint8_t {
 };
 inline constexpr size_t kDeviceActivityKinds = 10;
 
-// Work that takes a device's time: what torch's tables call device time.
+// Whether the work takes a device's time: what torch's tables call device time.
 constexpr bool IsDeviceWork(DeviceActivityKind kind) { return kind <= DeviceActivityKind::kGraph; }
 
-// Kineto's category of the row; those that Kineto has none of have names of ours.
+// Returns Kineto's category of the row; a kind that Kineto has no category for has a name of ours.
 std::string_view DeviceCategoryName(DeviceActivityKind kind);
 
 // No device, context, stream, graph or event; or it was not told (PT_GPU_NOWHERE).
@@ -62,7 +62,7 @@ struct DeviceActivity {
   uint32_t code = 0;                   // sync: type; overhead: kind; memory, pool: operation
   uint32_t status = 0;                 // sync: of the call, 0 = success; memset: the value
   uint32_t from_device = kNowhere;     // peer copies
-  uint32_t to_device = kNowhere;       // likewise
+  uint32_t to_device = kNowhere;       // peer copies
   uint32_t awaited_stream = kNowhere;  // sync: where the event that is waited for was recorded …
   uint32_t awaited_correlation = kNowhere;  // … and by which call
   DeviceActivityKind kind = DeviceActivityKind::kKernel;
@@ -116,7 +116,7 @@ struct GpuDevice {
   std::array<uint8_t, 16> uuid{};  // of the GPU, whatever number a process has for it
 };
 
-// From the first to the last work on one stream that an annotation asked for: Kineto's
+// The time from the first to the last work on one stream that an annotation asked for: Kineto's
 // gpu_user_annotation.
 struct DeviceAnnotation {
   SpanId annotation = kNoSpan;
@@ -128,7 +128,7 @@ struct DeviceAnnotation {
   int64_t end_ns = 0;
 };
 
-// The order of such rows: those around others first.
+// Whether `a` comes before `b`: rows around others come first.
 inline bool ComesBefore(const DeviceAnnotation& a, const DeviceAnnotation& b) {
   return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns > b.end_ns;
 }
@@ -141,7 +141,7 @@ struct DeviceClock {
   uint64_t looks = 0;
 };
 
-// What a CUDA call was, in the agent's records; all zeros for other spans.
+// The facts of a CUDA call, from the agent's records; all zeros for other spans.
 struct CudaCall {
   uint32_t correlation = 0;
   uint32_t callback = 0;  // CUpti_CallbackId

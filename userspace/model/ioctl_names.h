@@ -1,5 +1,5 @@
-// What an ioctl is asked for. Names: those of the kernel's headers for terminals, files and disks,
-// sockets and random numbers.
+// Names what an ioctl is asked for, as the kernel's headers for terminals, files and disks, sockets
+// and random numbers do.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What a span is: its name and kind. Interned, so that a span holds four bytes of it.
+// A label is the name and the kind of a span. It is interned, so that a span holds four bytes of
+// it.
 #pragma once
 
 #include <cstdint>

@@ -26,12 +26,14 @@ struct MemoryEvent {
   uint8_t device_type = 0;  // c10::DeviceType
   int8_t device_index = 0;  // -1 = none: the CPU
   bool total_known : 1 = false;
-  // In a row of its thread; without a parent that is one that has outlived what it began in.
+  // Whether it lies in a row of its thread; without a parent that is a row that has outlived what
+  // it began in.
   bool is_inside : 1 = false;
   StackId stack = kNoStack;  // of Python, where it was read (--with-stack)
 
-  // As torch counts them (torch/autograd/profiler.py): CPU, MKLDNN and IDEEP are CPU memory; CUDA,
-  // HIP, XPU and PrivateUse1 device memory; the others neither.
+  // Whether it is of CPU or device memory, as torch counts it (torch/autograd/profiler.py): CPU,
+  // MKLDNN and IDEEP are CPU memory; CUDA, HIP, XPU and PrivateUse1 device memory; others are
+  // neither.
   bool is_cpu() const { return device_type == 0 || device_type == 2 || device_type == 5; }
   bool is_device() const {
     return device_type == 1 || device_type == 6 || device_type == 12 || device_type == 20;
@@ -44,7 +46,7 @@ constexpr std::string_view MemoryEventName(MemoryEventKind kind) {
   return kind == MemoryEventKind::kUsage ? "[memory]" : "[OutOfMemory]";
 }
 
-// c10::DeviceType's names; nothing for those that torch's profiler does not count.
+// Returns c10::DeviceType's names; empty for those that torch's profiler does not count.
 constexpr std::string_view DeviceTypeName(uint8_t device_type) {
   switch (device_type) {
     case 0:

@@ -1,5 +1,5 @@
-// What an operator was called with, as torch.profiler (record_shapes=True) shows it: JSON lists
-// with an item an argument. Calls with equal inputs share one.
+// The inputs that an operator was called with, as torch.profiler (record_shapes=True) shows them:
+// JSON lists with an item an argument. Calls with equal inputs share one.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct OperatorInputs {
   std::string types;     // "Input type": ["float", "Scalar", "TensorList"]
   std::string strides;   // "Input Strides"; empty: this version of torch has none
   std::string concrete;  // "Concrete Inputs": ["", "1", ""]
-  // Of the first tensor in the first list of them; torch shows none. Empty: there is none.
+  // The type of the first tensor in the first list of tensors; torch shows none. Empty: there is
+  // none.
   std::string list_type;                    // "float"
   std::vector<KeywordValue> keywords = {};  // what torch writes as items of their own
 };

@@ -19,7 +19,7 @@ struct ProcessGroup {
   bool operator==(const ProcessGroup&) const = default;
 };
 
-// The group of all processes of the job. Null when there is none.
+// Returns the group of all processes of the job. Null when there is none.
 const ProcessGroup* DefaultGroup(const std::vector<ProcessGroup>& groups);
 
 }  // namespace proftrace

@@ -17,9 +17,9 @@ class PythonLines {
   // `version`: 0x030b is 3.11. `first_line`: co_firstlineno. The table is not needed afterwards.
   PythonLines(uint32_t version, int32_t first_line, std::span<const uint8_t> table);
 
-  // `instruction`: its number, in units of two bytes. A number that is negative as an int32_t is
-  // that of a frame which has not begun: co_firstlineno. Nothing for an instruction without a line,
-  // or where the table does not reach.
+  // Returns the line of `instruction`, a number in units of two bytes. A number that is negative as
+  // an int32_t is that of a frame which has not begun: co_firstlineno. nullopt for an instruction
+  // without a line, or where the table does not reach.
   std::optional<int32_t> LineOf(uint32_t instruction) const;
 
  private:
@@ -37,7 +37,7 @@ class PythonLines {
   std::vector<Start> starts_;  // ascending
 };
 
-// The same for a single instruction.
+// Returns the line of a single instruction; nullopt where it has none.
 std::optional<int32_t> PythonLine(uint32_t version, int32_t first_line,
                                   std::span<const uint8_t> table, uint32_t instruction);
 

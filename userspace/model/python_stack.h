@@ -37,11 +37,11 @@ struct PythonModule {
   uint64_t object = 0;     // its address
   uint64_t type = 0;       // that of its class
   std::string class_name;  // "Linear"
-  // As torch.profiler numbers the instances of a class in a process: by their first call, from 0
-  // on. Classes of one name are numbered apart (PythonIDVisitor, profiler_python.cpp).
+  // The number that torch.profiler gives to the instances of a class in a process: by their first
+  // call, from 0 on. Classes of one name are numbered apart (PythonIDVisitor, profiler_python.cpp).
   uint32_t number = 0;
-  // As in named_modules() of the outermost module that called it: "encoder.layers.0.linear1"; empty
-  // for that one itself.
+  // Its name in named_modules() of the outermost module that called it: "encoder.layers.0.linear1";
+  // empty for that module itself.
   std::string path;
   bool has_path = false;  // false: where it hangs was not found
 };
@@ -63,8 +63,8 @@ std::string_view WithoutPythonPath(std::string_view file, const std::vector<std:
 // from 3.12 on): its frames are not shown, as Python does not show them.
 bool IsHiddenPythonCode(std::string_view file, std::string_view name);
 
-// The characters of a str as UTF-8: `width` bytes each (1: Latin-1, 2 or 4: code points). What is
-// no character (a lone surrogate, a number past U+10FFFF) becomes U+FFFD.
+// Returns the characters of a str as UTF-8: `width` bytes each (1: Latin-1, 2 or 4: code points).
+// What is no character (a lone surrogate, a number past U+10FFFF) becomes U+FFFD.
 std::string PythonTextToUtf8(std::span<const uint8_t> characters, size_t width);
 
 // Two frames that are the same place in the same code, called from the same place, are one node:

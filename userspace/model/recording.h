@@ -1,4 +1,4 @@
-// What is known of a recording beside its events: host, targets, window, cost, and what was not
+// The facts of a recording beside its events: host, targets, window, cost, and what was not
 // captured.
 #pragma once
 
@@ -30,11 +30,11 @@ struct Target {
   std::optional<int> process_group_count;    // that were made, also those that it is not in
   uint32_t threads = 0;
   bool followed = false;  // a child that was picked up while recording
-  // From when on it may have run operators, in CLOCK_MONOTONIC; 0 = before it was attached to, and
+  // When it may have begun to run operators, in CLOCK_MONOTONIC; 0 = before it was attached to, and
   // the window began when its probes were live.
   int64_t could_run_ns = 0;
   int64_t probes_begin_ns = 0;   // CLOCK_MONOTONIC; the first probe went in
-  int64_t probes_on_ns = 0;      // likewise; all are there: its events count from here
+  int64_t probes_on_ns = 0;      // CLOCK_MONOTONIC; all are there: its events count from here
   uint32_t operator_count = 0;   // operators with a probe
   bool inputs_recorded = false;  // its operators' probes read what they are called with
   bool memory_recorded = false;  // its allocations and frees have probes
@@ -59,8 +59,8 @@ struct Cost {
   double probe_ns_per_hit = 0;
   double estimated_overhead_percent = 0;  // of what the busiest thread would have taken without it
   std::string basis;                      // how the figures came about, one sentence
-  // Of those hits, how many read what an operator or a node was called with (--record-shapes), and
-  // what that adds to one; no value where it could not be measured, and is not in the estimate.
+  // How many of those hits read what an operator or a node was called with (--record-shapes), and
+  // what that adds to one; nullopt where it could not be measured, and is not in the estimate.
   uint64_t input_readings = 0;
   std::optional<double> input_ns_per_reading;
   // Tier patch: records of jumps, which are no hits of probes.
@@ -85,8 +85,8 @@ struct DemotedOperator {
   uint16_t site = 0;
   std::string name;
   int64_t since_ns = 0;    // CLOCK_MONOTONIC
-  int64_t removed_ns = 0;  // likewise; from then on it was not even counted, 0 = it was to the end
-  int64_t until_ns = 0;    // likewise; the process ended or ran another program, 0 = it did not
+  int64_t removed_ns = 0;  // CLOCK_MONOTONIC; not even counted from then on; 0 = it was to the end
+  int64_t until_ns = 0;    // CLOCK_MONOTONIC; it ended or ran another program; 0 = it did not
   uint64_t calls = 0;      // that were only counted
 };
 
@@ -108,7 +108,8 @@ struct Budget {
 struct Unsupported {
   std::string feature;
   std::string reason;
-  // Of code that a loaded library has, and nothing tells that it ran: most jobs never run it.
+  // The gap is in code that a loaded library has, and nothing tells that it ran: most jobs never
+  // run it.
   bool is_only_loaded = false;
   std::string row = {};  // if a row of this name was recorded, it did run; empty = nothing tells
 };
@@ -119,7 +120,7 @@ struct FlightNote {
   double asked_s = 0;  // the window that was asked for
 };
 
-// What the GPU agent of a process said last (struct pt_agent_page).
+// The last words of the GPU agent of a process (struct pt_agent_page).
 struct GpuAgent {
   Pid pid{};
   uint32_t number = 0;  // of the process's agents: one that execs may have a second
@@ -129,7 +130,7 @@ struct GpuAgent {
   uint32_t cupti_result = 0;
   uint32_t cupti_version = 0;
   uint32_t driver_version = 0;   // 12040; 0 = not known
-  uint32_t runtime_version = 0;  // likewise
+  uint32_t runtime_version = 0;  // 12040; 0 = not known
   uint64_t cupti_records = 0;    // that CUPTI gave it
   uint64_t ring_records = 0;     // that it handed over
   uint64_t ring_dropped = 0;     // had no room
@@ -141,7 +142,7 @@ struct GpuAgent {
   uint64_t incomplete_bytes = 0;  // of what could not be read
 };
 
-// What is recorded (--activities).
+// The activities that are recorded (--activities).
 struct SystemActivities {
   bool operators = true;  // `cpu`
   // What the kernel does for threads.
@@ -153,7 +154,8 @@ struct SystemActivities {
   bool any() const { return calls || io || sched || faults; }
   // "cpu,syscalls,sched": as --activities names them.
   std::string ToText() const;
-  // What it does not know is left out. Without text, as in older captures: operators.
+  // Reads that text; what it does not know is left out. Without text, as in older captures:
+  // operators.
   static SystemActivities FromText(std::string_view text);
 };
 
@@ -174,7 +176,7 @@ struct RecordingInfo {
   SystemActivities system;
   bool with_flops = false;  // --with-flops: estimates of them are shown
   std::vector<std::pair<std::string, std::string>> metadata;  // --metadata KEY=VALUE, in order
-  // --metadata-json KEY=JSON, likewise; the texts need not be JSON where a capture is damaged.
+  // --metadata-json KEY=JSON, in order; the texts need not be JSON where a capture is damaged.
   std::vector<std::pair<std::string, std::string>> metadata_json;
   Host host;
   std::vector<Target> targets;

@@ -53,7 +53,7 @@ struct Sample {
   int32_t call = -1;  // the system call that it was in; -1 = none
   SampleState state = SampleState::kRunning;
   bool native_cut = false;  // native frames end before the outermost one
-  bool python_cut = false;  // likewise
+  bool python_cut = false;  // Python frames end before the outermost one
 };
 
 struct Samples {

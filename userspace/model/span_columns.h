@@ -1,5 +1,6 @@
-// What only some spans of some recordings have: one column a kind, with an item a span. A column
-// exists from the first span that has such an item; spans without one read as T{}, all zeros.
+// Columns of what only some spans of some recordings have: one column a kind, with an item a span.
+// A column exists from the first span that has such an item; spans without one read as T{}, all
+// zeros.
 #pragma once
 
 #include <absl/status/status.h>
@@ -72,7 +73,7 @@ struct SpanSystem {
   int64_t off_cpu_ns = 0;
   int64_t self_off_cpu_ns = 0;
   int64_t run_queue_ns = 0;       // of off_cpu_ns
-  int64_t self_run_queue_ns = 0;  // likewise
+  int64_t self_run_queue_ns = 0;  // of self_off_cpu_ns
   uint32_t calls = 0;
   uint32_t self_calls = 0;
   uint32_t faults = 0;
@@ -103,11 +104,12 @@ struct SpanColumns {
   SpanColumn<CudaCall> cuda_call;
   SpanColumn<int64_t> device_ns;  // of operators: how long devices worked for their own calls
   SpanColumn<StackId> stack;      // --with-stack
-  // Of rows whose `stack` is another one's: what ran where they began. kNoOwnStack: nothing.
+  // The stack that ran where a row began, for rows whose `stack` is another row's. kNoOwnStack:
+  // none.
   SpanColumn<StackId> own_stack;
   SpanColumn<SpanSystem> system;  // --activities
-  // What of a row's own time is that of rows as well that began later and overlap it; what a row
-  // has less of its own than it had alone is below 0.
+  // The part of a row's own time that rows that began later and overlap it have as well; a row that
+  // has less of its own than it had alone has a number below 0.
   SpanColumn<int64_t> shared_ns;
   SpanColumn<uint32_t> began_in_plus_1;  // of rows apart: the row that they began in; 0 = none
 };

@@ -12,11 +12,11 @@ struct SpillFile {
   std::string directory;  // that it lies in
 };
 
-// In `directory`, else in $TMPDIR, else in /tmp: the first that takes one (GuardedFolder::Open()).
-// Closed on exec. Fails with ExitCode::kOutputFailed.
+// Opens a file in `directory`, else in $TMPDIR, else in /tmp: the first that takes one
+// (GuardedFolder::Open()). It is closed on exec. Fails with ExitCode::kOutputFailed.
 absl::StatusOr<SpillFile> OpenSpillFile(const std::string& directory);
 
-// Why a spill file could not be made or grow in `directory`.
+// Says why a spill file could not be made or grow in `directory`.
 absl::Status CannotSpill(const std::string& directory, int error);
 
 }  // namespace proftrace

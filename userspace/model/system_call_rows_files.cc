@@ -142,7 +142,7 @@ constexpr SystemCallRow kRows[] = {
       Pointer("argp"),
       Unsigned("argsz")}},
     {"io_uring_register", kFile, {kFd, Unsigned("opcode"), Pointer("arg"), Unsigned("nr_args")}},
-    // What is told of files.
+    // Calls that tell about files.
     {"stat", kFile, {kPathname, kStatBuf}},
     {"lstat", kFile, {kPathname, kStatBuf}},
     {"fstat", kFile, {kFd, kStatBuf}},

@@ -52,9 +52,9 @@ enum class ArgumentKind : uint8_t {
   kSecondDirectoryFd,
   kText,        // pointer to text that is no place
   kOffset,      // bytes, signed
-  kOffset64,    // likewise; in rows: of 64 bits in each ABI. i386 has two arguments for it
+  kOffset64,    // bytes, signed; in rows: of 64 bits in each ABI. i386 has two arguments for it
   kOffsetLow,   // its low bits, in ABIs of 32 bits
-  kOffsetHigh,  // its high bits; nothing in ABIs of 64 bits
+  kOffsetHigh,  // its high bits; missing in ABIs of 64 bits
   kOffsetPages,
   kSockaddr,
   kSockaddrLength,
@@ -63,7 +63,7 @@ enum class ArgumentKind : uint8_t {
   kOpenHow,
   kCloneArgs,
   kMessage,          // struct msghdr
-  kReceivedMessage,  // likewise; the call writes the address
+  kReceivedMessage,  // struct msghdr; the call writes the address
   kMessages,         // of struct mmsghdr: the bytes of all of them are recorded
   kIoctlArgument,    // of an int; what else an ioctl takes is not recorded
   kStructureSize,
@@ -76,7 +76,7 @@ enum class ArgumentKind : uint8_t {
   kTimeoutMs,
   kClock,
   kTimerFlags,  // TIMER_ABSTIME
-  // Of files.
+  // Files.
   kOpenFlags,
   kDescriptorFlags,  // O_CLOEXEC and the like, without a way to open
   kCloseRangeFlags,
@@ -98,7 +98,7 @@ enum class ArgumentKind : uint8_t {
   kInotifyMask,
   kSyncRangeFlags,
   kUringFlags,
-  // Of sockets.
+  // Sockets.
   kSocketDomain,
   kSocketType,
   kSocketLevel,
@@ -106,7 +106,7 @@ enum class ArgumentKind : uint8_t {
   kTcpOption,     // in no row: kSocketOption with the level IPPROTO_TCP
   kMessageFlags,
   kShutdownHow,
-  // Of memory.
+  // Memory.
   kProtection,
   kMapFlags,
   kRemapFlags,
@@ -114,14 +114,14 @@ enum class ArgumentKind : uint8_t {
   kMemoryAdvice,
   kMemoryLockFlags,
   kMemoryFileFlags,
-  // Of files that are none.
+  // Descriptors that are no files.
   kEpollOperation,
   kEpollFlags,
   kInotifyFlags,
   kSignalFdFlags,
   kEventFdFlags,
   kTimerFdFlags,
-  // Of threads and processes.
+  // Threads and processes.
   kFutexOperation,
   kCloneFlags,
   kClone3Flags,  // 64 bits, without a signal
@@ -143,8 +143,8 @@ struct ArgumentInfo {
 
 inline constexpr size_t kMostArguments = 6;
 
-// The first fields of a structure, in their order; those without a name are not told. Empty: the
-// kind is none of a structure.
+// Returns the first fields of a structure, in their order; those without a name are not told.
+// Empty: the kind is none of a structure.
 std::span<const ArgumentInfo> StructureFields(ArgumentKind kind);
 
 // Arguments by their number + 1; 0 = it has none. `address` and `address_bytes` may be fields of
@@ -152,7 +152,7 @@ std::span<const ArgumentInfo> StructureFields(ArgumentKind kind);
 struct CallPlaces {
   uint8_t fd = 0;
   uint8_t path = 0;
-  uint8_t directory = 0;         // none = the current directory
+  uint8_t directory = 0;         // 0 = the current directory
   uint8_t second_path = 0;       // or text
   uint8_t second_directory = 0;  // or, where there is no second path, the file that bytes go to
   uint8_t time = 0;              // a pointer
@@ -188,17 +188,19 @@ struct SystemCallInfo {
 
 inline constexpr uint32_t kSystemCallNumbers = 1024;  // all are below this
 
-// nullptr: this build does not know it. An index into an array; from any thread.
+// Finds a call; nullptr: this build does not know it. It is an index into an array; from any
+// thread.
 const SystemCallInfo* FindSystemCall(SystemAbi abi, uint64_t number);
 
 // "futex"; "system call 999" for one that this build does not know.
 std::string SystemCallName(SystemAbi abi, uint64_t number);
 
-// The call that restart_syscall goes on with, which only the kernel's function that the thread
-// sleeps in tells: futex, poll or a sleep; there are no others. nullopt: that says nothing of it.
+// Returns the call that restart_syscall goes on with, which only the kernel's function that the
+// thread sleeps in tells: futex, poll or a sleep; there are no others. nullopt: that says nothing
+// of it.
 std::optional<uint16_t> RestartedCall(SystemAbi abi, std::string_view kernel_function);
 
-// What a thread waits for in a call. kOther also for calls that this build does not know.
+// Returns what a thread waits for in a call; kOther also for calls that this build does not know.
 WaitReason ReasonOfCall(SystemAbi abi, int32_t number);
 
 // "ENOENT" for 2; "ERESTARTSYS" and others that only the kernel sees as well; "errno 4000".
@@ -207,7 +209,8 @@ std::string ErrnoName(int number);
 // "SIGTERM" for 15; "SIGRT_2" for 34, the third one of the kernel's real-time signals; "0".
 std::string SignalName(int number);
 
-// What io_uring was asked for: "READV" for 1; "request 200" for one that this build does not know.
+// Returns what io_uring was asked for: "READV" for 1; "request 200" for one that this build does
+// not know.
 std::string RequestName(uint32_t opcode);
 
 }  // namespace proftrace

@@ -161,7 +161,7 @@ struct SystemFile {
 // What pointers among a call's arguments pointed to, but for times, of which there are many.
 struct SystemPaths {
   std::string first;    // absolute where the directory that it starts at is known; empty = none
-  std::string second;   // likewise
+  std::string second;   // absolute where its directory is known; empty = none
   std::string address;  // of a socket: "127.0.0.1:80", "unix:/run/x"; empty = none
   std::vector<uint64_t> fields = {};  // the first ones of a structure; empty = none
   bool operator==(const SystemPaths&) const = default;
@@ -179,7 +179,7 @@ struct SystemTables {
   std::span<const SystemFile> files;
   std::span<const SystemPaths> paths;
 
-  // nullptr: none, or not in the table.
+  // Returns the file; nullptr: none, or not in the table.
   const SystemFile* File(SystemFileId id) const;
   const SystemPaths* Paths(SystemPathsId id) const;
 };

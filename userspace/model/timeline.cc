@@ -8,8 +8,8 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kSpanMemoryBytes = size_t{72} << 20;      // 1.5 M spans; the others are spilled
-constexpr size_t kMemoryEventBytes = size_t{56} << 20;     // 1 M events, likewise
-constexpr size_t kDeviceActivityBytes = size_t{64} << 20;  // half a million, likewise
+constexpr size_t kMemoryEventBytes = size_t{56} << 20;     // 1 M events; the others are spilled
+constexpr size_t kDeviceActivityBytes = size_t{64} << 20;  // half a million; the others are spilled
 constexpr size_t kKernelBytes = size_t{40} << 20;
 // Names that never repeat (a step's number in an annotation) are bounded: those that come later are
 // one row of their kind. PyTorch has 3000 names of its own.

@@ -76,12 +76,13 @@ class Timeline {
   const std::vector<Thread>& threads() const { return threads_; }
 
   const SpanColumns& columns() const { return *columns_; }
-  // What the span was called with; nothing where that was not recorded, or torch shows nothing.
+  // Returns what the span was called with; null where that was not recorded, or torch shows
+  // nothing.
   const OperatorInputs* inputs_of(SpanId id) const {
     const InputsId inputs = columns_->inputs.at(id);
     return inputs == kNoInputs || Raw(inputs) >= inputs_.size() ? nullptr : &inputs_[Raw(inputs)];
   }
-  // By InputsId; the first one is kNoInputs' and empty.
+  // Returns the inputs by InputsId; the first one is kNoInputs' and empty.
   const std::vector<OperatorInputs>& inputs() const { return inputs_; }
   // Whether the inputs of any process were recorded.
   bool has_inputs() const {
@@ -89,23 +90,23 @@ class Timeline {
                        [](const Target& target) { return target.inputs_recorded; });
   }
 
-  // The Python frames that ran when the span began: the innermost one. Of rows of the backward pass
-  // (a node and what it runs) those of the forward operator that made the node, as in torch.
+  // Returns the innermost Python frame that ran when the span began. Rows of the backward pass (a
+  // node and what it runs) have that of the forward operator that made the node, as in torch.
   StackId stack_of(SpanId id) const { return columns_->stack.at(id); }
-  // Those that ran on its own thread, also of rows of the backward pass.
+  // Returns the innermost frame on the span's own thread, also for rows of the backward pass.
   StackId own_stack_of(SpanId id) const {
     const StackId own = columns_->own_stack.at(id);
     if (own == kNoStack) return stack_of(id);
     return own == kNoOwnStack ? kNoStack : own;
   }
-  // The row that a span began in: of one that is apart as well.
+  // Returns the row that a span began in: of one that is apart as well.
   SpanId began_in(SpanId id) const {
     if (!span(id).is_apart) return span(id).parent;
     const uint32_t plus_1 = columns_->began_in_plus_1.at(id);
     return plus_1 == 0 ? kNoSpan : SpanId{plus_1 - 1};
   }
 
-  // By StackId; a frame's parent has a smaller id.
+  // Returns the frames by StackId; a frame's parent has a smaller id.
   const std::vector<PythonFrame>& python_frames() const { return python_frames_; }
   const PythonFrame& python_frame(StackId id) const { return python_frames_[Raw(id)]; }
   const std::vector<PythonCode>& python_codes() const { return python_codes_; }
@@ -116,14 +117,14 @@ class Timeline {
                        [](const Target& target) { return target.stacks_recorded; });
   }
 
-  // Of all threads.
+  // Returns the samples of all threads.
   const std::vector<Sample>& samples() const { return samples_.samples; }
   const std::vector<SampleFrame>& sample_frames() const { return samples_.frames; }
   const SampleFunction& sample_function(const SampleFrame& frame) const {
     return samples_.functions[frame.function];
   }
 
-  // In order of their start (--activities).
+  // The system's events are in order of their start (--activities).
   uint32_t system_event_count() const {
     return system_.events == nullptr ? 0 : system_.events->size();
   }
@@ -134,7 +135,7 @@ class Timeline {
   // Whether spans have times on and off the CPU.
   bool has_sched() const { return info_.system.sched; }
 
-  // In order of time.
+  // Returns the events in order of time.
   const MemoryEventStore& memory_events() const { return *memory_events_; }
   const MemorySummary& memory_summary() const { return memory_summary_; }
   // Whether memory was recorded at all, of any process: else 0 means nothing.
@@ -143,13 +144,13 @@ class Timeline {
                        [](const Target& target) { return target.memory_recorded; });
   }
 
-  // In order of their start.
+  // Returns the activities in order of their start.
   const DeviceActivityStore& device_activities() const { return *device_activities_; }
   const KernelStore& kernels() const { return *kernels_; }
   // Names of device activities as they are shown; by DeviceNameId.
   const std::vector<std::string>& device_names() const { return device_names_; }
   const std::string& device_name(DeviceNameId id) const { return device_names_[Raw(id)]; }
-  // In order of their start.
+  // Returns the annotations in order of their start.
   const std::vector<DeviceAnnotation>& device_annotations() const { return device_annotations_; }
   const std::vector<GpuDevice>& devices() const { return devices_; }  // by process, then number
   const GpuDevice* FindDevice(Pid pid, uint32_t device) const;
@@ -207,7 +208,8 @@ class TimelineBuilder {
   const std::vector<Label>& labels() const { return timeline_->labels_; }
   ThreadIndex AddThread(Pid pid, Tid tid, std::string name);
   Thread& thread(ThreadIndex index) { return timeline_->threads_[Raw(index)]; }
-  // The path `parent` + `label`, cut as kMostPathLevels says; the same id for the same pair.
+  // Returns the path `parent` + `label`, cut as kMostPathLevels says; the same id for the same
+  // pair.
   PathId InternPath(PathId parent, LabelId label);
   const PathNode& path(PathId id) const { return timeline_->paths_[Raw(id)]; }
 
@@ -217,7 +219,7 @@ class TimelineBuilder {
   Span& span(SpanId id) { return timeline_->spans_->at(Raw(id)); }
   uint32_t span_count() const { return timeline_->spans_->size(); }
   SpanColumns& columns() { return *timeline_->columns_; }
-  // Events in order of time. Fails as AddSpan().
+  // Adds events in order of time. Fails as AddSpan().
   absl::Status AddMemoryEvent(const MemoryEvent& event) {
     return timeline_->memory_events_->Append(event);
   }
@@ -234,7 +236,7 @@ class TimelineBuilder {
   void SetMemorySummary(const MemorySummary& summary) { timeline_->memory_summary_ = summary; }
   uint32_t thread_count() const { return static_cast<uint32_t>(timeline_->threads_.size()); }
 
-  // Activities in order of their start. Fails as AddSpan().
+  // Adds activities in order of their start. Fails as AddSpan().
   absl::Status AddDeviceActivity(const DeviceActivity& activity) {
     return timeline_->device_activities_->Append(activity);
   }

@@ -8,8 +8,8 @@
 
 namespace proftrace {
 
-// Where distributed autograd runs nodes itself: no row, and nodes have no row of the engine's there
-// (torch/csrc/distributed/autograd/engine/dist_engine.cpp).
+// The class in which distributed autograd runs nodes itself: it is no row, and nodes have no row of
+// the engine's there (torch/csrc/distributed/autograd/engine/dist_engine.cpp).
 inline constexpr std::string_view kDistEngineName = "torch::distributed::autograd::DistEngine";
 
 // Operators that torch makes no row for (c10/core/dispatch/ObservedOperators.cpp).
@@ -58,7 +58,8 @@ inline bool TakesParentsInputs(std::string_view name) {
   return name == "detach" || name == "detach_";
 }
 
-// As `ostream << c10::IValue` shows a double (aten/src/ATen/core/ivalue.cpp): "1.", "0.25".
+// Returns a double as `ostream << c10::IValue` shows it (aten/src/ATen/core/ivalue.cpp): "1.",
+// "0.25".
 std::string FormatTorchDouble(double value);
 
 }  // namespace proftrace

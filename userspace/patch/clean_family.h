@@ -18,9 +18,9 @@ struct CleanedProcess {
   absl::Status status;  // what could not be done, with the process's PID in the sentence
 };
 
-// The process itself first; where that fails, it alone. Then, of its descendants and of those that
-// share its ring, the ones that had something. One that has ended meanwhile is left out, but for
-// `pid` (kNoTarget).
+// Cleans the process itself first; where that fails, it alone. Then it cleans those of its
+// descendants, and of the processes that share its ring, that had something. A process that has
+// ended meanwhile is left out, but for `pid` (kNoTarget).
 std::vector<CleanedProcess> CleanFamily(Pid pid);
 
 }  // namespace proftrace

@@ -26,7 +26,7 @@ struct CodeAudit {
 // kNotPermitted).
 absl::StatusOr<CodeAudit> AuditCode(Pid pid);
 
-// OK where nothing is torn; else a sentence that says where, and what to do.
+// Checks the code: OK where nothing is torn; else a sentence that says where, and what to do.
 absl::Status CheckCode(Pid pid);
 
 }  // namespace proftrace

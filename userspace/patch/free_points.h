@@ -1,4 +1,4 @@
-// Where the kernel's probes may go in a process that has another tracer's jumps.
+// Finds where the kernel's probes may go in a process that has another tracer's jumps.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -13,9 +13,9 @@ namespace proftrace {
 // Whether another proftrace, which still runs, has jumps in the process.
 bool IsPatchedByAnother(Pid pid);
 
-// Of `modules`, which are a plan's: the points of those sites that have
-// no changed code near any of them. A probe inside of a jump would kill the process, and behind one
-// it is not reached. The caller holds TargetLock::TakeForProbes().
+// Returns the points of those sites of `modules` (a plan's) that have no changed code near any of
+// their points. A probe inside of a jump would kill the process, and one behind a jump is not
+// reached. The caller holds TargetLock::TakeForProbes().
 absl::StatusOr<std::vector<ModulePlan>> PointsBesideJumps(Pid pid, std::vector<ModulePlan> modules);
 
 }  // namespace proftrace

@@ -27,7 +27,8 @@ class PatchGuardian {
   PatchGuardian(const PatchGuardian&) = delete;
   PatchGuardian& operator=(const PatchGuardian&) = delete;
 
-  // From any thread. Before PatchedProcess::Attach(), and when Detach() has taken everything out.
+  // Watch() is to be called before PatchedProcess::Attach(), Forget() when Detach() has taken
+  // everything out. From any thread.
   void Watch(Pid pid) { Tell(pid, true); }
   void Forget(Pid pid) { Tell(pid, false); }
 

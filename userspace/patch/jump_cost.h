@@ -1,5 +1,5 @@
-// What a jump with its record takes, in a loop in this process: a lower bound, as a job's caches
-// are colder.
+// Measures what a jump with its record takes, in a loop in this process: a lower bound, as a job's
+// caches are colder.
 #pragma once
 
 #include <absl/status/statusor.h>

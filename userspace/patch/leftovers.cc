@@ -70,7 +70,8 @@ absl::Status Stays(Pid pid, std::string_view reason) {
                                                  Raw(pid), ": ", std::string(reason)));
 }
 
-// By the control pages. Those of a forked child are empty: it has its parent's ring.
+// Finds the regions by their control pages. A forked child's page is empty: the child has its
+// parent's ring.
 absl::Status FindRegions(Pid pid, const WritableMemory& memory,
                          const std::vector<Mapping>& mappings, Leftovers* left) {
   for (const Mapping& mapping : mappings) {

@@ -32,7 +32,7 @@ struct AddressRange {
   bool Holds(uint64_t other) const { return other >= address && other - address < bytes; }
 };
 
-// What the recorder has to know of a job.
+// The facts of a job that the recorder has to know.
 struct JobFacts {
   abi::pt_autograd_layout autograd{};  // all zero: operators have no sequence numbers
   // Vtables of autograd nodes of Python's; 0 behind the last one.
@@ -41,10 +41,10 @@ struct JobFacts {
     uint64_t address = 0;  // of its OperatorDef
     uint64_t step = 0;     // enum pt_annotation_step
   };
-  std::array<AnnotationOperator, PATCH_ANNOTATIONS> annotations{};  // likewise
+  std::array<AnnotationOperator, PATCH_ANNOTATIONS> annotations{};  // 0 behind the last one
 };
 
-// What the recorder has to know of a job's CPython.
+// The facts of a job's CPython that the recorder has to know.
 struct PythonFacts {
   abi::pt_python_layout layout{};
   uint32_t state_offset = 0;  // of a thread's PyThreadState, from its control block
@@ -55,12 +55,12 @@ struct PythonFacts {
 struct PatchRingOptions {
   Pid pid{};                       // what records get
   uint32_t slot_words = 1u << 18;  // of a thread; a power of two, 4096 at least
-  // Where a thread of the job has its id, from its thread control block, in bytes.
+  // The offset of a thread's id in its thread control block in the job, in bytes.
   int32_t tid_offset = 0;
   uint64_t address = 0;  // where the job has the memory mapped
   uint32_t salt = 0;     // any number
   JobFacts facts;
-  // What the cookies of spots count from 1 on.
+  // The cookies of spots count these from 1 on.
   std::vector<abi::pt_place> places;
   std::vector<abi::pt_signature> signatures;
   uint16_t node_signature = 0;  // that of autograd nodes; 0 = none
@@ -86,8 +86,8 @@ struct PatchRingCounts {
 
 class PatchRing {
  public:
-  // Gets whole records with the loader's pid and tid, aligned, valid during the call. Of one thread
-  // they come in the order of time but for those of signal handlers.
+  // Gets whole records with the loader's pid and tid, aligned, valid during the call. A thread's
+  // records come in the order of time but for those of signal handlers.
   using OnRecord = std::function<void(std::span<const std::byte> record)>;
   // The loader's number of a thread, from its number in the job's PID namespace; 0: there is no
   // such thread, and what it wrote counts as damage.
@@ -95,7 +95,7 @@ class PatchRing {
 
   // Bytes of the memory.
   static uint64_t Bytes(const PatchRingOptions& options);
-  // Where in it the addresses of jumps begin.
+  // Returns where in it the addresses of jumps begin.
   static uint64_t JumpsOffset(const PatchRingOptions& options);
 
   // `memory`: a memfd of Bytes() that is empty and cannot shrink.
@@ -109,7 +109,7 @@ class PatchRing {
   // Threads record for so long from now on. Also Advance()s the clock. For how long they may not
   // have recorded, because it comes too late, in nanoseconds: what they did then is lost.
   int64_t LetWrite(int64_t ns);
-  // Nobody records from here on.
+  // Stops recording: nobody records from here on.
   void Stop();
   // Hands on what is there and was recorded until now, or as much of it as takes some milliseconds;
   // how many records.
@@ -120,8 +120,8 @@ class PatchRing {
   // Whether a thread has ended that had this control block, and no other has it now; `tid`: the
   // loader's number of who wrote the last record by it.
   using HasEnded = std::function<bool(uint64_t control_block, uint32_t tid)>;
-  // Where many slots are in use, gives those of ended threads to new ones: at the second call that
-  // finds a slot so, with nothing in it that Drain() has not handed on.
+  // Gives slots of ended threads to new ones, where many are in use: at the second call that finds
+  // a slot so, with nothing in it that Drain() has not handed on.
   void FreeSlots(const HasEnded& has_ended);
   // Whether jumps see the end of every operator, and every catch: an operator's stack need not
   // be looked at again in what it calls.
@@ -137,10 +137,10 @@ class PatchRing {
   // Takes back what was announced last, which is not there: so many of each.
   void Retract(size_t regions, size_t jumps);
 
-  // From here on calls at `site` are only counted, and their ends are recorded or not. Threads see
+  // Calls at `site` are only counted from here on, and their ends are recorded or not. Threads see
   // it at once. False: there is no counter left for it.
   bool Demote(uint16_t site, bool records_ends);
-  // How many calls were only counted at `site`.
+  // Returns how many calls were only counted at `site`.
   uint64_t CountedCalls(uint16_t site) const;
   const TscClock& clock() const { return clock_; }
   const PatchRingOptions& options() const { return options_; }
@@ -151,7 +151,7 @@ class PatchRing {
     int64_t waits_since_ns = 0;  // for the record at `head`, which others follow; 0 = it does not
     uint64_t told_lost = 0;      // by PT_LOSS records
     uint64_t last_ns = 0;        // of the last record
-    uint32_t last_tid = 0;       // likewise; 0 = there was none yet
+    uint32_t last_tid = 0;       // of the last record; 0 = there was none yet
     uint32_t own_number = 0;     // that thread_number_ was asked for last; 0 = none
     uint32_t number = 0;         // what it gave
     uint64_t missing = 0;        // records, at least, that a PT_LOSS has to tell of before the next
@@ -161,7 +161,7 @@ class PatchRing {
   PatchRing(const PatchRingOptions& options, ThreadNumber thread_number)
       : options_(options), thread_number_(std::move(thread_number)) {}
   void LayOut();
-  // Of a slot that nobody has: as if no thread had had it.
+  // Resets a slot that nobody has, as if no thread had had it.
   void ResetSlot(size_t index);
   uint64_t DrainSlot(size_t index, const OnRecord& on_record);
   // Tells of what is missing before a record of this thread.
@@ -169,7 +169,7 @@ class PatchRing {
   // Whether a valid record is at `position`; in record_ then.
   bool CopyRecord(size_t index, uint64_t position);
   void NoteDamage(Slot* slot);
-  // Of the first valid record behind `position`; `tail` = there is none.
+  // Returns where the first valid record behind `position` is; `tail`: there is none.
   uint64_t NextRecord(size_t index, uint64_t position, uint64_t tail);
 
   template <typename T>

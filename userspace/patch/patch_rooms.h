@@ -1,5 +1,5 @@
-// Where trampolines can go. A process with many libraries, threads or large tensors has little free
-// memory within a jump's reach of its code, and that in pieces.
+// Finds where trampolines can go. A process with many libraries, threads or large tensors has
+// little free memory within a jump's reach of its code, and that in pieces.
 #pragma once
 
 #include <cstddef>

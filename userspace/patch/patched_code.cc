@@ -229,8 +229,8 @@ bool PatchedCode::IsStillThere() const {
            uint64_t magic = 0;
            if (!region.is_mapped) return true;
            if (!memory_.ReadValue(region.range.address + PATCH_CONTROL_MAGIC, &magic)) return false;
-           // That of a forked child is empty, and one that has not been claimed yet; so may be
-           // another program's memory there.
+           // A forked child's page is empty, and so is one that has not been claimed yet; another
+           // program's memory there may be empty, too.
            return magic == PATCH_RING_MAGIC_VALUE ||
                   (magic == 0 && IsRegionMapped(region.range, *mappings));
          });

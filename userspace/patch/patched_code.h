@@ -43,13 +43,13 @@ class PatchedCode {
 
   PatchedCode(Pid pid, const WritableMemory& memory) : pid_(pid), memory_(memory) {}
 
-  // What the cookies of spots count, and which of the signatures autograd nodes have (0 = none).
-  // Before PlaceRegions().
+  // Sets what the cookies of spots count, and which of the signatures autograd nodes have (0 =
+  // none). To be called before PlaceRegions().
   void SetTables(RecorderTables tables, uint16_t node_signature) {
     tables_ = std::move(tables);
     node_signature_ = node_signature;
   }
-  // Known to regions that are claimed from here on, and to those that are there.
+  // Sets the facts that regions know which are claimed from here on, and those that are there.
   bool SetFacts(const JobFacts& facts);
   const JobFacts& facts() const { return facts_; }
   // Chooses where the regions go, in free memory of `mappings`. Spots without room are refused.
@@ -57,19 +57,20 @@ class PatchedCode {
   std::vector<Region>& regions() { return regions_; }
   const std::vector<PatchSpot>& spots() const { return spots_; }
   static constexpr char kNoRoom[] = "there is no free memory within 2 GiB of the code";
-  // Why spots have no jump, each once.
+  // Says why spots have no jump, each once.
   const std::vector<Refusal>& refused() const { return refused_; }
   uint64_t trampoline_bytes() const { return trampoline_bytes_; }
 
-  // A forked child has what its parent had.
+  // Gives a forked child what its parent had.
   void TakeFrom(const PatchedCode& parent);
-  // Code of the same process whose jumps were put in by itself. Its facts are these from here on.
+  // Takes over code of the same process whose jumps were put in by itself. Its facts are these from
+  // here on.
   void Adopt(const PatchedCode& other);
   // Whether each region's first jump is there: none was written after a fork, or went with the
   // library that it was in.
   bool HasJumpOfEachRegion() const;
-  // What an earlier run has left in the process, as far as it is true: jumps into one of the
-  // `regions`, over code of files, and pages that had some. For RemoveJumps(), RestoredRuns().
+  // Takes over what an earlier run has left in the process, as far as it is true: jumps into one of
+  // the `regions`, over code of files, and pages that had some. For RemoveJumps(), RestoredRuns().
   // False: code at one of the `jumps` is neither, and may lead there all the same.
   [[nodiscard]] bool TakeOver(const std::vector<AddressRange>& regions,
                               const std::vector<uint64_t>& jumps,
@@ -81,27 +82,28 @@ class PatchedCode {
   bool IsClaimed() const;
   // Whether the regions are still there: the process goes on with the same program.
   bool IsStillThere() const;
-  // Of regions that may be mapped, those that are, while no thread runs.
+  // Looks which of the regions that may be mapped are, while no thread runs.
   void SeeWhatIsMapped();
   // Fills the regions, which are mapped now; the process goes on. `touches_pages`: and makes the
   // pages its own where jumps will be, which must not be unmapped meanwhile.
   absl::Status WriteTrampolines(bool touches_pages = true);
-  // All threads stand still for these. How many jumps there are.
+  // Writes the jumps, and returns how many there are. All threads stand still for this and the next
+  // ones.
   size_t WriteJumps();
   // `ring`: what the recorders' control pages say of it; 0 = recording is off. Where Python's end
   // waits for those who read, it knows the ring until the regions are gone.
   bool Publish(uint64_t ring) const;
   size_t CountJumps() const;
-  // Also what is left of jumps that somebody else has put bytes of the file back into. `kept`: the
-  // address of one that stays. False: something could not be written back, or somebody else has
-  // written other code there, which may lead to a region.
+  // Removes the jumps, and what is left of those that somebody else has put bytes of the file back
+  // into. `kept`: the address of one that stays. False: something could not be written back, or
+  // somebody else has written other code there, which may lead to a region.
   bool RemoveJumps(uint64_t kept = 0);
 
   // Spots that have a jump now.
   std::vector<size_t> WrittenSpots() const;
   // Spots whose code was not as in the file, but for a breakpoint (the kernel's probes are such).
   std::vector<size_t> ChangedSpots() const;
-  // Where jumps are, or may be written.
+  // Returns where jumps are, or may be written.
   std::vector<uint64_t> JumpAddresses() const;
   // Whether a thread that goes on there would find itself inside of a jump.
   bool IsInsideJump(uint64_t address) const;
@@ -126,7 +128,8 @@ class PatchedCode {
     uint64_t bytes = 0;
     size_t first_jump = 0;
     size_t jumps = 0;
-    // Where the file itself has bytes like a breakpoint; nothing where it could not be read.
+    // The places where the file itself has bytes like a breakpoint; nullopt where it could not be
+    // read.
     std::optional<std::vector<uint64_t>> like_breakpoints;
   };
 
@@ -139,10 +142,10 @@ class PatchedCode {
   bool RemoveJump(const Jump& jump, uint64_t kept) const;
   bool WriteRun(const PageRun& run, std::span<const uint8_t> before,
                 std::span<const uint8_t> after) const;
-  // Of groups of which a spot has no trampoline, or other code by now than in its file.
+  // Drops groups with a spot that has no trampoline, or whose code is not as in its file by now.
   void DropPartialGroups();
-  // Writing what is there makes a page the process's own: it takes its time before threads stand
-  // still, and not then.
+  // Makes pages the process's own by writing what is there: that takes its time before threads
+  // stand still, and not then.
   void MakeOwnPages();
 
   Pid pid_;

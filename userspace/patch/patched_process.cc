@@ -36,9 +36,10 @@ constexpr char kTaken[] = "the memory near the code was taken meanwhile";
 constexpr uint64_t kMapFixedNoReplace = 0x100000;
 constexpr uint64_t kMemfdFlags = 1 | 2;   // MFD_CLOEXEC | MFD_ALLOW_SEALING
 constexpr uint64_t kMemfdNoexecSeal = 8;  // Linux 6.3: where sysctl vm.memfd_noexec demands it
-// Of a thread control block: what of it may hold the thread's id.
+// How much of a thread control block may hold the thread's id.
 constexpr size_t kControlBlockBytes = 2304;
-// Of libraries that are mapped later: of all rows of torchvision, torchaudio and the like.
+// How many jumps libraries may get that are mapped later: all rows of torchvision, torchaudio and
+// the like.
 constexpr uint64_t kMostLateJumps = 1u << 15;
 
 absl::Status Refused(const char* what, int64_t result) {
@@ -137,7 +138,7 @@ bool HasShadowStack(Pid pid) {
   return StatusValue(status, "x86_Thread_features").find("shstk") != std::string_view::npos;
 }
 
-// And what belongs to them.
+// Removes the spots whose window has a call, and all spots of their groups.
 void RemoveMovedCalls(std::vector<PatchSpot>* spots) {
   std::set<uint32_t> groups;
   for (const PatchSpot& spot : *spots) {

@@ -1,13 +1,14 @@
-// A process whose code has jumps to trampolines that record what it does. Put there and taken away
-// again from outside while it runs; no library is loaded and no function of it is called.
+// A process whose code has jumps to trampolines that record what it does. They are put there and
+// taken away again from outside while it runs; no library is loaded, and none of its functions is
+// called.
 //
-// What is in the process meanwhile: near the code, for each group of libraries within reach of a
-// jump, one private mapping (control page | recorder | trampolines); the ring (patch_memory.h); and
-// the jumps, never over a function's first instruction. All threads stand still while the jumps are
+// Meanwhile the process has: near the code, for each group of libraries within reach of a jump,
+// one private mapping (control page | recorder | trampolines); the ring (patch_memory.h); and the
+// jumps, never over a function's first instruction. All threads stand still while the jumps are
 // written: milliseconds. Should proftrace be killed, the job goes on: threads stop recording when
 // the ring's deadline has passed, and its guardian (guardian.h), `proftrace clean` or a later run
-// takes all of it away (RemoveLeftPatches). Nobody else does anything of that to the process
-// meanwhile (target_lock.h).
+// takes all of it away (RemoveLeftPatches). Meanwhile nobody else patches the process
+// (target_lock.h).
 #pragma once
 
 #include <absl/status/status.h>
@@ -53,7 +54,7 @@ struct PatchReport {
   int64_t held_ns = 0;  // one thread alone, for the system calls that it made for us
 };
 
-// What was found in a process and taken away.
+// How much was found in a process and taken away.
 struct RemovedPatches {
   size_t jumps = 0;
   uint64_t bytes = 0;  // of memory that was mapped
@@ -68,9 +69,10 @@ class PatchedProcess {
   static absl::StatusOr<std::unique_ptr<PatchedProcess>> Attach(
       Pid pid, std::vector<PatchSpot> spots, const PatchRingOptions& ring,
       PatchRing::ThreadNumber thread_number, StoppedThreads* held = nullptr);
-  // A child that was forked from `parent` while that had its jumps: it has them, too, and gets a
-  // ring of its own; only one of its threads is stopped for that. Fails where it is not one;
-  // RemoveLeftPatches() then takes out what it has. `parent` is not changed, and must live.
+  // Attaches to a child that was forked from `parent` while that had its jumps: it has them, too,
+  // and gets a ring of its own; only one of its threads is stopped for that. Fails where it is no
+  // such child; RemoveLeftPatches() then takes out what it has. `parent` is not changed, and must
+  // live.
   static absl::StatusOr<std::unique_ptr<PatchedProcess>> AttachFork(
       Pid child, const PatchedProcess& parent, PatchRing::ThreadNumber thread_number);
   // Puts jumps at more places, in libraries that it has mapped since. Fails with one sentence;
@@ -78,7 +80,8 @@ class PatchedProcess {
   // were there go on. `facts`: those of code(). Adopt() must follow in any case.
   absl::Status Extend(std::vector<PatchSpot> spots, RecorderTables tables, uint16_t node_signature,
                       const JobFacts& facts);
-  // What Extend() has put there is code()'s from here on. The other one may not be used meanwhile.
+  // Gives code() what Extend() has put there, from here on. The other one may not be used
+  // meanwhile.
   void Adopt();
   ~PatchedProcess();
   PatchedProcess(const PatchedProcess&) = delete;
@@ -94,21 +97,21 @@ class PatchedProcess {
   absl::Status Detach();
 
  private:
-  // PatchRing::HasEnded.
+  // As PatchRing::HasEnded.
   bool HasThreadEnded(uint64_t control_block, uint32_t tid) const;
   PatchedProcess(Pid pid, WritableMemory memory)
       : pid_(pid), memory_(std::move(memory)), code_(pid, memory_) {}
 
   friend absl::StatusOr<bool> RemoveLeftPatches(Pid pid, RemovedPatches* removed);
-  // The same, by one who has the lock.
+  // Does that for a caller who has the lock.
   static absl::StatusOr<bool> RemoveLeft(Pid pid, RemovedPatches* removed);
-  // As far as one killed run is concerned; false = there is nothing.
+  // Takes away what one killed run has left; false: it has left nothing.
   static absl::StatusOr<bool> RemoveOneLeft(Pid pid, RemovedPatches* removed);
   absl::Status TakeOut();
-  // After TakeOut(): what a system call in the process has done there, or not done, whose return
-  // was not seen. By what the process has mapped, as RemoveLeft().
+  // Takes out, after TakeOut(), what a system call in the process has done there, or not done,
+  // whose return was not seen. Goes by what the process has mapped, as RemoveLeft().
   absl::Status TakeOutUnseen() const;
-  // The jumps and regions of `code`; with the last of them, the ring.
+  // Takes out the jumps and regions of `code`; with the last of them, the ring.
   absl::Status TakeOut(PatchedCode* code);
   absl::Status TryExtend(std::vector<PatchSpot> spots, const RecorderTables& tables,
                          uint16_t node_signature, const JobFacts& facts);
@@ -118,14 +121,15 @@ class PatchedProcess {
   // Maps regions and ring, by one thread that is stopped for it. `memory`: the ring's.
   absl::Status MapAll(PatchRingOptions* options, UniqueFd* memory, StoppedThreads* held);
   absl::Status MapAllBy(StoppedThreads* threads, PatchRingOptions* options, UniqueFd* memory);
-  // The ring's file, with a header that says what will be mapped: a killed run is known by it.
+  // Makes the ring's file, with a header that says what will be mapped: a killed run is known by
+  // it.
   absl::Status MakeRingFile(RemoteCalls* calls, const PatchRingOptions& options, UniqueFd* memory);
   absl::Status MapRegion(RemoteCalls* calls, const PatchedCode& code, PatchedCode::Region* region);
   absl::Status MapRing(RemoteCalls* calls);
   absl::Status UnmapAll(QuietMoment* moment, PatchedCode* code);
   // Fails with kFailedPrecondition where the child has its parent's memory (vfork), not a copy.
   absl::Status StartFork(const PatchedProcess& parent, PatchRing::ThreadNumber thread_number);
-  // In place of the one that was inherited.
+  // Maps a ring in place of the one that was inherited.
   absl::Status ReplaceRing(StoppedThreads* threads, PatchRingOptions* options, UniqueFd* memory);
   // Stops one thread, at `begin_ns`, unless one stands still, and finds where threads have their
   // numbers.

@@ -9,7 +9,8 @@
 namespace proftrace {
 namespace {
 
-// Of any process: a number that another one has got by now counts as if the thread were there.
+// Whether any process has a thread of that number: another process that has got it by now counts as
+// if the thread were there.
 bool IsThread(uint32_t tid) { return access(("/proc/" + std::to_string(tid)).c_str(), F_OK) == 0; }
 
 bool IsInOurNamespace(Pid pid) {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t kPlainWords = sizeof(abi::pt_record) / 8;
 constexpr std::string_view kPythonLibrary = "libtorch_python.";
-// Of tp_name in PyTypeObject: PyVarObject is three words in every CPython with a GIL.
+// The offset of tp_name in PyTypeObject: PyVarObject is three words in every CPython with a GIL.
 constexpr int32_t kTypeNameOffset = 24;
 
 // The kind of the plain record that a point writes; nothing for one that writes more.

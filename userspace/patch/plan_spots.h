@@ -30,7 +30,7 @@ struct PlanSpots {
   std::vector<UnpatchedPoint> unpatched;
 };
 
-// What an operator does to annotations (enum pt_annotation_step), 0 = nothing.
+// Returns what an operator does to annotations (enum pt_annotation_step), 0 = nothing.
 uint32_t AnnotationStep(const ProbePlan& plan, const OperatorInfo& info);
 
 // Adds those of `operators` that are none of `facts` yet, as far as there is room; whether there
@@ -38,11 +38,11 @@ uint32_t AnnotationStep(const ProbePlan& plan, const OperatorInfo& info);
 bool AddAnnotations(const ProbePlan& plan, const std::vector<OperatorInfo>& operators,
                     JobFacts* facts);
 
-// What the recorder has to know of a process with that plan.
+// Returns what the recorder has to know of a process with that plan.
 JobFacts FactsOf(const ProbePlan& plan);
 
-// The plan's places as the recorder in a job is to read them where there is no eBPF: the names of
-// Python types, which custom autograd Functions' rows have, are left to the loader.
+// Returns the plan's places as the recorder in a job is to read them where there is no eBPF: the
+// names of Python types, which custom autograd Functions' rows have, are left to the loader.
 std::vector<abi::pt_place> PlacesWithoutBpf(const ProbePlan& plan);
 
 // Makes of them spots whose records say of Python's stacks, too.

@@ -22,8 +22,8 @@ class PrivatePages {
   // where that cannot be read.
   std::vector<std::pair<uint64_t, uint64_t>> Find(uint64_t begin, uint64_t end,
                                                   uint64_t most_bytes) const;
-  // Bytes of the pages at `addresses` that are not its own yet: what it takes to write there. Of
-  // those that cannot be read, all.
+  // Returns the bytes of the pages at `addresses` that are not its own yet: what it takes to write
+  // there. A page that cannot be read counts as not its own.
   uint64_t BytesToOwn(std::vector<uint64_t> addresses) const;
 
  private:

@@ -1,5 +1,5 @@
-// Where a CPython that ends is about to give up what its threads have: there it waits until those
-// that read their own frames have done so (bpf/job_stacks.h).
+// Finds where a CPython that ends is about to give up what its threads have: there it waits until
+// those that read their own frames have done so (bpf/job_stacks.h).
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -11,10 +11,10 @@
 
 namespace proftrace {
 
-// The spot for the jump, in `file` (as /proc/PID/maps names it), which defines _PyRuntime: the
-// entry of PyThreadState_Clear, which CPython 3.9 to 3.14 calls for the state of each other thread
-// after it has said that it ends, and before it frees the first of them. Fails with why there can
-// be none. `cache_directory`: as PlanOptions'.
+// Returns the spot for the jump, in `file` (as /proc/PID/maps names it), which defines _PyRuntime:
+// the entry of PyThreadState_Clear, which CPython 3.9 to 3.14 calls for the state of each other
+// thread after it has said that it ends, and before it frees the first of them. Fails with why
+// there can be none. `cache_directory`: as PlanOptions'.
 absl::StatusOr<PatchSpot> FindPythonEnd(Pid pid, const std::string& file,
                                         const std::string& cache_directory);
 

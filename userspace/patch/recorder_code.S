@@ -160,8 +160,8 @@ first_record:
         jnz     have_slot
         ret
 
-        // Of a site whose calls are only counted: an end, or (where the way of operators' begins
-        // is not to be had) a begin.
+        // Here a site's calls are only counted. The record is an end, or (where the way of
+        // operators' begins is not to be had) a begin.
 demoted:
         mov     edx, r10d
         shr     edx, 16

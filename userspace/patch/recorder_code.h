@@ -15,10 +15,11 @@ namespace proftrace {
 //   proftrace_recorder_operator: an operator's begin. rdi = its dispatch key set, r10d = its site |
 //     lowest key << 16 | 1 << 24 where only the highest key counts (records.h). Writes rax, rcx,
 //     rdx, rdi, r8, r10, r11 and the flags.
-//   proftrace_on_operator: the same, by the ABI: both, and the stack pointer (not in r11).
-//   proftrace_recorder_call: the same with inputs. Likewise: the address of its signature, and the
-//     stack pointer that this counts from.
-// Where stacks of Python's are recorded, in place of these, by the same rules:
+//   proftrace_on_operator: the same, called by the ABI. Its arguments are the key set, what r10d
+//     has, and the stack pointer (not in r11).
+//   proftrace_recorder_call: the same with inputs, called by the ABI. Two more arguments are the
+//     address of the operator's signature, and the stack pointer that this counts from.
+// Where stacks of Python's are recorded, these take their places, by the same rules:
 //   proftrace_recorder_end at an operator's end and at a catch, proftrace_on_operator_stack,
 //   proftrace_recorder_stack_call; the site | 1 << 25 where the operator's ends have jumps.
 extern "C" const uint8_t proftrace_recorder_code[];
@@ -32,7 +33,7 @@ extern "C" const uint8_t proftrace_recorder_stack_call[];
 // The end of all. The linker makes the name.
 extern "C" const uint8_t __stop_proftrace_in_job[];  // NOLINT(bugprone-reserved-identifier)
 
-// All of it.
+// Returns all of that code.
 inline std::span<const uint8_t> RecorderCode() {
   return {proftrace_recorder_code, __stop_proftrace_in_job};
 }

@@ -1,6 +1,6 @@
-// What the recorder in a job looks up by number, as it lies behind the recorder's code in each
-// region of trampolines: places, and what operators are called with. It refers to nothing outside
-// of itself.
+// The tables that the recorder in a job looks up by number, as they lie behind the recorder's code
+// in each region of trampolines: places, and what operators are called with. They refer to nothing
+// outside of themselves.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,10 @@ class RecorderTables {
   const std::vector<uint8_t>& bytes() const { return bytes_; }
   uint64_t place_count() const { return place_count_; }
   uint64_t signature_count() const { return signatures_.size(); }
-  // Of the offsets of signatures, which count from there (patch_memory.h), in `bytes`.
+  // Returns where in `bytes` the offsets of signatures are, which count from there
+  // (patch_memory.h).
   uint64_t signatures_at() const { return signatures_at_; }
-  // Of one signature, in `bytes`. `number`: from 1 on.
+  // Returns the offset of one signature. `number`: from 1 on.
   uint64_t SignatureAt(uint16_t number) const { return signatures_[number - 1]; }
 
  private:

@@ -14,9 +14,9 @@ namespace proftrace {
 
 inline constexpr char kRingName[] = "proftrace_patch";
 
-// The process's mapping of a ring; nothing = it has none.
+// Finds the process's mapping of a ring; nullopt: it has none.
 std::optional<Mapping> FindRingMapping(const std::vector<Mapping>& mappings);
-// The process's descriptors of rings: it has some while a ring is being made.
+// Returns the process's descriptors of rings: it has some while a ring is being made.
 std::vector<int> FindRingDescriptors(Pid pid);
 bool IsRingDescriptor(Pid pid, int descriptor);
 

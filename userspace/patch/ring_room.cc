@@ -76,7 +76,7 @@ absl::Status FitIntoGroup(Pid pid, uint64_t code_bytes, uint64_t threads, const 
   for (const AddressRange& region : options->regions) fixed += region.bytes;
   const uint64_t slots = std::min<uint64_t>(threads, PATCH_SLOTS);
   while (true) {
-    // Of the ring only what threads write into is memory.
+    // Only those parts of the ring that threads write into take memory.
     const absl::Status status =
         CheckMemoryRoom(pid, fixed + PatchRing::Bytes(*options) / PATCH_SLOTS * slots,
                         "jumps in its code and the records of its threads", room);

@@ -14,7 +14,8 @@
 
 namespace proftrace {
 
-// Of a /proc/PID/limits text: how much memory the process may map (RLIMIT_AS); nothing = any.
+// Returns how much memory the process may map (RLIMIT_AS), by the text of its /proc/PID/limits;
+// nullopt: any amount.
 std::optional<uint64_t> AddressSpaceLimit(std::string_view limits);
 
 // Gives the ring smaller slots until it takes no more than a quarter of `room_bytes`, so that the
@@ -25,12 +26,12 @@ absl::Status FitRing(uint64_t room_bytes, PatchRingOptions* options);
 // kHostUnfit where there is not room enough for any.
 absl::Status FitIntoGroup(Pid pid, uint64_t code_bytes, uint64_t threads, const MemoryRoom& room,
                           PatchRingOptions* options);
-// Both, by the limits that the process has.
+// Does both, by the limits that the process has.
 absl::Status FitRing(Pid pid, PatchRingOptions* options);
 
-// Memory that the process has locked (VmLck).
+// Returns the bytes of memory that the process has locked (VmLck).
 uint64_t LockedBytes(Pid pid);
-// The process locks all that it maps (mlockall with MCL_FUTURE).
+// Returns the error for a process that locks all that it maps (mlockall with MCL_FUTURE).
 absl::Status LocksAll(uint64_t ring_bytes);
 
 }  // namespace proftrace

@@ -40,8 +40,8 @@ UniqueFd OpenPlace(TargetLock::Place place, Pid pid) {
       open(absl::StrCat("/proc/", Raw(pid)).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
-// "proftrace PID 7": who has the lock, as /proc/locks has it ("1: FLOCK  ADVISORY  WRITE 7
-// 00:15:6529779 0 EOF"). Those of other PID namespaces are not in there.
+// Returns who has the lock, "proftrace PID 7", by /proc/locks ("1: FLOCK ADVISORY WRITE 7
+// 00:15:6529779 0 EOF"). Holders in other PID namespaces are not listed there.
 std::string HolderOf(const UniqueFd& fd) {
   struct stat file {};
   if (fstat(fd.get(), &file) != 0) return "another proftrace";

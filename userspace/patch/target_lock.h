@@ -21,7 +21,7 @@ class TargetLock {
  public:
   enum class Place { kPidFd, kProcFolder };
 
-  // None.
+  // Makes a lock that is not held.
   TargetLock() = default;
   bool is_held() const { return fd_.valid(); }
   // Waits for a second, as long as taking patches away may last. kNoTarget; kNotPermitted with the
@@ -30,12 +30,12 @@ class TargetLock {
   static absl::StatusOr<TargetLock> TakeAt(Place place, Pid pid);
   // Whether somebody has it now, this program included.
   static bool IsTaken(Pid pid);
-  // Another lock: jumps are not written while somebody looks for places without any and puts the
-  // kernel's probes there, which several may do at once. A probe inside of a jump would kill the
-  // process. Shared by those who use the same mount of /proc.
+  // Take another lock: jumps are not written while somebody looks for places without any and puts
+  // the kernel's probes there, which several may do at once. A probe inside of a jump would kill
+  // the process. Shared by those who use the same mount of /proc.
   static absl::StatusOr<TargetLock> TakeForJumps(Pid pid);
   static absl::StatusOr<TargetLock> TakeForProbes(Pid pid);
-  // Where this kernel can have it, the best place first.
+  // Returns where this kernel can have the lock, the best place first.
   static std::vector<Place> Places();
 
  private:

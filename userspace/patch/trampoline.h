@@ -1,5 +1,5 @@
-// What a jump that is put over running code leads to: the recorder is called, the instructions that
-// the jump took the place of run, and control goes on behind them.
+// A trampoline is what a jump over running code leads to: the recorder is called, the instructions
+// that the jump took the place of run, and control goes on behind them.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -29,17 +29,17 @@ struct PatchSpot {
   uint64_t address() const { return bias + window.address; }
 };
 
-// The jump's bytes: `jmp rel32` to `target`. Fails when that is too far away, or at a distance that
-// no jump must have (userspace/inject/jump_distance.h).
+// Returns the jump's bytes: `jmp rel32` to `target`. Fails when that is too far away, or at a
+// distance that no jump must have (userspace/inject/jump_distance.h).
 absl::StatusOr<std::vector<uint8_t>> JumpBytes(const PatchSpot& spot, uint64_t target);
 
-// The code for `spot` at the address `to`; `recorder`: where the recorder is (patch_memory.h);
-// `signature`: where that of the spot is, if it has one. Fails where an instruction cannot be moved
-// there.
+// Returns the code for `spot` at the address `to`; `recorder`: where the recorder is
+// (patch_memory.h); `signature`: where that of the spot is, if it has one. Fails where an
+// instruction cannot be moved there.
 absl::StatusOr<std::vector<uint8_t>> MakeTrampoline(const PatchSpot& spot, uint64_t to,
                                                     uint64_t recorder, uint64_t signature = 0);
 
-// How long it is, which does not depend on where it lies, as long as that is within reach.
+// Returns how long it is, which does not depend on where it lies, as long as that is within reach.
 size_t TrampolineBytes(const PatchSpot& spot);
 
 // No trampoline is longer.

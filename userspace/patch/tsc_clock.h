@@ -8,7 +8,7 @@
 
 namespace proftrace {
 
-// Ok where the kernel itself keeps time by the counter, which then runs at one rate on all
+// Checks that the kernel itself keeps time by the counter, which then runs at one rate on all
 // processors and through all their sleep states; else kHostUnfit with what it uses.
 absl::Status CheckTimeStampCounter();
 
@@ -23,9 +23,9 @@ class TscClock {
   // Counters up to this one can be converted.
   uint64_t now() const { return points_.back().counter; }
   int64_t ToNs(uint64_t counter) const;
-  // The counter so much later than now().
+  // Returns the counter so much later than now().
   uint64_t CounterAfter(int64_t ns) const;
-  // The widest that any reading of the two clocks was apart, halved.
+  // Returns the widest that any reading of the two clocks was apart, halved.
   int64_t error_ns() const { return error_ns_; }
 
  private:

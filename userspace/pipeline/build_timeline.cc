@@ -91,7 +91,8 @@ void AddShared(TimelineBuilder& timeline, RecordingInfo* info) {
   info->unsupported.push_back({"own times that add up", text.data()});
 }
 
-// Of a damaged capture, or of one whose recorder was killed before its window began.
+// Finds the window of a damaged capture, or of one whose recorder was killed before its window
+// began.
 void FillWindow(const CaptureMetadata& metadata, RecordingInfo* info) {
   if (info->window.start_ns == 0) {
     // A window begins when all have their probes that were there.

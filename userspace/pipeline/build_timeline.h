@@ -13,9 +13,9 @@
 
 namespace proftrace {
 
-// Deterministic: the same records and tables give the same timeline. `spill_directory`: see
-// TimelineBuilder. `device_source`: the records of GPU agents; null = there are none. Of the
-// processes that `choice` chooses; fails as ChoosePids().
+// Builds the timeline of the processes that `choice` chooses; fails as ChoosePids(). The same
+// records and tables give the same timeline. `spill_directory`: see TimelineBuilder.
+// `device_source`: the records of GPU agents; null: there are none.
 absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& metadata,
                                                         RecordSource* source,
                                                         const std::string& spill_directory,

@@ -20,7 +20,8 @@ struct ProcessChoice {
   bool is_all() const { return !pid.has_value() && !rank.has_value(); }
 };
 
-// Their PIDs. Fails with ExitCode::kUsage where `targets` has none of them, and says which it has.
+// Returns their PIDs. Fails with ExitCode::kUsage where `targets` has none of them, and says which
+// it has.
 absl::StatusOr<std::set<uint32_t>> ChoosePids(const ProcessChoice& choice,
                                               const std::vector<Target>& targets);
 

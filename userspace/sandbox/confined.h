@@ -17,8 +17,8 @@ struct Confinement {
   bool makes_files = false;
   // New files are given to another user (who called sudo).
   bool gives_files = false;
-  // Goes on "the process that …": "writes the results". And what to type when it has ended early,
-  // a sentence.
+  // `what` goes on "the process that …": "writes the results". `advice`, a sentence, says what to
+  // type when it has ended early.
   std::string what;
   std::string advice;
 };
@@ -29,8 +29,8 @@ struct Confinement {
 // is done. Descriptors that are open stay open.
 absl::Status RunConfined(const Confinement& confinement, const std::function<absl::Status()>& work);
 
-// As if there were but one process: where a child was ended by a signal that was meant for both
-// (nobody reads what it writes, or the user ends it), this one is ended by it, too.
+// Acts as if there were but one process: where a child was ended by a signal that was meant for
+// both (nobody reads what it writes, or the user ends it), this one is ended by it, too.
 void RaiseIfMeant(int signal);
 
 }  // namespace proftrace

@@ -9,10 +9,10 @@ enum class SystemCalls {
   kMakingFiles,
 };
 
-// What computes, and does that with files, goes on to work in this process, on all its threads.
-// What does not: programs, other processes, new sockets, memory that is run, owners and modes of
-// what has a path, namespaces, and whatever this build does not know. It must not be able to gain
-// rights (NoNewRights). False: this kernel cannot.
+// Limits the system calls of this process, on all its threads. It can go on to compute, and to do
+// that with files. No more for it: programs, other processes, new sockets, memory that is run,
+// owners and modes of what has a path, namespaces, and whatever this build does not know. It must
+// not be able to gain rights (NoNewRights). False: this kernel cannot.
 bool LimitSystemCalls(SystemCalls allowed);
 
 }  // namespace proftrace

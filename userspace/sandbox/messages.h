@@ -1,4 +1,4 @@
-// What a worker and its parent tell each other: texts, and descriptors with them.
+// Sends what a worker and its parent tell each other: texts, and descriptors with them.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ enum class MessageKind : uint32_t {
   kQuestion = 1,  // of the worker
   kAnswer = 2,
   kResult = 3,   // of the worker, its last one
-  kFailure = 4,  // likewise: why there is no result
+  kFailure = 4,  // of the worker: why there is no result
 };
 
 struct Message {
@@ -24,11 +24,11 @@ struct Message {
   UniqueFd fd;  // may be none
 };
 
-// False: the other side is gone.
+// Sends a message. False: the other side is gone.
 bool SendMessage(int socket, MessageKind kind, int32_t code, std::string_view bytes, int fd);
 
-// Nothing: the other side is gone, or what it sent is no message, or a longer one than anybody has
-// to tell.
+// Receives a message; nullopt: the other side is gone, or what it sent is no message, or a longer
+// one than anybody has to tell.
 std::optional<Message> ReceiveMessage(int socket);
 
 }  // namespace proftrace

@@ -1,4 +1,4 @@
-// What a process can still reach in the file system, by the kernel's Landlock.
+// Limits what a process can still reach in the file system, by the kernel's Landlock.
 #pragma once
 
 #include <string>
@@ -14,15 +14,15 @@ struct Reach {
   // Directories: files and directories are made, written, renamed and removed in them. Files, pipes
   // and devices that are there: written.
   std::vector<std::string> writes;
-  // The same of open descriptors.
+  // Open descriptors of directories and files, with the same rights.
   std::vector<int> write_descriptors;
 };
 
-// Version of Landlock that this kernel has; 0 = it has none, or does not use it.
+// Returns the version of Landlock that this kernel has; 0 = it has none, or does not use it.
 int LandlockVersion();
 
-// The calling thread, and those that it starts, open nothing else from here on; nor do they trace
-// any process. It must not be able to gain rights (NoNewRights). False: this kernel cannot.
+// Lets the calling thread, and those that it starts, open nothing else from here on, nor trace any
+// process. It must not be able to gain rights (NoNewRights). False: this kernel cannot.
 bool LimitReach(const Reach& reach);
 
 }  // namespace proftrace

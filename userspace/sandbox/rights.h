@@ -6,15 +6,15 @@
 
 namespace proftrace {
 
-// Neither a program with the set-user-ID bit nor anything else gives this process a right that it
-// does not have.
+// Lets neither a program with the set-user-ID bit nor anything else give this process a right that
+// it does not have.
 bool NoNewRights();
 
-// All capabilities but `kept` (CAP_…) are given up for good.
+// Gives up all capabilities but `kept` (CAP_…) for good.
 bool DropCapabilities(std::initializer_list<int> kept);
 
-// No core file, no more than that much processor time from here on, and no more memory than the
-// machine has, beside what is mapped already.
+// Allows no core file, no more than that much processor time from here on, and no more memory than
+// the machine has, beside what is mapped already.
 void LimitUse(int64_t cpu_s);
 
 }  // namespace proftrace

@@ -36,7 +36,7 @@ constexpr int kLookMs = 50;
 // Real time is ended later than processor time: the host may be busy.
 constexpr int64_t kRealTimes = 10;
 constexpr timeval kLongestMessage{.tv_sec = 10, .tv_usec = 0};
-// Of processor time, for one that lasts as long as a recording.
+// The processor time of a worker that lasts as long as a recording.
 constexpr int64_t kLongestLastingS = int64_t{365} * 24 * 3600;
 // A process has some hundred files; each costs some questions.
 constexpr int64_t kMostQuestions = 1 << 20;

@@ -43,7 +43,7 @@ struct WorkerOrder {
   std::string what;
   // Descriptors that stay open in it; others do not.
   std::vector<int> keeps;
-  // Of processor time. It is ended when that is over, or ten times as much real time.
+  // Its processor time. The worker is ended when that is over, or ten times as much real time.
   int64_t longest_s = 60;
   // It is ended by `stop` and by its work alone, and may ask as often as it likes.
   bool is_lasting = false;
@@ -60,10 +60,10 @@ absl::StatusOr<std::string> RunWorker(
     const std::function<absl::StatusOr<std::string>(WorkerChannel* channel)>& work,
     const std::function<WorkerAnswer(std::string_view question)>& answer);
 
-// Processor time of the workers that this thread has waited for, since it began.
+// Returns the processor time of the workers that this thread has waited for, since it began.
 int64_t WorkerCpuNs();
 
-// A worker that asks nothing.
+// Runs a worker that asks nothing.
 absl::StatusOr<std::string> RunWorker(const WorkerOrder& order,
                                       const std::function<absl::StatusOr<std::string>()>& work);
 

@@ -38,7 +38,7 @@ struct Ledger {
   uint64_t stacks_unread = 0;  // stacks of Python's that could not be read, or not to their end
   uint64_t stacks_cut = 0;     // of which only the innermost 128 frames were read
   uint64_t samples_lost = 0;   // looks at threads that there was no room for, or no time at the end
-  uint64_t samples_unsteady = 0;  // likewise, of threads that ran while their stacks were read
+  uint64_t samples_unsteady = 0;  // looks at threads that ran while their stacks were read
   uint64_t system_lost =
       0;  // system calls, times off the CPU and faults that there was no room for
 
@@ -56,7 +56,7 @@ struct Ledger {
   }
 };
 
-// The same of the GPU agent's records, where there are any:
+// What became of the GPU agent's records, where there are any:
 //   records = merged + unlinked + outside_window + unfinished + unknown + malformed
 struct DeviceLedger {
   uint64_t records = 0;          // records taken from the source

@@ -22,7 +22,8 @@ constexpr double kRegular = 0.8;
 constexpr double kRegularInner = 0.9;
 // Sequences that are tried for each number of rounds: those of one round are equally good.
 constexpr int kTriesEach = 4;
-// Of the distances between rounds: prompts have their lengths; a mere habit of the names has none.
+// How much the distances between rounds may vary: prompts have their lengths; a mere habit of the
+// names has none.
 constexpr double kMostVariation = 0.7;
 constexpr double kEvenVariation = 0.15;
 

@@ -17,8 +17,8 @@ struct PeriodicSequence {
   bool may_be_inner = false;
 };
 
-// The outermost loop of `items` that went round three times at least. A loop around it that only
-// adds a look at values (logging every tenth round) is not taken for one.
+// Returns the outermost loop of `items` that went round three times at least. A loop around it that
+// only adds a look at values (logging every tenth round) is not taken for one.
 PeriodicSequence FindPeriodicSequence(std::span<const StepItem> items);
 
 }  // namespace proftrace

@@ -27,14 +27,14 @@ struct StepRange {
   FoundStep step;
 };
 
-// What is known of the ends of a stretch of items: whether the first one begins a step, and the
-// last one ends one.
+// The facts about the ends of a stretch of items: whether the first one begins a step, and the last
+// one ends one.
 struct StepEdges {
   bool begins_with_step = false;
   bool ends_with_step = false;
 };
 
-// The whole steps among `items`, in order.
+// Returns the whole steps among `items`, in order.
 std::vector<StepRange> FindStepRanges(const StepRule& rule, std::span<const StepItem> items,
                                       const StepEdges& edges);
 
@@ -45,7 +45,7 @@ class StepFinder {
   StepFinder(size_t max_items, int64_t start_ns, size_t max_steps = SIZE_MAX / 2)
       : max_items_(max_items), max_steps_(max_steps), start_ns_(start_ns) {}
 
-  // In order of their start.
+  // Adds an item; they come in order of their start.
   void Add(const StepItem& item) {
     if (!items_.empty() && items_.back().may_be_entering && IsAnnotation(item.item_class)) {
       const int64_t start_ns = items_.back().start_ns;
@@ -56,11 +56,12 @@ class StepFinder {
     items_.push_back(item);
     if (items_.size() >= max_items_) LetGo();
   }
-  // The item that was added last, to set its end when that is known; nullptr when it was let go.
+  // Returns the item that was added last, to set its end when that is known; nullptr when it was
+  // let go.
   StepItem* last() { return items_.empty() ? nullptr : &items_.back(); }
 
-  // How many were added in all, and not taken back; the one that is numbered so, from 0 on, or
-  // nullptr when it was let go.
+  // Return how many items were added in all, and not taken back, and the item with a number, from 0
+  // on: nullptr when it was let go.
   uint64_t added() const { return items_let_go_ + items_.size(); }
   StepItem* ItemOf(uint64_t number) {
     return number < items_let_go_ || number >= added() ? nullptr : &items_[number - items_let_go_];
@@ -74,15 +75,15 @@ class StepFinder {
   // Looks for steps in all that was added up to the time `now_ns`.
   void Look(int64_t now_ns);
 
-  // What Look() found. Later ones may still change with what is added.
+  // Returns the steps that Look() found. Later ones may still change with what is added.
   std::vector<FoundStep> steps() const;
   size_t count() const { return let_go_ + settled_.size() + tentative_.size(); }
-  // How many came before the first one of steps().
+  // Returns how many came before the first one of steps().
   size_t let_go() const { return let_go_; }
   size_t kept_items() const { return items_.size(); }
-  // The rule that most steps were found by.
+  // Returns the rule that most steps were found by.
   const StepRule& rule() const { return best_rule_; }
-  // Of the thread's evidence as a whole.
+  // Returns how sure the thread's evidence as a whole is.
   double confidence() const { return best_rule_.confidence; }
 
  private:

@@ -1,6 +1,6 @@
-// What step detection looks at: the calls of one thread that nothing but annotations enclose, in
-// order of their start. Names are reduced to a number and a class, so that the same code works on a
-// finished recording and on the stream of records.
+// The items that step detection looks at: the calls of one thread that nothing but annotations
+// enclose, in order of their start. Names are reduced to a number and a class, so that the same
+// code works on a finished recording and on the stream of records.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace proftrace {
 
-// What an item tells of its place in the loop.
+// The class of an item says what it tells of its place in the loop.
 enum class ItemClass : uint8_t {
   kOther = 0,      // work
   kAnnotation,     // an annotation of the job: its children are items as well
@@ -39,7 +39,8 @@ struct StepItem {
   // Something was called within it; of kLoaderNext: to put a batch together.
   bool has_calls = false;
 
-  // When it is over for what comes next: what an annotation encloses are items of their own.
+  // Returns when it is over for what comes next: what an annotation encloses are items of their
+  // own.
   int64_t busy_until_ns() const { return item_class == ItemClass::kAnnotation ? start_ns : end_ns; }
 };
 
@@ -49,8 +50,8 @@ inline bool IsAnnotation(ItemClass item_class) {
          item_class == ItemClass::kProfilerStep;
 }
 
-// By the names that PyTorch gives (torch/optim/optimizer.py, torch/utils/data/dataloader.py,
-// torch/profiler/profiler.py, native_functions.yaml).
+// Finds the class by the names that PyTorch gives (torch/optim/optimizer.py,
+// torch/utils/data/dataloader.py, torch/profiler/profiler.py, native_functions.yaml).
 ItemClass ClassifyItem(std::string_view name, bool is_annotation, bool is_autograd);
 
 }  // namespace proftrace

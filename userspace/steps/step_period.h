@@ -13,7 +13,7 @@ namespace proftrace {
 
 std::vector<const Segment*> Pointers(const std::vector<Segment>& segments);
 
-// The segment that is most like the others; nullptr of none.
+// Returns the segment that is most like the others; nullptr of none.
 const Segment* Typical(const std::vector<const Segment*>& segments);
 
 // How many segments make a round, and what speaks against it.

@@ -15,7 +15,7 @@ float LogCount(uint32_t count) { return std::log2(1.0f + static_cast<float>(coun
 
 // How long the shortest part is that, one after the other, makes all of `symbols`.
 size_t RepeatedPart(const std::vector<uint32_t>& symbols) {
-  // Of each beginning: how long a shorter one is that it ends with (Knuth, Morris and Pratt).
+  // For each beginning: the length of the shorter one that it ends with (Knuth, Morris and Pratt).
   std::vector<size_t> ends_with(symbols.size(), 0);
   for (size_t i = 1; i < symbols.size(); ++i) {
     size_t length = ends_with[i - 1];

@@ -35,7 +35,7 @@ struct StepRule {
   // before.
   uint32_t tail_items = 0;
   bool has_guessed_end = false;   // `tail_items` by the length of pauses alone
-  bool has_guessed_lead = false;  // which marker's segment begins a round, likewise
+  bool has_guessed_lead = false;  // a guess which marker's segment begins a round
   std::string doubt;              // what else a round may be; empty: nothing speaks for it
   uint32_t lead_items = 0;        // usual number from the round's start to its first marker
   bool has_uneven_leads = false;  // that number differs from round to round: rollouts, sequences
@@ -55,14 +55,15 @@ struct StepRule {
   bool ends_with_marker() const { return kind == Kind::kOptimizer || kind == Kind::kUpdate; }
 };
 
-// kNone when there is nothing to go by. `start_ns`: what came before is not known. Needs the whole
-// of `items` at once; at most a few hundred thousand of them keep it well under a second.
+// Learns the rule; kNone when there is nothing to go by. `start_ns`: what came before is not known.
+// Needs the whole of `items` at once; at most a few hundred thousand of them keep it well under a
+// second.
 StepRule LearnStepRule(std::span<const StepItem> items, int64_t start_ns);
 
-// The markers of `rule` among other items of the same thread.
+// Returns the markers of `rule` among other items of the same thread.
 std::vector<size_t> MarkersOf(const StepRule& rule, std::span<const StepItem> items);
 
-// Of each marker its place in a round, 0 = the first. All 0 for a period of 1.
+// Returns the place of each marker in a round, 0 = the first. All 0 for a period of 1.
 // `begins_with_step`: nothing of a round stands before the first item.
 std::vector<uint32_t> PlacesInRound(const StepRule& rule, std::span<const StepItem> items,
                                     std::span<const size_t> markers, bool begins_with_step);

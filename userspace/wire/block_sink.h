@@ -1,4 +1,4 @@
-// Where blocks of records and of metadata go while recording: a file, or the memory of a flight
+// Takes blocks of records and of metadata while recording: a file, or the memory of a flight
 // recorder. For one thread.
 #pragma once
 
@@ -15,15 +15,15 @@ class BlockSink {
  public:
   virtual ~BlockSink() = default;
 
-  // At most kMaxBlockBytes; whole records.
+  // Appends at most kMaxBlockBytes of whole records.
   virtual absl::Status AppendRecords(std::span<const std::byte> records) = 0;
-  // The same of records of GPU agents.
+  // Appends records of GPU agents: at most kMaxBlockBytes; whole records.
   virtual absl::Status AppendDeviceRecords(std::span<const std::byte> records) = 0;
-  // What MetadataWriter::TakeJson() gave, a block each.
+  // Appends what MetadataWriter::TakeJson() gave, a block each.
   virtual absl::Status AppendMetadata(const std::vector<std::string>& json_arrays) = 0;
-  // Called now and then: what was appended is to survive what it can.
+  // Lets what was appended survive what it can. Called now and then.
   virtual absl::Status Sync() = 0;
-  // Nothing may be appended afterwards.
+  // Ends the output. Nothing may be appended afterwards.
   virtual absl::Status Finish() = 0;
 };
 

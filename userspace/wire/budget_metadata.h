@@ -8,7 +8,7 @@
 namespace proftrace {
 
 nlohmann::json BudgetToJson(const Budget& budget);
-// What is missing or of another type is left out.
+// Reads a budget; what is missing or of another type is left out.
 Budget BudgetFromJson(const nlohmann::json& entry);
 
 }  // namespace proftrace

@@ -25,11 +25,11 @@ class CaptureBytes {
 
   size_t size() const { return size_; }
 
-  // The bytes from `offset` on, which with `bytes` is not behind the end: in `buffer`, which grows,
-  // or where they are anyway. From any thread. Fails with ExitCode::kInputDamaged.
+  // Returns the bytes from `offset` on, which with `bytes` is not behind the end: in `buffer`,
+  // which grows, or where they are anyway. From any thread. Fails with ExitCode::kInputDamaged.
   absl::StatusOr<std::span<const std::byte>> Read(size_t offset, size_t bytes,
                                                   std::vector<std::byte>* buffer) const;
-  // Where `text` is, from `offset` on. What cannot be read is passed over.
+  // Finds where `text` is, from `offset` on. What cannot be read is passed over.
   std::optional<size_t> Find(std::string_view text, size_t offset) const;
 
  private:

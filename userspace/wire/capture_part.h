@@ -17,10 +17,10 @@ struct CapturePart {
   RecordedSteps steps;   // that lie in it
 };
 
-// Copies each of `parts`, which lie behind one another, of what `reader`, opened with
-// keep_metadata_text, gives, to the end of the writer in the same place.
-// Of device records, those of the stretch and what its calls asked for, however late it ran.
-// Reads all records once; the cost and the kernel's losses stay those of the whole recording.
+// Copies each of `parts`, which lie behind one another, out of what `reader` (opened with
+// keep_metadata_text) gives, to the end of the writer in the same place. A part gets the device
+// records of its stretch and of what its calls asked for, however late that ran. Reads all records
+// once; the cost and the kernel's losses stay those of the whole recording.
 absl::Status CopyCaptureParts(std::span<const CapturePart> parts, CaptureReader* reader,
                               std::span<CaptureWriter* const> writers);
 

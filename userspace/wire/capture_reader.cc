@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::Open(const std::st
   const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     const int error = errno;
-    // Of --schedule and --flight-recorder.
+    // --schedule and --flight-recorder write several results.
     for (const char* part : {"/cycle_0", "/dump_0"}) {
       if (stat((path + part).c_str(), &info) != 0) continue;
       return Fail(ExitCode::kInputDamaged,

@@ -33,10 +33,10 @@ class CaptureReader final : public RecordSource {
   // it.
   static absl::StatusOr<std::unique_ptr<CaptureReader>> Open(const std::string& path,
                                                              const Options& options);
-  // The same of `fd`, which it takes over. `path` is for messages only.
+  // Opens the capture in `fd`, which it takes over. `path` is for messages only.
   static absl::StatusOr<std::unique_ptr<CaptureReader>> OpenFile(int fd, const std::string& path,
                                                                  const Options& options);
-  // The same over bytes in memory, which must outlive the reader (tests, fuzzing).
+  // Opens a capture in memory, which must outlive the reader (tests, fuzzing).
   static absl::StatusOr<std::unique_ptr<CaptureReader>> FromBytes(std::span<const std::byte> bytes,
                                                                   const Options& options);
   ~CaptureReader() override;
@@ -46,12 +46,12 @@ class CaptureReader final : public RecordSource {
   const CaptureMetadata& metadata() const { return metadata_; }
   const std::vector<std::string>& metadata_text() const { return metadata_text_; }
   const std::string& path() const { return path_; }
-  // What was wrong with the file; empty when it is whole.
+  // Says what was wrong with the file; empty when it is whole.
   const std::string& damage() const { return damage_; }
 
   absl::StatusOr<RecordBatch> Next() override;
-  // The records of GPU agents, from the first on: they may be read before the others, while them or
-  // after them. Lives as long as the reader does.
+  // Returns the records of GPU agents, from the first on: they may be read before the others, while
+  // them or after them. Lives as long as the reader does.
   std::unique_ptr<RecordSource> DeviceRecords();
 
  private:
@@ -68,7 +68,7 @@ class CaptureReader final : public RecordSource {
     bool is_cut = false;    // what is no block lies behind the last of them
     size_t end_offset = 0;  // where the search has ended
   };
-  // Of who reads blocks of one kind.
+  // Where the reader of one kind of blocks stands.
   struct Position {
     size_t next_block = 0;
     bool gap = false;  // the block before was not whole after all
@@ -78,9 +78,9 @@ class CaptureReader final : public RecordSource {
 
   CaptureReader(std::string path, std::unique_ptr<CaptureBytes> bytes, bool salvage);
   absl::Status Index(const Options& options);
-  // The sound blocks from `offset` on to the end block, but for `gap_before`. A file may have them
-  // again (a copy that was resumed by appending all), or those of another recording, which are left
-  // out.
+  // Returns the sound blocks from `offset` on to the end block, but for `gap_before`. A file may
+  // have them again (a copy that was resumed by appending all), or those of another recording,
+  // which are left out.
   absl::StatusOr<Found> FindBlocks(size_t offset);
   // Whether the file's header is sound; where it is not, only a salvage goes on.
   bool HasText(size_t offset, std::string_view text) const;
@@ -90,7 +90,7 @@ class CaptureReader final : public RecordSource {
   absl::StatusOr<bool> ReadBlock(size_t offset, Block* block, uint64_t* wasted_bytes);
   absl::Status AddMetadata(const Block& block, bool keep_text);
   absl::StatusOr<RecordBatch> NextOf(const std::vector<Block>& blocks, Position* position);
-  // The decompressed payload, in one of the buffers or in the capture itself.
+  // Returns the decompressed payload, in one of the buffers or in the capture itself.
   absl::StatusOr<std::span<const std::byte>> Payload(const Block& block,
                                                      std::vector<std::byte>* stored_buffer,
                                                      std::vector<std::byte>* buffer) const;

@@ -55,7 +55,7 @@ class CaptureWriter final : public BlockSink {
   // Writes the end block and syncs. Nothing may be appended afterwards.
   absl::Status Finish() override;
 
-  // A block whose payload BlockCompressor has made of `raw_bytes` bytes.
+  // Appends a block whose payload BlockCompressor has made of `raw_bytes` bytes.
   absl::Status AppendCompressed(BlockType type, uint32_t raw_bytes,
                                 std::span<const std::byte> stored);
 
@@ -69,7 +69,7 @@ class CaptureWriter final : public BlockSink {
   absl::Status WriteAll(std::span<const std::byte> bytes);
   // Keeps room on the disk behind the last block, as far as the file system can.
   void Reserve();
-  // The file ends there again.
+  // Cuts the file, which ends there again.
   void CutTo(uint64_t bytes);
 
   int fd_;

@@ -8,7 +8,7 @@
 namespace proftrace {
 namespace {
 
-// Of a block beside its payload: its place in the list, its control block.
+// The bytes that a block takes beside its payload: its place in the list, its control block.
 constexpr size_t kBytesBesideBlock = 128;
 constexpr size_t kDefinitionBlockBytes = 1u << 20;
 // Names of a process are found, and its last records handed over, up to so long after its end.

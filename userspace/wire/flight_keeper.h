@@ -39,9 +39,9 @@ struct FlightBlock {
   bool has_matters = false;  // records that KeptDefinitions::Learn() is to see
 };
 
-// What a flight recorder had at a moment. Shares the blocks with it.
+// The blocks that a flight recorder had at a moment. They are shared with it.
 struct FlightSnapshot {
-  // All records from then on are in it, as far as they were recorded.
+  // All records from this time on are in it, as far as they were recorded.
   int64_t complete_from_ns = 0;
   std::vector<std::string> metadata;
   std::vector<std::vector<std::byte>> definitions;
@@ -49,7 +49,8 @@ struct FlightSnapshot {
   std::vector<FlightBlock> blocks;
   std::vector<FlightBlock> device_blocks;
 
-  // A whole capture. `last_words`: metadata of the window, behind what is known of the recording.
+  // Writes a whole capture. `last_words`: metadata of the window, behind what is known of the
+  // recording.
   absl::Status WriteTo(const std::vector<std::string>& last_words, CaptureWriter* writer) const;
 };
 
@@ -68,12 +69,12 @@ class FlightKeeper final : public BlockSink {
   absl::Status Finish() override { return absl::OkStatus(); }
 
   FlightSnapshot Take() const;
-  // What it takes in memory, about.
+  // Returns about how much memory it takes.
   size_t bytes() const;
 
  private:
   absl::Status Append(std::span<const std::byte> records, std::deque<FlightBlock>* blocks);
-  // These: the caller holds the lock.
+  // For these the caller holds the lock.
   void LetGo(int64_t now_ns);
   void LetGoFirst(std::deque<FlightBlock>* blocks);
   void ForgetEnded();
@@ -84,7 +85,7 @@ class FlightKeeper final : public BlockSink {
   FlightLimits limits_;
   std::function<int64_t()> now_ns_;
   BlockCompressor compressor_;     // the appending thread's
-  std::vector<std::byte> stored_;  // likewise
+  std::vector<std::byte> stored_;  // the appending thread's
 
   mutable std::mutex mutex_;
   std::deque<FlightBlock> blocks_;

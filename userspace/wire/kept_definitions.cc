@@ -98,7 +98,7 @@ void DefinitionUses::AddFiles(std::span<const std::byte> record) {
   const auto call = ReadRecord<abi::pt_system_call_record>(record);
   keys.insert({abi::PT_SYSTEM_FILE, 0, call.head.sp});
   if (call.path_bytes == 0) return;
-  // Those of the directories that its paths start at: as SystemDecoder reads them.
+  // The numbers of the directories that its paths start at, read as SystemDecoder reads them.
   const size_t at = size_t{8} * call.arguments +
                     ((call.flags & abi::PT_SYSTEM_HAS_TIME) != 0 ? 16 : 0) + call.address_bytes;
   uint32_t directories[2];

@@ -1,6 +1,6 @@
-// What the records before a moment leave behind for those after it: definitions that later records
-// mean by their numbers, and the Python stack that each thread had, of which later records tell
-// only what changed. A flight recorder puts every block through here that it lets go. Not
+// Keeps what the records before a moment leave behind for those after it: definitions that later
+// records mean by their numbers, and the Python stack that each thread had, of which later records
+// tell only what changed. A flight recorder puts every block through here that it lets go. Not
 // thread-safe.
 #pragma once
 
@@ -24,7 +24,7 @@ struct EndedTask {
   int64_t end_ns = 0;
 };
 
-// What a stretch of records refers to.
+// The definitions that a stretch of records refers to.
 struct DefinitionUses {
   absl::flat_hash_set<DefinitionKey> keys;  // of PT_SAMPLE_FRAME: the innermost ones
   // Adds those of `records`, of the job's or of GPU agents.
@@ -39,7 +39,7 @@ class KeptDefinitions {
   // Whether records of this kind mean anything here: blocks without them need not be learned.
   static bool Matters(uint8_t kind);
 
-  // In the order in which they were recorded.
+  // Learns from records, in the order in which they were recorded.
   void Learn(std::span<const std::byte> records);
 
   // Threads and processes that have ended in what was learned, once.
@@ -52,7 +52,7 @@ class KeptDefinitions {
   // Records that stand for all of it, in blocks of at most `most_bytes`: to be read before what
   // follows. `is_device`: of GPU agents, or the others.
   std::vector<std::vector<std::byte>> ToBlocks(bool is_device, size_t most_bytes) const;
-  // About as much as it takes in memory.
+  // Returns about as much as it takes in memory.
   size_t bytes() const { return bytes_; }
 
  private:

@@ -17,12 +17,12 @@ namespace proftrace {
 
 class KeptMetadata {
  public:
-  // What MetadataWriter::TakeJson() gave at the time `now_ns`.
+  // Adds what MetadataWriter::TakeJson() gave at the time `now_ns`.
   void Add(const std::vector<std::string>& json_arrays, int64_t now_ns);
   // Lets go entries of ended processes and threads that came up to `late_ns` after their end; what
   // an address space was described with goes with its last process.
   void Forget(std::span<const EndedTask> tasks, int64_t late_ns);
-  // The entries in their order, a JSON array a block.
+  // Returns the entries in their order, a JSON array a block.
   std::vector<std::string> ToJson() const;
   size_t bytes() const { return bytes_; }
 

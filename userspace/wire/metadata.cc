@@ -62,7 +62,7 @@ std::vector<int> RanksFromJson(const json& row, int size) {
   return ranks;
 }
 
-// Those that can be: 0 <= rank < size.
+// Returns the groups that can be: 0 <= rank < size.
 std::vector<ProcessGroup> GroupsFromJson(const json& entry) {
   std::vector<ProcessGroup> groups;
   for (const json& row : Member(entry, "groups")) {

@@ -91,12 +91,12 @@ struct CaptureMetadata {
   std::vector<ProcessEntry> processes;  // in the order in which they were attached
   std::vector<ThreadEntry> threads;
   std::map<uint32_t, std::vector<ProcessGroup>> process_groups;  // by pid; the latest reading
-  std::map<uint32_t, int> process_group_counts;                  // likewise, where they are known
+  std::map<uint32_t, int> process_group_counts;                  // by pid, where they are known
   // Where nn.Modules hang in the outermost one that called them, by when they were told of (0 =
   // before captures said that, of any type).
   std::map<ModuleKey, std::map<int64_t, std::string>> module_paths;
 
-  // Of the nn.Module that was told of then; null = it is not known.
+  // Returns the path of the nn.Module that was told of then; null: it is not known.
   const std::string* PathOfModule(const ModuleKey& module, int64_t told_ns) const;
 
   // Adds the contents of one metadata block. Fails (ExitCode::kInputDamaged) when it is not such
@@ -112,7 +112,7 @@ class MetadataWriter {
   MetadataWriter(MetadataWriter&&) noexcept;
   MetadataWriter& operator=(MetadataWriter&&) noexcept;
 
-  // Version, tier, arguments, host, trace name, user metadata; window.start_ns and
+  // Adds version, tier, arguments, host, trace name, user metadata; window.start_ns and
   // monotonic_to_unix_ns. Written twice: before the first record, without a start, and when the
   // window begins; the last one counts.
   void AddRecording(const RecordingInfo& info);
@@ -129,23 +129,24 @@ class MetadataWriter {
   void AddProcessGroups(Pid pid, const std::vector<ProcessGroup>& groups,
                         std::optional<int> count = std::nullopt);
   void AddUnsupported(const Unsupported& unsupported);
-  // How GPU activity was captured: RecordingInfo::gpu.
+  // Adds how GPU activity was captured: RecordingInfo::gpu.
   void AddGpu(const std::string& how);
-  // What the GPU agent of a process says of itself; its last words count.
+  // Adds what the GPU agent of a process says of itself; its last words count.
   void AddGpuAgent(const GpuAgent& agent);
   void AddSteps(const RecordedSteps& steps);
-  // The last one counts.
+  // Adds a budget; the last one counts.
   void AddBudget(const Budget& budget);
-  // The part of the recording that the capture holds begins later: cut out of a longer one.
+  // Says that the part of the recording that the capture holds begins later: it was cut out of a
+  // longer one.
   void AddCut(int64_t start_ns);
-  // It is what a flight recorder had.
+  // Says that it is what a flight recorder had.
   void AddFlightNote(const FlightNote& note);
-  // The recorder's last words: the window, with its start and the offset to Unix time again (they
-  // count where the recording's own entry is missing), what it cost, what the kernel lost.
+  // Adds the recorder's last words: the window, with its start and the offset to Unix time again
+  // (they count where the recording's own entry is missing), what it cost, what the kernel lost.
   void AddEnd(const Window& window, const Cost& cost, const Ledger& kernel_ledger);
 
-  // One JSON array a block, none when there is nothing new. An array is longer than `most_bytes`
-  // only where one entry is.
+  // Returns one JSON array a block, none when there is nothing new. An array is longer than
+  // `most_bytes` only where one entry is.
   std::vector<std::string> TakeJson(size_t most_bytes = kMaxBlockBytes / 4);
 
  private:

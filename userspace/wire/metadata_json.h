@@ -1,5 +1,5 @@
-// What metadata is written with and read by: fields of JSON objects. For the sources of
-// wire/metadata.h alone.
+// Reads and writes fields of the JSON objects of metadata. For the sources of wire/metadata.h
+// alone.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -58,7 +58,8 @@ inline std::optional<double> RealNumber(const json& number) {
   return number.get<double>();
 }
 
-// Nothing when the number does not fit T: a number cut to T would be another process's or thread's.
+// Returns a number; nullopt when it does not fit T: a number cut to T would be another process's or
+// thread's.
 template <typename T>
 std::optional<T> WholeNumber(const json& number) {
   if (number.is_number_unsigned()) {
@@ -82,7 +83,7 @@ T Number(const json& object, const char* key) {
   }
 }
 
-// A time or duration from 0 to `latest_ns`; else 0.
+// Returns a time or duration from 0 to `latest_ns`; else 0.
 inline int64_t Nanoseconds(const json& object, const char* key,
                            int64_t latest_ns = kLatestMonotonicNs) {
   const int64_t value = Number<int64_t>(object, key);

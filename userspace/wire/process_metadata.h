@@ -8,7 +8,7 @@
 namespace proftrace {
 
 nlohmann::json ProcessToJson(const ProcessEntry& process);
-// What is missing or of another type is left out.
+// Reads a process; what is missing or of another type is left out.
 ProcessEntry ProcessFromJson(const nlohmann::json& entry);
 
 }  // namespace proftrace

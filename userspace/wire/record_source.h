@@ -1,4 +1,4 @@
-// Where raw records come from: a capture file, or a vector in a test. Nothing after it knows which.
+// Gives raw records from a capture file, or from a vector in a test. Nothing after it knows which.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -11,7 +11,8 @@ namespace proftrace {
 struct RecordBatch {
   // Whole records, each as bpf/abi/records.h lays it out. Valid until the next call of Next().
   std::span<const std::byte> records;
-  // Records are missing before this batch (a damaged block): nothing may be nested across the gap.
+  // Whether records are missing before this batch (a damaged block): nothing may be nested across
+  // the gap.
   bool gap_before = false;
   bool end = false;  // nothing follows; `records` is empty
 };

@@ -14,8 +14,8 @@
 
 namespace proftrace {
 
-// The records of some processes, and those that tell of something for all. `source` must outlive
-// it; null: there are no records.
+// Gives the records of some processes, and those that tell of something for all. `source` must
+// outlive it; null: there are no records.
 class RecordsOfProcesses : public RecordSource {
  public:
   RecordsOfProcesses(RecordSource* source, std::set<uint32_t> pids)

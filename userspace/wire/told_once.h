@@ -16,10 +16,10 @@ namespace proftrace {
 
 // Whether records of this kind tell of something once: later ones mean it by its number.
 bool IsDefinition(uint8_t kind);
-// The same, and of those without which definitions and what uses them cannot be understood.
+// Whether that is so, or definitions and what uses them cannot be understood without the record.
 bool IsToldOnce(uint8_t kind);
 
-// What a record defines: a later one with the same key takes its place.
+// Names what a record defines: a later one with the same key takes its place.
 struct DefinitionKey {
   uint8_t kind = 0;
   uint32_t pid = 0;  // 0: its number is the whole recording's
@@ -32,16 +32,16 @@ struct DefinitionKey {
   }
 };
 
-// The definition that the record is, or begins; nothing for all others. A kind of IsDefinition()
-// that has no rule of its own has its number in head.sp, one for the whole recording; it is
-// forgotten some time after the process in its head has ended. In ascending order of their keys
-// definitions come before those that refer to them.
+// Returns the definition that the record is, or begins; nullopt for all others. A kind of
+// IsDefinition() that has no rule of its own has its number in head.sp, one for the whole
+// recording; it is forgotten some time after the process in its head has ended. In ascending order
+// of their keys definitions come before those that refer to them.
 std::optional<DefinitionKey> DefinitionOf(std::span<const std::byte> record);
 
-// The definition that the record goes on with: names come in parts.
+// Returns the definition that the record goes on with: names come in parts.
 std::optional<DefinitionKey> ContinuationOf(std::span<const std::byte> record);
 
-// When what the record tells of was over, CLOCK_MONOTONIC: most tell of a moment.
+// Returns when what the record tells of was over, CLOCK_MONOTONIC: most tell of a moment.
 int64_t EndOf(const abi::pt_record& head, std::span<const std::byte> record);
 
 // Calls visit(head, record) for each whole record of `batch`, up to the first damaged one.

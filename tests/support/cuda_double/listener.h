@@ -27,7 +27,7 @@ struct cuda_double_event {
   unsigned shared_bytes;
   unsigned stream;     /* its handle's number; 0 = the default one */
   unsigned graph;      /* of a kernel of a CUDA graph; 0 = none */
-  uint64_t graph_node; /* likewise */
+  uint64_t graph_node; /* of a kernel of a CUDA graph; 0 = none */
   int copy_kind;       /* cudaMemcpyKind: 1 = to the device, 2 = from it, 3 = on it */
   unsigned value;
   int result;

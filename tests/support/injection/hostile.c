@@ -74,8 +74,8 @@ static uint64_t next_random(uint64_t* seed) {
   return *seed;
 }
 
-// Of which components of the XSAVE area a thread may choose the values freely: AVX (2), AVX-512's
-// masks and registers (5, 6, 7); and the rights of memory keys (9), where key 0 must stay usable.
+// Finds the components of the XSAVE area whose values a thread may choose freely: AVX (2), AVX-512
+// (5, 6, 7: masks and registers), and the rights of memory keys (9), where key 0 must stay usable.
 static void find_components(void) {
   unsigned a, b, c, d;
   __cpuid_count(0xd, 0, a, b, c, d);
@@ -171,8 +171,8 @@ static void count_per_processor(void) {
   }
 }
 
-// Of all threads that the calling one starts from now on, and of itself: the calls of the list, and
-// those that end the program.
+// Allows the calling thread, and all threads that it starts from now on, only the calls of the list
+// and those that end the program.
 static void allow_listed(void) {
   enum { kMostCalls = 100 };
   struct sock_filter code[kMostCalls * 2 + 2] = {

@@ -1,6 +1,6 @@
 // inject LIBRARY FUNCTION PID [FILE_PREFIX:SYMBOL...]: one injection, as `key value` lines. Exit
 // code 0, or 1 with the reason.
-// inject killed|failing POINT STEP LIBRARY …: likewise, but it is killed at each STEPth step from
+// inject killed|failing POINT STEP LIBRARY …: the same, but it is killed at each STEPth step from
 // POINT on, or this step fails (kill_points.h); the work returns 0 where all was done.
 // inject --calls: the numbers of the system calls that one makes, joined by commas.
 #include <cstdio>

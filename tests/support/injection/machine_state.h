@@ -1,4 +1,4 @@
-// What a thread's registers and red zone hold, shared by C and the assembler (machine_state.S).
+// The registers and the red zone of a thread, shared by C and the assembler (machine_state.S).
 #pragma once
 
 #define STATE_FLAGS 120    /* behind rax, rbx, rcx, rdx, rsi, rdi, rbp, r8 to r15 */

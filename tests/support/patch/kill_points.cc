@@ -87,7 +87,7 @@ void LetFail(pid_t child, user_regs_struct registers) {
   ptrace(PTRACE_SETREGS, child, nullptr, &registers);
 }
 
-// Of those that let a thread go on: the kernel refuses them for a thread that is gone only, which
+// Whether the call lets a thread go on: the kernel refuses it only for a thread that is gone, which
 // needs nothing any more.
 bool IsLettingGo(const user_regs_struct& registers) {
   const unsigned long request = registers.rdi;

@@ -12,8 +12,8 @@ namespace proftrace {
 // before its point, "whole POINTS RESULT" is printed: how many there are, and what `work` returned.
 int KillAtEachPoint(int first, int step, const std::function<void()>& prepare,
                     const std::function<int()>& work);
-// The same, but the call with that number fails, and those after it do not; then "failed POINT CALL
-// RESULT" is printed.
+// Does the same steps, but the call with that number fails, and those after it do not; then "failed
+// POINT CALL RESULT" is printed.
 int FailAtEachPoint(int first, int step, const std::function<void()>& prepare,
                     const std::function<int()>& work);
 

@@ -4,11 +4,11 @@
 // patch_tool killed PID POINT STEP: is killed at each STEPth step of putting jumps there and taking
 // them out, from POINT on (kill_points.h). Half of the jumps come later, as in libraries that a
 // process maps while it has jumps.
-// patch_tool failing PID POINT STEP: likewise, but each step fails. Exit codes as parts of a sum:
+// patch_tool failing PID POINT STEP: the same, but each step fails. Exit codes as parts of a sum:
 // it was not attached to (1), got no more jumps (2), could not be left (4).
-// patch_tool killed-fork PID POINT STEP, failing-fork PID POINT STEP: the same steps of a child
+// patch_tool killed-fork PID POINT STEP, failing-fork PID POINT STEP: the same steps in a child
 // that the process has forked meanwhile: "attached" asks for one, whose PID is read from the
-// standard input. Of the process itself nothing is taken out. patch_tool clean -p PID [-p PID...]:
+// standard input. Nothing is taken out of the process itself. patch_tool clean -p PID [-p PID...]:
 // takes away what a killed one has left.
 #include <unistd.h>
 
