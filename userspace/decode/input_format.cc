@@ -236,6 +236,9 @@ Shown InputReader::Next(bool is_element) {
     }
     case abi::PT_VALUE_SYMBOLIC:
       return Number("?");
+    case abi::PT_VALUE_TEXT:  // this and the next are of keyword values alone
+    case abi::PT_VALUE_NULL:
+      return Malformed();
   }
   return Malformed();
 }
