@@ -52,6 +52,11 @@ std::vector<std::byte> EveryRowKind() {
   maker.Add(work);
   maker.End(2, 2060, 1, 0);
   maker.LossAnywhere(2, 2070, 3);
+  // A name of one byte, and a number.
+  maker.Keywords(3, 3000, 1, 0, 1,
+                 {uint64_t{1} << 32 | abi::PT_VALUE_TEXT, 'n', 5 << 8 | abi::PT_VALUE_INT}, true);
+  maker.Guard(abi::PT_GUARD_BEGIN, 3, 3010, 0, 0x66, 0, 0, "row");
+  maker.GuardEnd(3, 3020, 0, 0x66);
   return maker.bytes();
 }
 
