@@ -72,6 +72,16 @@ class ConfinedTest(live.LiveTest):
         live.wait_until(lambda: not Path(f"/proc/{child}").exists() or status_of(child)["State"].startswith("Z"), 10,
                         "its end")
 
+    def workers_of(self, pid: int) -> list[int]:
+        """Children of any of its threads that have no rights."""
+        found = []
+        for task in os.listdir(f"/proc/{pid}/task"):
+            for child in Path(f"/proc/{pid}/task/{task}/children").read_text().split():
+                with contextlib.suppress(OSError):  # it has ended
+                    if status_of(int(child)).get("Seccomp") == "2":
+                        found.append(int(child))
+        return sorted(found)
+
     def start_reading(self, pid: int, workers: int) -> tuple[subprocess.Popen[str], list[int]]:
         """A recording whose so many workers read the job: the first one the process, the second one of its files."""
         cache = tempfile.TemporaryDirectory()
@@ -82,19 +92,11 @@ class ConfinedTest(live.LiveTest):
         self.addCleanup(tracer.stderr.close)
         self.addCleanup(tracer.kill)
 
-        def confined() -> list[int]:
-            found = []
-            for child in children_of(tracer.pid):
-                with contextlib.suppress(OSError):  # it has ended
-                    if status_of(child).get("Seccomp") == "2":
-                        found.append(child)
-            return sorted(found)
-
         def lasting() -> list[int]:
             """Those of small libraries are done at once."""
-            before = confined()
+            before = self.workers_of(tracer.pid)
             time.sleep(0.2)
-            return before if before == confined() else []
+            return before if before == self.workers_of(tracer.pid) else []
 
         end = time.monotonic() + 30
         while time.monotonic() < end:
