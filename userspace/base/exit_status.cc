@@ -52,9 +52,10 @@ ExitCode ExitCodeOf(const absl::Status& status) {
 }
 
 absl::Status NoMoreProcesses(int error) {
-  return Fail(ExitCode::kHostUnfit, "this host gives no more processes: " + ErrnoText(error) +
-                                        "; raise pids.max of proftrace's control group, or "
-                                        "ulimit -u, then try again");
+  return Fail(ExitCode::kHostUnfit,
+              "this host gives no more processes, threads or memory: " + ErrnoText(error) +
+                  "; raise pids.max of proftrace's control group, ulimit -u, or the limits of "
+                  "memory, then try again");
 }
 
 absl::Status NoMoreDescriptors(int error) {

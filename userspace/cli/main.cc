@@ -4,6 +4,7 @@
 #include <csignal>
 #include <exception>
 #include <new>
+#include <string>
 #include <string_view>
 #include <system_error>
 
@@ -46,10 +47,8 @@ int main(int argc, char** argv) {
   try {
     return proftrace::RunCommandLine(argc, argv);
   } catch (const std::system_error& error) {
-    proftrace::Say(
-        "this host gives no more threads: %s; raise pids.max of proftrace's control group, or "
-        "ulimit -u, then try again",
-        error.what());
+    const absl::Status status = proftrace::NoMoreProcesses(error.code().value());
+    proftrace::Say("%s", std::string(status.message()).c_str());
     return kHostUnfit;
   } catch (const std::exception& error) {
     proftrace::Say("%s; this is a bug of proftrace: please report it", error.what());
