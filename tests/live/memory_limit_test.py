@@ -52,14 +52,15 @@ class MemoryGroup:
         self.folder.rmdir()
 
 
-def hierarchy() -> tuple[Path, bool] | None:
+def hierarchy(controller: str) -> tuple[Path, bool] | None:
+    """Where control groups with that controller are made, and whether they are of version 2."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         head, _, tail = line.partition(" - ")
         kind, _, options = tail.split()[:3]
         place = Path(head.split()[4])
-        if kind == "cgroup" and "memory" in options.split(","):
+        if kind == "cgroup" and controller in options.split(","):
             return place, False
-        if kind == "cgroup2" and "memory" in (place / "cgroup.subtree_control").read_text().split():
+        if kind == "cgroup2" and controller in (place / "cgroup.subtree_control").read_text().split():
             return place, True
     return None
 
@@ -67,7 +68,7 @@ def hierarchy() -> tuple[Path, bool] | None:
 class MemoryLimitTest(LiveTest):
     @contextlib.contextmanager
     def group(self) -> Iterator[MemoryGroup]:
-        found = hierarchy()
+        found = hierarchy("memory")
         if found is None:
             self.skipTest("no control groups that limit memory")
         group = MemoryGroup(*found)

@@ -12,29 +12,18 @@ from pathlib import Path
 
 import live
 from live import Job, LiveTest
+from memory_limit_test import hierarchy
 
 ENOUGH = 64
-
-
-def hierarchy() -> Path | None:
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        head, _, tail = line.partition(" - ")
-        kind, _, options = tail.split()[:3]
-        place = Path(head.split()[4])
-        if kind == "cgroup" and "pids" in options.split(","):
-            return place
-        if kind == "cgroup2" and "pids" in (place / "cgroup.subtree_control").read_text().split():
-            return place
-    return None
 
 
 class ProcessLimitTest(LiveTest):
     @contextlib.contextmanager
     def group(self) -> Iterator[Path]:
-        place = hierarchy()
-        if place is None:
+        found = hierarchy("pids")
+        if found is None:
             self.skipTest("no control groups that limit processes")
-        group = place / f"proftrace-{os.getpid()}-{time.monotonic_ns()}"
+        group = found[0] / f"proftrace-{os.getpid()}-{time.monotonic_ns()}"
         group.mkdir()
         try:
             yield group
