@@ -227,6 +227,15 @@ class Tracer:
                     programs |= {int(number) for number in re.findall(r"^prog_id:\s+(\d+)", text, re.MULTILINE)}
         return programs, links
 
+    def probe_links(self) -> set[int]:
+        """Its links to functions of programs, by their numbers in the kernel."""
+        links = set()
+        for path in Path(f"/proc/{self.process.pid}/fdinfo").iterdir():
+            with contextlib.suppress(OSError):
+                found = re.search(r"^link_type:\s+uprobe_multi\nlink_id:\s+(\d+)", path.read_text(), re.MULTILINE)
+                links |= {int(found[1])} if found else set()
+        return links
+
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _SYS_BPF = 321
