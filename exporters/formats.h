@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "exporters/escape.h"
-#include "exporters/flamegraph_html.h"
-#include "exporters/output_file.h"
-#include "exporters/table.h"
+#include "exporters/sinks/escape.h"
+#include "exporters/sinks/output_file.h"
+#include "exporters/stacks/flamegraph_html.h"
+#include "exporters/text/table.h"
 #include "userspace/aggregate/aggregates.h"
 #include "userspace/aggregate/stack_diff.h"
 #include "userspace/model/timeline.h"

@@ -6,7 +6,7 @@
 
 A page says where a table belongs and what it lists:
 
-    <!-- scripts/generate-docs.py: columns exporters/events_csv.cc -->
+    <!-- scripts/generate-docs.py: columns exporters/tables/events_csv.cc -->
     | column | meaning |
     <!-- end -->
 
@@ -184,14 +184,14 @@ def weights(root: Path, name: str) -> Table:
 
 
 SUMMARY_PARTS = (
-    ("", "exporters/summary_json.cc", "SummaryJson"), ("target[].", "exporters/summary_json.cc", "TargetJson"),
-    ("target[].process_groups[].", "exporters/summary_json.cc", "GroupsJson"),
-    ("events.", "exporters/summary_json.cc", "AddDeviceCounts"), ("events.", "exporters/summary_json.cc", "AddSystemCounts"),
-    ("gpu.", "exporters/recording_json.cc", "GpuJson"), ("gpu.idle[].", "exporters/summary_json.cc", "IdleJson"),
-    ("cost.", "exporters/recording_json.cc", "CostJson"), ("cost.", "exporters/recording_json.cc", "AddBudget"),
-    ("memory.", "exporters/summary_json.cc", "MemoryJson"), ("samples.", "exporters/summary_json.cc", "SamplesJson"),
-    ("steps.", "exporters/recording_json.cc", "StepsJson"), ("time.", "exporters/summary_json.cc", "TimeJson"),
-    ("unsupported[].", "exporters/recording_json.cc", "UnsupportedJson"))
+    ("", "exporters/text/summary_json.cc", "SummaryJson"), ("target[].", "exporters/text/summary_json.cc", "TargetJson"),
+    ("target[].process_groups[].", "exporters/text/summary_json.cc", "GroupsJson"),
+    ("events.", "exporters/text/summary_json.cc", "AddDeviceCounts"), ("events.", "exporters/text/summary_json.cc", "AddSystemCounts"),
+    ("gpu.", "exporters/args/recording_json.cc", "GpuJson"), ("gpu.idle[].", "exporters/text/summary_json.cc", "IdleJson"),
+    ("cost.", "exporters/args/recording_json.cc", "CostJson"), ("cost.", "exporters/args/recording_json.cc", "AddBudget"),
+    ("memory.", "exporters/text/summary_json.cc", "MemoryJson"), ("samples.", "exporters/text/summary_json.cc", "SamplesJson"),
+    ("steps.", "exporters/args/recording_json.cc", "StepsJson"), ("time.", "exporters/text/summary_json.cc", "TimeJson"),
+    ("unsupported[].", "exporters/args/recording_json.cc", "UnsupportedJson"))
 
 
 def summary_keys(root: Path, _: str) -> Table:

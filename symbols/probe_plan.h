@@ -12,16 +12,16 @@
 #include <vector>
 
 #include "bpf/abi/records.h"
-#include "symbols/held_file.h"
-#include "symbols/process_memory.h"
+#include "symbols/process/held_file.h"
+#include "symbols/process/process_memory.h"
 #include "userspace/model/label.h"
 
 namespace proftrace {
 
 inline constexpr size_t kMaxSites = 65535;  // a record's `site` has 16 bits
 
-// How the exit of a function was found, as there are no return probes (symbols/exit_sites.h). The
-// kernel single-steps kReturn sites.
+// How the exit of a function was found, as there are no return probes (symbols/x86/exit_sites.h).
+// The kernel single-steps kReturn sites.
 enum class ExitRule : uint8_t {
   kNone = 0,         // the site needs no exit (catch), or has none: then it is not probed at all
   kConditional = 1,  // one conditional jump on every normal return

@@ -8,12 +8,12 @@
 #include <memory>
 #include <string>
 
-#include "exporters/chrome_trace.h"
-#include "exporters/events_csv.h"
-#include "exporters/flamegraph_html.h"
-#include "exporters/folded.h"
-#include "exporters/gzip_sink.h"
-#include "exporters/table.h"
+#include "exporters/sinks/gzip_sink.h"
+#include "exporters/stacks/flamegraph_html.h"
+#include "exporters/stacks/folded.h"
+#include "exporters/tables/events_csv.h"
+#include "exporters/text/table.h"
+#include "exporters/traces/chrome_trace.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/aggregates.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exporters/formats.h"
-#include "exporters/output_file.h"
+#include "exporters/sinks/output_file.h"
 #include "nlohmann/json.hpp"
 #include "userspace/base/guarded_folder.h"
 #include "userspace/base/saturating.h"

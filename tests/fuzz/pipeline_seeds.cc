@@ -17,8 +17,8 @@
 
 #include "bpf/abi/gpu_records.h"
 #include "bpf/abi/system_records.h"
-#include "symbols/plan_cache.h"
-#include "symbols/window_cache.h"
+#include "symbols/plan/plan_cache.h"
+#include "symbols/plan/window_cache.h"
 #include "tests/fuzz/memory_seeds.h"
 #include "tests/fuzz/record_seeds.h"
 #include "tests/support/gpu_record_maker.h"

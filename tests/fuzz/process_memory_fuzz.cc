@@ -7,19 +7,19 @@
 #include <string>
 #include <vector>
 
-#include "symbols/interned_strings.h"
-#include "symbols/link_map.h"
-#include "symbols/operator_registry.h"
-#include "symbols/operator_schema.h"
-#include "symbols/process_groups.h"
-#include "symbols/python_groups.h"
-#include "symbols/python_modules.h"
-#include "symbols/python_objects.h"
-#include "symbols/python_runtime.h"
-#include "symbols/python_stacks.h"
-#include "symbols/python_state_place.h"
-#include "symbols/read_budget.h"
-#include "symbols/torch_layout.h"
+#include "symbols/elf/link_map.h"
+#include "symbols/plan/process_groups.h"
+#include "symbols/process/interned_strings.h"
+#include "symbols/process/read_budget.h"
+#include "symbols/python/python_modules.h"
+#include "symbols/python/python_objects.h"
+#include "symbols/python/python_runtime.h"
+#include "symbols/python/python_stacks.h"
+#include "symbols/python/python_state_place.h"
+#include "symbols/torch/operator_registry.h"
+#include "symbols/torch/operator_schema.h"
+#include "symbols/torch/python_groups.h"
+#include "symbols/torch/torch_layout.h"
 #include "userspace/model/python_lines.h"
 
 namespace proftrace {

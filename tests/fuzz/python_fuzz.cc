@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <span>
 
-#include "symbols/python_modules.h"
-#include "symbols/python_objects.h"
-#include "symbols/python_runtime.h"
-#include "symbols/python_stacks.h"
+#include "symbols/python/python_modules.h"
+#include "symbols/python/python_objects.h"
+#include "symbols/python/python_runtime.h"
+#include "symbols/python/python_stacks.h"
 #include "userspace/model/python_lines.h"
 
 namespace proftrace {

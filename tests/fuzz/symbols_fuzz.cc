@@ -8,17 +8,17 @@
 #include <cstdint>
 #include <cstring>
 
-#include "symbols/argument_use.h"
-#include "symbols/exit_sites.h"
-#include "symbols/module_analysis.h"
-#include "symbols/moved_code.h"
-#include "symbols/operator_registry.h"
-#include "symbols/operator_schema.h"
-#include "symbols/patch_windows.h"
-#include "symbols/plan_cache.h"
-#include "symbols/process.h"
-#include "symbols/row_inputs.h"
-#include "symbols/window_cache.h"
+#include "symbols/plan/plan_cache.h"
+#include "symbols/plan/process.h"
+#include "symbols/plan/window_cache.h"
+#include "symbols/torch/module_analysis.h"
+#include "symbols/torch/operator_registry.h"
+#include "symbols/torch/operator_schema.h"
+#include "symbols/torch/row_inputs.h"
+#include "symbols/x86/argument_use.h"
+#include "symbols/x86/exit_sites.h"
+#include "symbols/x86/moved_code.h"
+#include "symbols/x86/patch_windows.h"
 #include "tests/unit/symbols_fake_code.h"
 
 namespace proftrace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/probe_cost.h"

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <sstream>
 
-#include "symbols/process_memory.h"
-#include "symbols/python_modules.h"
-#include "symbols/python_paths.h"
+#include "symbols/process/process_memory.h"
+#include "symbols/python/python_modules.h"
+#include "symbols/python/python_paths.h"
 #include "tests/support/python_process.h"
 #include "tests/support/python_runtime_finder.h"
 #include "userspace/model/python_stack.h"

@@ -3,8 +3,8 @@
 
 #include <absl/status/statusor.h>
 
-#include "symbols/process_maps.h"
-#include "symbols/python_runtime.h"
+#include "symbols/process/process_maps.h"
+#include "symbols/python/python_runtime.h"
 #include "tests/support/python_process.h"
 
 namespace proftrace {

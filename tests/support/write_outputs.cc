@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "exporters/args/recording_json.h"
 #include "exporters/formats.h"
-#include "exporters/recording_json.h"
 #include "tests/support/python_program.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/python_text.h"

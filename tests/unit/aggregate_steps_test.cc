@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "exporters/chrome_trace.h"
-#include "exporters/events_csv.h"
+#include "exporters/tables/events_csv.h"
+#include "exporters/traces/chrome_trace.h"
 #include "tests/support/step_job.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/aggregates.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <utility>
 
-#include "symbols/held_file.h"
+#include "symbols/process/held_file.h"
 
 namespace proftrace {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "exporters/chrome_trace.h"
 #include "exporters/formats.h"
-#include "exporters/summary_json.h"
+#include "exporters/text/summary_json.h"
+#include "exporters/traces/chrome_trace.h"
 #include "tests/support/python_program.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/aggregates.h"

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "exporters/escape.h"
-#include "exporters/events_csv.h"
-#include "exporters/key_averages_csv.h"
+#include "exporters/sinks/escape.h"
+#include "exporters/tables/events_csv.h"
+#include "exporters/tables/key_averages_csv.h"
 #include "tests/support/timeline_maker.h"
 
 namespace proftrace {

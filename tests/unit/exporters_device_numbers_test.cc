@@ -8,8 +8,8 @@
 #include <set>
 #include <string>
 
-#include "exporters/chrome_trace.h"
-#include "exporters/device_numbers.h"
+#include "exporters/args/device_numbers.h"
+#include "exporters/traces/chrome_trace.h"
 #include "tests/support/gpu_record_maker.h"
 #include "tests/unit/pipeline_timeline.h"
 #include "userspace/aggregate/device_idle.h"

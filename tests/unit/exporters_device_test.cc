@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "exporters/args_text.h"
-#include "exporters/chrome_trace.h"
-#include "exporters/events_csv.h"
+#include "exporters/args/args_text.h"
 #include "exporters/formats.h"
-#include "exporters/key_averages_csv.h"
-#include "exporters/summary_json.h"
-#include "exporters/system_views.h"
+#include "exporters/tables/events_csv.h"
+#include "exporters/tables/key_averages_csv.h"
+#include "exporters/text/summary_json.h"
+#include "exporters/text/system_views.h"
+#include "exporters/traces/chrome_trace.h"
 #include "tests/support/gpu_record_maker.h"
 #include "tests/support/system_record_maker.h"
 #include "tests/unit/pipeline_timeline.h"

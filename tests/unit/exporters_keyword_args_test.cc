@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "exporters/keyword_args.h"
+#include "exporters/args/keyword_args.h"
 
 namespace proftrace {
 namespace {

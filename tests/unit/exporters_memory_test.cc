@@ -3,13 +3,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "exporters/chrome_trace.h"
-#include "exporters/events_csv.h"
 #include "exporters/formats.h"
-#include "exporters/key_averages_csv.h"
-#include "exporters/memory_timeline.h"
-#include "exporters/memory_viz.h"
-#include "exporters/table.h"
+#include "exporters/memory/memory_timeline.h"
+#include "exporters/memory/memory_viz.h"
+#include "exporters/tables/events_csv.h"
+#include "exporters/tables/key_averages_csv.h"
+#include "exporters/text/table.h"
+#include "exporters/traces/chrome_trace.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/base/exit_status.h"
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "exporters/chrome_trace.h"
 #include "exporters/formats.h"
-#include "exporters/perfetto_trace.h"
+#include "exporters/traces/chrome_trace.h"
+#include "exporters/traces/perfetto_trace.h"
 #include "tests/support/gpu_record_maker.h"
 #include "tests/support/protobuf_reader.h"
 #include "tests/unit/pipeline_timeline.h"

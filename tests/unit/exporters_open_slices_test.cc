@@ -1,5 +1,5 @@
 // Rows of a chrome trace, with their ends as programs compute them: ts + dur, in doubles.
-#include "exporters/open_slices.h"
+#include "exporters/traces/open_slices.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "exporters/text_writer.h"
+#include "exporters/sinks/text_writer.h"
 
 namespace proftrace {
 namespace {

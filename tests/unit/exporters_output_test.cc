@@ -16,10 +16,10 @@
 #include <sstream>
 #include <string>
 
-#include "exporters/escape.h"
 #include "exporters/formats.h"
-#include "exporters/gzip_sink.h"
-#include "exporters/text_writer.h"
+#include "exporters/sinks/escape.h"
+#include "exporters/sinks/gzip_sink.h"
+#include "exporters/sinks/text_writer.h"
 #include "tests/support/nameless_files.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/base/exit_status.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exporters/formats.h"
-#include "exporters/perfetto_trace.h"
+#include "exporters/traces/perfetto_trace.h"
 #include "tests/support/protobuf_reader.h"
 #include "tests/support/system_events.h"
 #include "tests/support/timeline_maker.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "exporters/pprof.h"
-#include "exporters/speedscope.h"
+#include "exporters/stacks/pprof.h"
+#include "exporters/stacks/speedscope.h"
 #include "tests/support/protobuf_reader.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/aggregates.h"

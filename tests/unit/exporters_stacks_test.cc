@@ -7,9 +7,9 @@
 #include <sstream>
 #include <string>
 
-#include "exporters/flamegraph_html.h"
-#include "exporters/folded.h"
-#include "exporters/summary_json.h"
+#include "exporters/stacks/flamegraph_html.h"
+#include "exporters/stacks/folded.h"
+#include "exporters/text/summary_json.h"
 #include "tests/support/python_program.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/aggregates.h"

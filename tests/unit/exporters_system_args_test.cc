@@ -1,5 +1,5 @@
 // Names, flags and args of system calls, waits, faults and requests.
-#include "exporters/system_args.h"
+#include "exporters/args/system_args.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "exporters/chrome_trace.h"
 #include "exporters/formats.h"
-#include "exporters/pfw.h"
+#include "exporters/traces/chrome_trace.h"
+#include "exporters/traces/pfw.h"
 #include "tests/support/system_events.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/aggregates.h"

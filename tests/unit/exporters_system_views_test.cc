@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "exporters/system_views.h"
-#include "exporters/text_table.h"
+#include "exporters/text/system_views.h"
+#include "exporters/text/text_table.h"
 #include "tests/support/system_events.h"
 #include "tests/support/timeline_maker.h"
 

@@ -3,8 +3,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "exporters/summary_json.h"
-#include "exporters/table.h"
+#include "exporters/text/summary_json.h"
+#include "exporters/text/table.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/base/exit_status.h"
 

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/inject/standstill.h"
 #include "userspace/inject/stopped_threads.h"

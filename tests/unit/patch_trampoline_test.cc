@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "bpf/abi/records.h"
-#include "symbols/instruction.h"
+#include "symbols/x86/instruction.h"
 #include "userspace/patch/recorder_code.h"
 
 namespace proftrace {

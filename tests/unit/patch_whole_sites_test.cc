@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "bpf/abi/records.h"
-#include "symbols/instruction.h"
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
+#include "symbols/x86/instruction.h"
 #include "userspace/inject/writable_memory.h"
 #include "userspace/patch/patched_code.h"
 

@@ -3,12 +3,12 @@
 
 #include <vector>
 
-#include "symbols/python_layout.h"
-#include "symbols/python_objects.h"
-#include "symbols/python_runtime.h"
-#include "symbols/python_stacks.h"
-#include "symbols/python_state_place.h"
-#include "symbols/python_waits.h"
+#include "symbols/python/python_layout.h"
+#include "symbols/python/python_objects.h"
+#include "symbols/python/python_runtime.h"
+#include "symbols/python/python_stacks.h"
+#include "symbols/python/python_state_place.h"
+#include "symbols/python/python_waits.h"
 #include "tests/unit/symbols_fake_memory.h"
 
 namespace proftrace {

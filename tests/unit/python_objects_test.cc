@@ -1,5 +1,5 @@
 // Objects of real interpreters: attributes and dicts of all kinds, sys.path, trees of modules.
-#include "symbols/python_objects.h"
+#include "symbols/python/python_objects.h"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "symbols/cached_memory.h"
-#include "symbols/process.h"
-#include "symbols/process_environment.h"
-#include "symbols/python_modules.h"
-#include "symbols/python_paths.h"
+#include "symbols/plan/process.h"
+#include "symbols/plan/process_environment.h"
+#include "symbols/process/cached_memory.h"
+#include "symbols/python/python_modules.h"
+#include "symbols/python/python_paths.h"
 #include "tests/support/python_process.h"
 #include "tests/support/python_runtime_finder.h"
 #include "tests/unit/symbols_fake_memory.h"

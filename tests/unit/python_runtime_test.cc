@@ -1,4 +1,4 @@
-#include "symbols/python_runtime.h"
+#include "symbols/python/python_runtime.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <set>
 #include <sstream>
 
-#include "symbols/process_maps.h"
-#include "symbols/python_stacks.h"
+#include "symbols/process/process_maps.h"
+#include "symbols/python/python_stacks.h"
 #include "tests/support/python_process.h"
 #include "tests/support/python_runtime_finder.h"
 #include "userspace/model/python_lines.h"

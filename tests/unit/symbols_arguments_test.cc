@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "bpf/abi/records.h"
-#include "symbols/argument_use.h"
+#include "symbols/x86/argument_use.h"
 #include "tests/unit/symbols_fake_code.h"
 
 namespace proftrace {

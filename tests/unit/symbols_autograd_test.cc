@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "bpf/abi/records.h"
-#include "symbols/autograd_facts.h"
-#include "symbols/key_set.h"
+#include "symbols/torch/autograd_facts.h"
+#include "symbols/x86/key_set.h"
 #include "tests/unit/symbols_fake_code.h"
 
 namespace proftrace {

@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "symbols/cache_folder.h"
-#include "symbols/plan_cache.h"
-#include "symbols/program_identity.h"
-#include "symbols/window_cache.h"
+#include "symbols/plan/cache_folder.h"
+#include "symbols/plan/plan_cache.h"
+#include "symbols/plan/program_identity.h"
+#include "symbols/plan/window_cache.h"
 
 namespace proftrace {
 namespace {

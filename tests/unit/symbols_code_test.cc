@@ -2,10 +2,10 @@
 
 #include <random>
 
-#include "symbols/call_scan.h"
-#include "symbols/exit_sites.h"
-#include "symbols/flow_graph.h"
-#include "symbols/instruction.h"
+#include "symbols/x86/call_scan.h"
+#include "symbols/x86/exit_sites.h"
+#include "symbols/x86/flow_graph.h"
+#include "symbols/x86/instruction.h"
 #include "tests/unit/symbols_fake_code.h"
 
 namespace proftrace {

@@ -1,4 +1,4 @@
-#include "symbols/control_groups.h"
+#include "symbols/process/control_groups.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "symbols/memory_room.h"
+#include "symbols/process/memory_room.h"
 #include "userspace/base/exit_status.h"
 
 namespace proftrace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "symbols/code_image.h"
+#include "symbols/elf/code_image.h"
 
 namespace proftrace {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "symbols/process_memory.h"
+#include "symbols/process/process_memory.h"
 
 namespace proftrace {
 

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "symbols/process_groups.h"
-#include "symbols/python_groups.h"
+#include "symbols/plan/process_groups.h"
+#include "symbols/torch/python_groups.h"
 #include "tests/unit/symbols_fake_memory.h"
 
 namespace proftrace {

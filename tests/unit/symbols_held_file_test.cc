@@ -1,4 +1,4 @@
-#include "symbols/held_file.h"
+#include "symbols/process/held_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
-#include "symbols/mounts.h"
-#include "symbols/overlay_layers.h"
-#include "symbols/read_budget.h"
-#include "symbols/remote_file.h"
-#include "symbols/volume_identity.h"
+#include "symbols/process/mounts.h"
+#include "symbols/process/overlay_layers.h"
+#include "symbols/process/read_budget.h"
+#include "symbols/process/remote_file.h"
+#include "symbols/process/volume_identity.h"
 
 namespace proftrace {
 namespace {

@@ -1,9 +1,9 @@
 // Where arguments of operators are, and how torch's objects lie in memory.
 #include <gtest/gtest.h>
 
-#include "symbols/call_arguments.h"
-#include "symbols/saved_doubles.h"
-#include "symbols/torch_layout.h"
+#include "symbols/torch/call_arguments.h"
+#include "symbols/torch/torch_layout.h"
+#include "symbols/x86/saved_doubles.h"
 #include "tests/unit/symbols_fake_code.h"
 #include "tests/unit/symbols_fake_memory.h"
 

@@ -1,9 +1,9 @@
 // Where functions keep their arguments at a later call, and what a probe there reads of them.
 #include <gtest/gtest.h>
 
-#include "symbols/call_inputs.h"
-#include "symbols/kept_arguments.h"
-#include "symbols/reduced_plan.h"
+#include "symbols/plan/reduced_plan.h"
+#include "symbols/x86/call_inputs.h"
+#include "symbols/x86/kept_arguments.h"
 #include "tests/unit/symbols_fake_code.h"
 
 namespace proftrace {

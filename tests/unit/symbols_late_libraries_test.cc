@@ -5,8 +5,8 @@
 
 #include <cstddef>
 
-#include "symbols/link_map.h"
-#include "symbols/plan_extension.h"
+#include "symbols/elf/link_map.h"
+#include "symbols/plan/plan_extension.h"
 #include "tests/unit/symbols_fake_memory.h"
 
 namespace proftrace {

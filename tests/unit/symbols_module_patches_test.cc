@@ -13,13 +13,13 @@
 #include <new>
 #include <stdexcept>
 
-#include "symbols/branch_scan.h"
-#include "symbols/call_scan.h"
-#include "symbols/landing_pads.h"
-#include "symbols/module_analysis.h"
-#include "symbols/patch_windows.h"
-#include "symbols/row_makers.h"
-#include "symbols/window_cache.h"
+#include "symbols/elf/landing_pads.h"
+#include "symbols/plan/window_cache.h"
+#include "symbols/torch/module_analysis.h"
+#include "symbols/torch/row_makers.h"
+#include "symbols/x86/branch_scan.h"
+#include "symbols/x86/call_scan.h"
+#include "symbols/x86/patch_windows.h"
 #include "userspace/base/turns.h"
 
 namespace proftrace {

@@ -14,12 +14,12 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
-#include "symbols/disassembler.h"
-#include "symbols/landing_pads.h"
-#include "symbols/liveness.h"
-#include "symbols/module_image.h"
-#include "symbols/moved_code.h"
-#include "symbols/patch_windows.h"
+#include "symbols/elf/landing_pads.h"
+#include "symbols/elf/module_image.h"
+#include "symbols/x86/disassembler.h"
+#include "symbols/x86/liveness.h"
+#include "symbols/x86/moved_code.h"
+#include "symbols/x86/patch_windows.h"
 #include "tests/unit/symbols_emulator.h"
 
 namespace proftrace {

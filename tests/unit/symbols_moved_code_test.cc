@@ -1,6 +1,6 @@
 // Instructions made anew for another address. That they do the same is what
 // symbols_moved_code_emulated_test looks at.
-#include "symbols/moved_code.h"
+#include "symbols/x86/moved_code.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

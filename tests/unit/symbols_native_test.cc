@@ -1,5 +1,5 @@
 // Native stacks: this process's own, unwound from a copy, and what C++ names look like.
-#include "symbols/native_unwinder.h"
+#include "symbols/elf/native_unwinder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "symbols/sampled_frames.h"
+#include "symbols/python/sampled_frames.h"
 #include "userspace/base/demangle.h"
 
 namespace proftrace {

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "symbols/node_calls.h"
-#include "symbols/row_extent.h"
-#include "symbols/row_plan.h"
+#include "symbols/plan/row_plan.h"
+#include "symbols/torch/node_calls.h"
+#include "symbols/torch/row_extent.h"
 #include "tests/unit/symbols_fake_code.h"
 
 namespace proftrace {

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "symbols/liveness.h"
-#include "symbols/patch_windows.h"
+#include "symbols/x86/liveness.h"
+#include "symbols/x86/patch_windows.h"
 #include "tests/unit/symbols_fake_code.h"
 
 namespace proftrace {

@@ -10,9 +10,9 @@
 #include <list>
 #include <string>
 
-#include "symbols/module_reader.h"
-#include "symbols/planner.h"
-#include "symbols/process_maps.h"
+#include "symbols/plan/module_reader.h"
+#include "symbols/plan/planner.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
 
 namespace at::_ops {

@@ -1,5 +1,5 @@
 // The tuple whose items torch makes values of for a row, from made-up code.
-#include "symbols/python_arguments.h"
+#include "symbols/torch/python_arguments.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "symbols/value_walk.h"
+#include "symbols/x86/value_walk.h"
 #include "tests/unit/symbols_fake_code.h"
 
 namespace proftrace {

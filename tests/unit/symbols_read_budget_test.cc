@@ -1,5 +1,5 @@
 // What reading of a process may cost, and what readers do where that is used up.
-#include "symbols/read_budget.h"
+#include "symbols/process/read_budget.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "symbols/elf_file.h"
-#include "symbols/module_image.h"
-#include "symbols/process_memory.h"
+#include "symbols/elf/elf_file.h"
+#include "symbols/elf/module_image.h"
+#include "symbols/process/process_memory.h"
 #include "userspace/base/clock.h"
 
 namespace proftrace {

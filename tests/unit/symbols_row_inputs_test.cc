@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "symbols/call_arguments.h"
-#include "symbols/kernel_types.h"
-#include "symbols/key_set.h"
-#include "symbols/row_inputs.h"
-#include "symbols/value_sums.h"
+#include "symbols/elf/kernel_types.h"
+#include "symbols/torch/call_arguments.h"
+#include "symbols/torch/row_inputs.h"
+#include "symbols/x86/key_set.h"
+#include "symbols/x86/value_sums.h"
 #include "tests/unit/symbols_fake_code.h"
 #include "tests/unit/symbols_fake_memory.h"
 #include "userspace/base/demangle.h"

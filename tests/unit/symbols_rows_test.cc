@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "symbols/cuda_functions.h"
-#include "symbols/frame_ends.h"
-#include "symbols/given_names.h"
-#include "symbols/planner.h"
-#include "symbols/range_functions.h"
-#include "symbols/row_extent.h"
-#include "symbols/row_makers.h"
-#include "symbols/value_walk.h"
-#include "symbols/version_layouts.h"
+#include "symbols/plan/planner.h"
+#include "symbols/torch/cuda_functions.h"
+#include "symbols/torch/given_names.h"
+#include "symbols/torch/range_functions.h"
+#include "symbols/torch/row_extent.h"
+#include "symbols/torch/row_makers.h"
+#include "symbols/torch/version_layouts.h"
+#include "symbols/x86/frame_ends.h"
+#include "symbols/x86/value_walk.h"
 #include "tests/unit/symbols_fake_code.h"
 
 namespace proftrace {

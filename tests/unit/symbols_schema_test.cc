@@ -2,9 +2,9 @@
 
 #include <random>
 
-#include "symbols/cached_memory.h"
-#include "symbols/operator_schema.h"
-#include "symbols/type_reader.h"
+#include "symbols/process/cached_memory.h"
+#include "symbols/torch/operator_schema.h"
+#include "symbols/torch/type_reader.h"
 #include "tests/unit/symbols_fake_memory.h"
 
 namespace proftrace {

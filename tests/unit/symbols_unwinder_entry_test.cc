@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "bpf/abi/records.h"
-#include "symbols/elf_file.h"
-#include "symbols/instruction.h"
-#include "symbols/module_analysis.h"
-#include "symbols/unwinder_entry.h"
+#include "symbols/elf/elf_file.h"
+#include "symbols/torch/module_analysis.h"
+#include "symbols/torch/unwinder_entry.h"
+#include "symbols/x86/instruction.h"
 #include "tests/unit/symbols_fake_code.h"
 
 namespace proftrace {

@@ -17,16 +17,16 @@
 #include <string>
 #include <utility>
 
-#include "symbols/cache_bytes.h"
-#include "symbols/elf_file.h"
-#include "symbols/entry_questions.h"
-#include "symbols/file_facts.h"
-#include "symbols/plan_codec.h"
-#include "symbols/process_maps.h"
-#include "symbols/process_memory.h"
-#include "symbols/target_answers.h"
-#include "symbols/target_entries.h"
-#include "symbols/target_worker.h"
+#include "symbols/elf/elf_file.h"
+#include "symbols/plan/file_facts.h"
+#include "symbols/plan/plan_codec.h"
+#include "symbols/plan/target_answers.h"
+#include "symbols/plan/target_worker.h"
+#include "symbols/process/cache_bytes.h"
+#include "symbols/process/entry_questions.h"
+#include "symbols/process/process_maps.h"
+#include "symbols/process/process_memory.h"
+#include "symbols/process/target_entries.h"
 #include "userspace/base/exit_status.h"
 
 namespace proftrace {

@@ -19,7 +19,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "symbols/process.h"
+#include "symbols/plan/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/foreign_memory.h"

@@ -12,7 +12,7 @@
 #include <functional>
 #include <utility>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/cookie_table.h"
 #include "userspace/capture/trace_event.h"

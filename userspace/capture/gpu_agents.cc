@@ -14,8 +14,8 @@
 #include <system_error>
 #include <utility>
 
-#include "symbols/elf_file.h"
-#include "symbols/memory_room.h"
+#include "symbols/elf/elf_file.h"
+#include "symbols/process/memory_room.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "bpf/abi/gpu_records.h"
-#include "symbols/process.h"
-#include "symbols/process_maps.h"
+#include "symbols/plan/process.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/capture/target_info.h"
 
 namespace proftrace {

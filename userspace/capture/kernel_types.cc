@@ -18,7 +18,7 @@
 
 #include <thread>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/unique_fd.h"
 #endif
 

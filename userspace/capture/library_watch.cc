@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "symbols/link_map.h"
-#include "symbols/planner.h"
+#include "symbols/elf/link_map.h"
+#include "symbols/plan/planner.h"
 
 namespace proftrace {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "symbols/probe_plan.h"
-#include "symbols/process_memory.h"
+#include "symbols/process/process_memory.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "symbols/planner.h"
+#include "symbols/plan/planner.h"
 #include "symbols/probe_plan.h"
 #include "userspace/model/ids.h"
 

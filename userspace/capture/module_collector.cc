@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "bpf/abi/python_records.h"
-#include "symbols/process_memory.h"
-#include "symbols/python_modules.h"
+#include "symbols/process/process_memory.h"
+#include "symbols/python/python_modules.h"
 #include "userspace/base/clock.h"
 
 namespace proftrace {

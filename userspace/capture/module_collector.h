@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "symbols/python_layout.h"
+#include "symbols/python/python_layout.h"
 #include "userspace/capture/capture_sink.h"
 #include "userspace/model/ids.h"
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "symbols/process_memory.h"
+#include "symbols/process/process_memory.h"
 #include "userspace/model/ids.h"
 #include "userspace/wire/metadata.h"
 

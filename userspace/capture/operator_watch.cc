@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "symbols/planner.h"
+#include "symbols/plan/planner.h"
 
 namespace proftrace {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include "symbols/process.h"
-#include "symbols/process_maps.h"
+#include "symbols/plan/process.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/python_stacks.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "bpf/abi/records.h"
-#include "symbols/plan_extension.h"
+#include "symbols/plan/plan_extension.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/input_probes.h"
 

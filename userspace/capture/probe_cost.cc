@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bpf/abi/records.h"
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
 
 // A function that begins with a push. In assembly, so that no compiler leaves it out or reorders

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "symbols/memory_room.h"
-#include "symbols/process_maps.h"
+#include "symbols/process/memory_room.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/patch/private_pages.h"
 
 namespace proftrace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bpf/abi/records.h"
-#include "symbols/process.h"
-#include "symbols/process_maps.h"
+#include "symbols/plan/process.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/process_watch.h"
 #include "userspace/capture/target_info.h"

@@ -9,9 +9,9 @@
 #include <optional>
 #include <utility>
 
-#include "symbols/process.h"
-#include "symbols/reduced_plan.h"
-#include "symbols/torch_copies.h"
+#include "symbols/plan/process.h"
+#include "symbols/plan/reduced_plan.h"
+#include "symbols/plan/torch_copies.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/probe_memory.h"

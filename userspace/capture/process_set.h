@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-#include "symbols/planner.h"
+#include "symbols/plan/planner.h"
 #include "symbols/probe_plan.h"
 #include "userspace/capture/attach.h"
 #include "userspace/capture/bpf_programs.h"

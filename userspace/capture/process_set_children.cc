@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "symbols/planner.h"
+#include "symbols/plan/planner.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/target_info.h"

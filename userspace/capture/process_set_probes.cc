@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "symbols/held_file.h"
-#include "symbols/overlay_layers.h"
-#include "symbols/planner.h"
-#include "symbols/process_maps.h"
+#include "symbols/plan/planner.h"
+#include "symbols/process/held_file.h"
+#include "symbols/process/overlay_layers.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/probe_memory.h"
 #include "userspace/capture/process_plan.h"

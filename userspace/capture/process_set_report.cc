@@ -1,7 +1,7 @@
 #include <utility>
 
-#include "symbols/interned_strings.h"
-#include "symbols/process_memory.h"
+#include "symbols/process/interned_strings.h"
+#include "symbols/process/process_memory.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
 #include "userspace/capture/process_set.h"

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "bpf/abi/records.h"
-#include "symbols/process_maps.h"
-#include "symbols/process_memory.h"
+#include "symbols/process/process_maps.h"
+#include "symbols/process/process_memory.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"

@@ -3,11 +3,11 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
-#include "symbols/process_maps.h"
-#include "symbols/process_memory.h"
-#include "symbols/python_paths.h"
-#include "symbols/python_runtime.h"
-#include "symbols/python_state_place.h"
+#include "symbols/process/process_maps.h"
+#include "symbols/process/process_memory.h"
+#include "symbols/python/python_paths.h"
+#include "symbols/python/python_runtime.h"
+#include "symbols/python/python_state_place.h"
 
 namespace proftrace {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_watch.h"
 #include "userspace/capture/record_session.h"

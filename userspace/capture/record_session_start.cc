@@ -12,8 +12,8 @@
 #include <string>
 #include <utility>
 
-#include "symbols/memory_room.h"
-#include "symbols/process_maps.h"
+#include "symbols/process/memory_room.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/recording_cost.h"

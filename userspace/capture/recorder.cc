@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "symbols/analysed_files.h"
+#include "symbols/plan/analysed_files.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/record_session.h"
 

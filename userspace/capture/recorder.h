@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "symbols/planner.h"
+#include "symbols/plan/planner.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/flight_recorder.h"
 #include "userspace/capture/gpu_agents.h"

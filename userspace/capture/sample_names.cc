@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "bpf/abi/records.h"
-#include "symbols/python_stacks.h"
-#include "symbols/sampled_frames.h"
+#include "symbols/python/python_stacks.h"
+#include "symbols/python/sampled_frames.h"
 #include "userspace/base/clock.h"
 #include "userspace/model/python_stack.h"
 #include "userspace/model/system_calls.h"

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "bpf/abi/sample_records.h"
-#include "symbols/native_unwinder.h"
-#include "symbols/process_memory.h"
-#include "symbols/python_layout.h"
+#include "symbols/elf/native_unwinder.h"
+#include "symbols/process/process_memory.h"
+#include "symbols/python/python_layout.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/python_lines.h"
 

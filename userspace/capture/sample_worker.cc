@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "bpf/abi/records.h"
-#include "symbols/cache_bytes.h"
-#include "symbols/process_memory.h"
-#include "symbols/target_entries.h"
+#include "symbols/process/cache_bytes.h"
+#include "symbols/process/process_memory.h"
+#include "symbols/process/target_entries.h"
 
 namespace proftrace {
 namespace {

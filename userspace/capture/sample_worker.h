@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "symbols/target_answers.h"
+#include "symbols/plan/target_answers.h"
 #include "userspace/capture/sample_names.h"
 #include "userspace/model/ids.h"
 #include "userspace/sandbox/worker.h"

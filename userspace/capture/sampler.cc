@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "bpf/abi/records.h"
-#include "symbols/python_stacks.h"
-#include "symbols/sampled_frames.h"
+#include "symbols/python/python_stacks.h"
+#include "symbols/python/sampled_frames.h"
 #include "userspace/base/clock.h"
 
 namespace proftrace {

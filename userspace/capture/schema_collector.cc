@@ -6,9 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "symbols/planner.h"
-#include "symbols/process.h"
-#include "symbols/process_groups.h"
+#include "symbols/plan/planner.h"
+#include "symbols/plan/process.h"
+#include "symbols/plan/process_groups.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/target_info.h"
 

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "bpf/abi/system_records.h"
-#include "symbols/process_maps.h"
-#include "symbols/python_waits.h"
+#include "symbols/process/process_maps.h"
+#include "symbols/python/python_waits.h"
 #include "system_activity.skel.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"

@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
-#include "symbols/process_memory.h"
-#include "symbols/python_runtime.h"
+#include "symbols/process/process_memory.h"
+#include "symbols/python/python_runtime.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 

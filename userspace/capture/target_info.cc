@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "symbols/process.h"
-#include "symbols/process_maps.h"
+#include "symbols/plan/process.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
 

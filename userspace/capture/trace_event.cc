@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/text.h"
 #include "userspace/capture/address_key.h"

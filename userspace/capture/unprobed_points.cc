@@ -7,7 +7,7 @@
 #include <string>
 
 #include "bpf/abi/records.h"
-#include "symbols/code_image.h"
+#include "symbols/elf/code_image.h"
 
 namespace proftrace {
 namespace {

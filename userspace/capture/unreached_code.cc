@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "symbols/instruction.h"
+#include "symbols/x86/instruction.h"
 
 namespace proftrace {
 namespace {

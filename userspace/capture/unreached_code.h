@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "symbols/probe_plan.h"
-#include "symbols/process_maps.h"
-#include "symbols/process_memory.h"
+#include "symbols/process/process_maps.h"
+#include "symbols/process/process_memory.h"
 #include "userspace/capture/attach.h"
 #include "userspace/model/ids.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "symbols/process.h"
+#include "symbols/plan/process.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/parse.h"

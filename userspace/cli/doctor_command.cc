@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "symbols/planner.h"
-#include "symbols/process.h"
-#include "symbols/process_maps.h"
-#include "symbols/process_memory.h"
-#include "symbols/python_runtime.h"
+#include "symbols/plan/planner.h"
+#include "symbols/plan/process.h"
+#include "symbols/process/process_maps.h"
+#include "symbols/process/process_memory.h"
+#include "symbols/python/python_runtime.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/capture/bpf_programs.h"

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "symbols/cache_bytes.h"
-#include "symbols/target_answers.h"
-#include "symbols/target_entries.h"
+#include "symbols/plan/target_answers.h"
+#include "symbols/process/cache_bytes.h"
+#include "symbols/process/target_entries.h"
 #include "userspace/base/exit_status.h"
 
 namespace proftrace {

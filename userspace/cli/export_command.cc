@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "exporters/flamegraph_html.h"
 #include "exporters/formats.h"
-#include "exporters/memory_timeline.h"
+#include "exporters/memory/memory_timeline.h"
+#include "exporters/stacks/flamegraph_html.h"
 #include "userspace/aggregate/stack_diff.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"

@@ -14,7 +14,7 @@
 #include <span>
 #include <string>
 
-#include "exporters/memory_timeline.h"
+#include "exporters/memory/memory_timeline.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/cli/confinements.h"

@@ -1,7 +1,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "symbols/process.h"
+#include "symbols/plan/process.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/say.h"

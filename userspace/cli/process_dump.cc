@@ -12,14 +12,14 @@
 #include <set>
 #include <utility>
 
-#include "symbols/cached_memory.h"
-#include "symbols/process.h"
-#include "symbols/process_maps.h"
-#include "symbols/process_memory.h"
-#include "symbols/python_objects.h"
-#include "symbols/python_runtime.h"
-#include "symbols/python_stacks.h"
-#include "symbols/target_entries.h"
+#include "symbols/plan/process.h"
+#include "symbols/process/cached_memory.h"
+#include "symbols/process/process_maps.h"
+#include "symbols/process/process_memory.h"
+#include "symbols/process/target_entries.h"
+#include "symbols/python/python_objects.h"
+#include "symbols/python/python_runtime.h"
+#include "symbols/python/python_stacks.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "exporters/recording_json.h"
+#include "exporters/args/recording_json.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
 #include "userspace/cli/parse.h"

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "exporters/formats.h"
-#include "symbols/process.h"
+#include "symbols/plan/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporters/system_views.h"
+#include "exporters/text/system_views.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "exporters/output_file.h"
+#include "exporters/sinks/output_file.h"
 #include "userspace/base/guarded_folder.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/model/ids.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "exporters/output_file.h"
+#include "exporters/sinks/output_file.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/pipeline/build_timeline.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "exporters/formats.h"
-#include "exporters/output_file.h"
-#include "exporters/table.h"
+#include "exporters/sinks/output_file.h"
+#include "exporters/text/table.h"
 #include "userspace/aggregate/aggregates.h"
 #include "userspace/model/timeline.h"
 #include "userspace/pipeline/process_choice.h"

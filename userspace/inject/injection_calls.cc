@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/inject/injection_region.h"
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <utility>
 
-#include "symbols/instruction.h"
-#include "symbols/process.h"
+#include "symbols/plan/process.h"
+#include "symbols/x86/instruction.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/inject/injection_calls.h"

@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/inject/loader_places.h"
 #include "userspace/inject/patch_site.h"
 #include "userspace/inject/quiet_moment.h"

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/foreign_memory.h"

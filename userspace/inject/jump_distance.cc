@@ -1,6 +1,6 @@
 #include "userspace/inject/jump_distance.h"
 
-#include "symbols/instruction.h"
+#include "symbols/x86/instruction.h"
 
 namespace proftrace {
 namespace {

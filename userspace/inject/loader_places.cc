@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "symbols/elf_file.h"
-#include "symbols/process_memory.h"
+#include "symbols/elf/elf_file.h"
+#include "symbols/process/process_memory.h"
 #include "userspace/base/exit_status.h"
 
 namespace proftrace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/inject/remote_calls.h"
 
 namespace proftrace {

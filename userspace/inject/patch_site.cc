@@ -7,8 +7,8 @@
 #include <limits>
 #include <string>
 
-#include "symbols/disassembler.h"
-#include "symbols/instruction.h"
+#include "symbols/x86/disassembler.h"
+#include "symbols/x86/instruction.h"
 #include "userspace/inject/jump_distance.h"
 
 namespace proftrace {
@@ -61,8 +61,8 @@ absl::StatusOr<int32_t> Distance(uint64_t from_end, uint64_t target) {
 }
 
 // The instruction behind all at which proftrace may put a probe at a function's begin
-// (FindBeginSite() of symbols/exit_sites.h): the kernel would write the first byte of what is in
-// the file into the jump when the probe goes.
+// (FindBeginSite() of symbols/x86/exit_sites.h): the kernel would write the first byte of what is
+// in the file into the jump when the probe goes.
 size_t BehindProbes(const std::vector<Instruction>& instructions) {
   size_t first = 0;
   if (!instructions.empty() && instructions[0].kind == InstructionKind::kEndbr64) ++first;

@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/inject/writable_memory.h"
 #include "userspace/model/ids.h"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 
 namespace proftrace {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
 
 namespace proftrace {

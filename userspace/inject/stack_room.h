@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/inject/stopped_threads.h"
 
 namespace proftrace {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "symbols/control_groups.h"
-#include "symbols/process_maps.h"
+#include "symbols/process/control_groups.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
 
 namespace proftrace {

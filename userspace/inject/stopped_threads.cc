@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/inject/stack_room.h"

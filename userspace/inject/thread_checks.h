@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "symbols/process_maps.h"
-#include "symbols/process_memory.h"
+#include "symbols/process/process_maps.h"
+#include "symbols/process/process_memory.h"
 #include "userspace/inject/stopped_threads.h"
 
 namespace proftrace {

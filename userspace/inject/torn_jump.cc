@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "symbols/instruction.h"
+#include "symbols/x86/instruction.h"
 
 namespace proftrace {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "symbols/process.h"
-#include "symbols/process_maps.h"
+#include "symbols/plan/process.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
 #include "userspace/inject/writable_memory.h"

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <string>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/inject/trace_permission.h"
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "symbols/process_memory.h"
+#include "symbols/process/process_memory.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/model/ids.h"
 

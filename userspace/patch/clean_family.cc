@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "bpf/abi/patch_memory.h"
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/inject/writable_memory.h"
 #include "userspace/patch/ring_file.h"

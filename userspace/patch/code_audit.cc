@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "symbols/instruction.h"
-#include "symbols/process.h"
-#include "symbols/process_maps.h"
+#include "symbols/plan/process.h"
+#include "symbols/process/process_maps.h"
+#include "symbols/x86/instruction.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/inject/loader_places.h"
 #include "userspace/inject/torn_jump.h"

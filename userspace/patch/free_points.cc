@@ -6,9 +6,9 @@
 #include <optional>
 #include <utility>
 
-#include "symbols/elf_file.h"
-#include "symbols/instruction.h"
-#include "symbols/process_maps.h"
+#include "symbols/elf/elf_file.h"
+#include "symbols/process/process_maps.h"
+#include "symbols/x86/instruction.h"
 #include "userspace/inject/loader_places.h"
 #include "userspace/inject/writable_memory.h"
 #include "userspace/patch/patched_process.h"

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "symbols/process.h"
+#include "symbols/plan/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/patch/trampoline.h"
 
 namespace proftrace {

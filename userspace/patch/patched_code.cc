@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "bpf/abi/patch_memory.h"
-#include "symbols/instruction.h"
-#include "symbols/process.h"
+#include "symbols/plan/process.h"
+#include "symbols/x86/instruction.h"
 #include "userspace/inject/jump_distance.h"
 #include "userspace/inject/loader_places.h"
 #include "userspace/inject/torn_jump.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/inject/writable_memory.h"
 #include "userspace/model/ids.h"
 #include "userspace/patch/patch_ring.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/patch/patched_process.h"
 #include "userspace/patch/ring_file.h"

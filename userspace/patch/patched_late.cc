@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/inject/remote_calls.h"

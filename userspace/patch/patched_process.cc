@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "bpf/abi/patch_memory.h"
-#include "symbols/process.h"
-#include "symbols/process_maps.h"
+#include "symbols/plan/process.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/foreign_memory.h"

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "bpf/abi/records.h"
-#include "symbols/elf_file.h"
-#include "symbols/module_image.h"
-#include "symbols/patch_windows.h"
-#include "symbols/process_maps.h"
-#include "symbols/window_cache.h"
+#include "symbols/elf/elf_file.h"
+#include "symbols/elf/module_image.h"
+#include "symbols/plan/window_cache.h"
+#include "symbols/process/process_maps.h"
+#include "symbols/x86/patch_windows.h"
 #include "userspace/patch/python_end.h"
 
 namespace proftrace {

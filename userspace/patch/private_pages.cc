@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "symbols/process.h"
+#include "symbols/plan/process.h"
 
 namespace proftrace {
 namespace {

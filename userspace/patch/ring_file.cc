@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "bpf/abi/patch_memory.h"
-#include "symbols/process.h"
+#include "symbols/plan/process.h"
 
 namespace proftrace {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/model/ids.h"
 #include "userspace/patch/patch_ring.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "bpf/abi/patch_memory.h"
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
 #include "userspace/patch/private_pages.h"

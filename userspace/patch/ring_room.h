@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "symbols/memory_room.h"
+#include "symbols/process/memory_room.h"
 #include "userspace/model/ids.h"
 #include "userspace/patch/patch_ring.h"
 

@@ -8,8 +8,8 @@
 
 #include "bpf/abi/patch_memory.h"
 #include "bpf/abi/records.h"
-#include "symbols/instruction.h"
-#include "symbols/moved_code.h"
+#include "symbols/x86/instruction.h"
+#include "symbols/x86/moved_code.h"
 #include "userspace/inject/jump_distance.h"
 #include "userspace/patch/recorder_code.h"
 

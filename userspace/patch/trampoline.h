@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "symbols/patch_windows.h"
+#include "symbols/x86/patch_windows.h"
 
 namespace proftrace {
 

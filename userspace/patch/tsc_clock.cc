@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "symbols/process_maps.h"
+#include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 

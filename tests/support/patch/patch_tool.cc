@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "symbols/planner.h"
+#include "symbols/plan/planner.h"
 #include "tests/support/patch/kill_points.h"
 #include "userspace/base/clock.h"
 #include "userspace/patch/clean_family.h"

@@ -1,0 +1,73 @@
+#include "exporters/args/keyword_args.h"
+
+#include <absl/algorithm/container.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+#include <variant>
+
+#include "exporters/sinks/escape.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::string_view kArgsOfRows[] = {
+    "External id", "Sequence number", "Fwd thread id", "Ev Idx",     "Concrete Inputs",
+    "Input type",  "Input Strides",   "Input Dims",    "Call stack", "end"};
+
+// Kineto's: a backslash might be a Windows path, and a line end ends nothing.
+std::string Sanitized(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c != '\n') result += c == '\\' ? '/' : c;
+  }
+  return JsonQuoted(result);
+}
+
+std::string JsonNumber(double value) {
+  if (std::isnan(value)) return "\"nan\"";
+  if (std::isinf(value)) return value > 0 ? "\"inf\"" : "\"-inf\"";
+  std::array<char, 32> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+  std::string text(digits.data(), end.ptr);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+struct KeywordWriter {
+  std::string operator()(std::monostate) const { return "\"NULL\""; }
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return JsonNumber(value); }
+  // torch shows none that has quotes (torch/csrc/profiler/util.cpp, ivalueToStr).
+  std::string operator()(const std::string& value) const {
+    return value.find('"') == std::string::npos ? Sanitized(value) : "\"None\"";
+  }
+  std::string operator()(const std::vector<std::string>& values) const {
+    std::string text = "[";
+    for (const std::string& value : values) {
+      if (text.size() > 1) text += ", ";
+      text += Sanitized(value);
+    }
+    return text + "]";
+  }
+};
+
+}  // namespace
+
+std::string KeywordArgs(const std::vector<KeywordValue>& keywords) {
+  std::string text;
+  for (const KeywordValue& keyword : keywords) {
+    const bool is_integer = std::holds_alternative<int64_t>(keyword.value);
+    const auto* const text_value = std::get_if<std::string>(&keyword.value);
+    if (keyword.name == "stream" && !is_integer) continue;
+    if (text_value != nullptr && text_value->empty()) continue;
+    if (absl::c_linear_search(kArgsOfRows, keyword.name)) continue;
+    text += ", " + JsonQuoted(keyword.name) + ": " + std::visit(KeywordWriter(), keyword.value);
+  }
+  return text;
+}
+
+}  // namespace proftrace

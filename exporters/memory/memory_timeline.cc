@@ -1,0 +1,203 @@
+#include "exporters/memory/memory_timeline.h"
+
+#include <string>
+
+#include "exporters/sinks/text_writer.h"
+#include "userspace/aggregate/memory_curves.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+// torch's categories before Unknown, and the 0 in front.
+constexpr std::string_view kKnownCategories = "[0, 0, 0, 0, 0, 0, 0, 0, ";
+
+// torch's numbers of actions and of the category Unknown in the raw form.
+constexpr int kPreexisting = 1;
+constexpr int kCreate = 2;
+constexpr int kDestroy = 4;
+constexpr int kUnknownCategory = 7;
+
+// The curve to write. Fails with kUsage where memory was not recorded, and as ChooseMemoryCurve().
+absl::StatusOr<MemoryCurve> FindCurve(const Timeline& timeline, const std::string& device) {
+  if (timeline.has_memory()) return ChooseMemoryCurve(timeline, device);
+  return Fail(ExitCode::kUsage,
+              "this recording has no memory events; record with --profile-memory");
+}
+
+// Calls visit(time_us, bytes) for each microsecond in which something changed, and before that for
+// what was there already. False where the curve ends before the recording does: what is allocated
+// is not known any more.
+template <typename Visitor>
+bool ForEachPoint(const Timeline& timeline, const MemoryCurve& curve, Visitor&& visit) {
+  const int64_t before = PreexistingBytes(timeline, curve);
+  int64_t bytes = 0;
+  int64_t time_us = 0;
+  bool has_point = false;
+  const bool is_whole =
+      ForEachMemoryEvent(timeline, curve, [&](const MemoryEvent& event, int64_t total) {
+        const int64_t now_us = timeline.ToUnixNs(event.time_ns) / 1000;
+        if (!has_point && before > 0) visit(now_us, before);
+        if (has_point && now_us != time_us) visit(time_us, bytes);
+        has_point = true;
+        time_us = now_us;
+        bytes = total;
+      });
+  if (has_point) visit(time_us, bytes);
+  return is_whole;
+}
+
+// The first of the two lists of a timeline, comma separated.
+template <typename Writer>
+void WriteTimes(const Timeline& timeline, const MemoryCurve& curve, Writer& writer) {
+  bool is_first = true;
+  ForEachPoint(timeline, curve, [&](int64_t time_us, int64_t) {
+    if (!is_first) writer.Text(", ");
+    is_first = false;
+    writer.Integer(time_us);
+  });
+}
+
+std::string CurveText(const MemoryCurve& curve) {
+  return curve.DeviceText() + " of PID " + std::to_string(Raw(curve.pid));
+}
+
+// The others; empty: there are none.
+std::string OthersText(const Timeline& timeline, const MemoryCurve& shown) {
+  std::string text;
+  for (const MemoryCurve& curve : MemoryCurves(timeline)) {
+    if (curve != shown) text += (text.empty() ? "" : ", ") + CurveText(curve);
+  }
+  return text;
+}
+
+constexpr std::string_view kPageHead = R"(<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Memory timeline</title>
+<style>body{font:14px sans-serif;margin:16px}canvas{width:100%;height:70vh}</style></head><body>
+<h1>Memory timeline</h1><p id="what"></p><canvas id="plot"></canvas>
+<script>
+)";
+
+constexpr std::string_view kPageTail = R"(
+const what = document.getElementById("what");
+const peak = sizes.reduce((most, size) => Math.max(most, size), 0);
+const MiB = 1048576;
+what.textContent = device + ": " + times.length + " points, most allocated " +
+    (peak / MiB).toFixed(2) + " MiB" + (absolute ? "" : " above what was there at the start") +
+    ". Category of all bytes: Unknown." + (lost ? " Records were lost: the curve ends there." : "") +
+    (others ? " Not shown: " + others + "." : "");
+function draw() {
+  const canvas = document.getElementById("plot");
+  const width = canvas.width = canvas.clientWidth, height = canvas.height = canvas.clientHeight;
+  const context = canvas.getContext("2d");
+  if (!times.length) return;
+  const left = 90, bottom = 40;
+  const low = sizes.reduce((least, size) => Math.min(least, size), 0);
+  const span = Math.max(1, times[times.length - 1] - times[0]);
+  const x = time => left + (time - times[0]) / span * (width - left - 10);
+  const y = size => height - bottom - (size - low) / Math.max(1, peak - low) * (height - bottom - 10);
+  context.fillStyle = "#9aa5b1";
+  let level = 0;
+  for (let i = 0; i < times.length; i++) {
+    const from = x(times[i]), to = i + 1 < times.length ? x(times[i + 1]) : width - 10;
+    level = sizes[i];
+    context.fillRect(from, Math.min(y(level), y(0)), Math.max(0.5, to - from), Math.abs(y(0) - y(level)));
+  }
+  context.fillStyle = "#222";
+  for (let i = 0; i <= 4; i++) {
+    const size = low + (peak - low) * i / 4;
+    context.fillText((size / MiB).toFixed(2) + " MiB", 4, y(size) + 4);
+    context.fillText((span * i / 4 / 1000).toFixed(1) + " ms", left + (width - left - 60) * i / 4, height - 12);
+  }
+}
+addEventListener("resize", draw);
+draw();
+</script></body></html>
+)";
+
+}  // namespace
+
+absl::Status ExportMemoryTimeline(const Timeline& timeline, const std::string& device,
+                                  ByteSink& sink) {
+  const absl::StatusOr<MemoryCurve> curve = FindCurve(timeline, device);
+  if (!curve.ok()) return curve.status();
+  TextWriter writer(sink);
+  writer.Text("[[");
+  WriteTimes(timeline, *curve, writer);
+  writer.Text("], [");
+  bool is_first = true;
+  ForEachPoint(timeline, *curve, [&](int64_t, int64_t bytes) {
+    if (!is_first) writer.Text(", ");
+    is_first = false;
+    writer.Text(kKnownCategories);
+    writer.Integer(bytes);
+    writer.Text("]");
+  });
+  writer.Text("]]\n");
+  return writer.Flush();
+}
+
+absl::Status ExportMemoryTimelineRaw(const Timeline& timeline, const std::string& device,
+                                     ByteSink& sink) {
+  const absl::StatusOr<MemoryCurve> curve = FindCurve(timeline, device);
+  if (!curve.ok()) return curve.status();
+  TextWriter writer(sink);
+  bool is_first = true;
+  const auto write = [&](int64_t time_ns, int action, int64_t bytes) {
+    writer.Text(is_first ? "[" : ", [");
+    is_first = false;
+    writer.Integer(time_ns);
+    writer.Text(", ");
+    writer.Integer(action);
+    writer.Text(", ");
+    writer.Integer(bytes);
+    writer.Text(", ");
+    writer.Integer(kUnknownCategory);
+    writer.Text("]");
+  };
+  writer.Text("[");
+  if (const int64_t before = PreexistingBytes(timeline, *curve); before > 0) {
+    write(-1, kPreexisting, before);
+  }
+  ForEachMemoryEvent(timeline, *curve, [&](const MemoryEvent& event, int64_t) {
+    write(timeline.ToUnixNs(event.time_ns), event.bytes < 0 ? kDestroy : kCreate, event.bytes);
+  });
+  writer.Text("]\n");
+  return writer.Flush();
+}
+
+absl::Status ExportMemoryTimelineHtml(const Timeline& timeline, const std::string& device,
+                                      ByteSink& sink) {
+  const absl::StatusOr<MemoryCurve> curve = FindCurve(timeline, device);
+  if (!curve.ok()) return curve.status();
+  const bool is_whole = ForEachPoint(timeline, *curve, [](int64_t, int64_t) {});
+  TextWriter writer(sink);
+  writer.Text(kPageHead);
+  writer.Text("const device = \"" + CurveText(*curve) + "\";\nconst others = \"" +
+              OthersText(timeline, *curve) + "\";\nconst absolute = ");
+  writer.Text(curve->device_type != 0 ? "true" : "false");
+  writer.Text(";\nconst lost = ");
+  writer.Text(is_whole ? "false" : "true");
+  writer.Text(";\nconst times = [");
+  WriteTimes(timeline, *curve, writer);
+  writer.Text("];\nconst sizes = [");
+  bool is_first = true;
+  ForEachPoint(timeline, *curve, [&](int64_t, int64_t bytes) {
+    if (!is_first) writer.Text(",");
+    is_first = false;
+    writer.Integer(bytes);
+  });
+  writer.Text("];");
+  writer.Text(kPageTail);
+  return writer.Flush();
+}
+
+std::string MemoryTimelineNote(const Timeline& timeline, const std::string& device) {
+  const absl::StatusOr<MemoryCurve> curve = FindCurve(timeline, device);
+  if (!curve.ok() || MemoryCurves(timeline).empty()) return "";
+  const std::string others = OthersText(timeline, *curve);
+  return CurveText(*curve) +
+         (others.empty() ? "" : "; left out: " + others + " (--device and --pid choose)");
+}
+
+}  // namespace proftrace

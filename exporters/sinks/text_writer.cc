@@ -1,0 +1,46 @@
+#include "exporters/sinks/text_writer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kBufferBytes = 256 * 1024;
+
+}  // namespace
+
+TextWriter::TextWriter(ByteSink& sink)
+    : sink_(sink),
+      capacity_(kBufferBytes),
+      buffer_(new char[kBufferBytes]),
+      at_(buffer_.get()),
+      end_(buffer_.get() + kBufferBytes) {}
+
+void TextWriter::Decimal(double value, int decimals) {
+  if (!std::isfinite(value)) value = 0;
+  char text[400];  // the longest double has 309 digits before the point
+  const int length = std::snprintf(text, sizeof(text), "%.*f", decimals, value);
+  Text(std::string_view(text, static_cast<size_t>(length)));
+}
+
+absl::Status TextWriter::Flush() {
+  if (status_.ok() && at_ != buffer_.get()) {
+    status_ =
+        sink_.Write(std::string_view(buffer_.get(), static_cast<size_t>(at_ - buffer_.get())));
+  }
+  at_ = buffer_.get();
+  return status_;
+}
+
+void TextWriter::MakeRoom(size_t bytes) {
+  Flush().IgnoreError();  // kept in status_
+  if (bytes <= capacity_) return;
+  capacity_ = std::max(bytes, capacity_ * 2);
+  buffer_.reset(new char[capacity_]);
+  at_ = buffer_.get();
+  end_ = at_ + capacity_;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,38 @@
+// The cells of events.csv that hold a path: the names from the root, joined by '/'.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporters/sinks/escape.h"
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+class PathCells {
+ public:
+  // `timeline` must outlive this.
+  PathCells(const Timeline& timeline, CsvText kind);
+
+  // Returns the cell of a path, quoted where needed, and guarded. Valid until the next call.
+  std::string_view Of(PathId path);
+  // Takes away what stands in front of a cell's text for spreadsheets, its quote aside, and returns
+  // it.
+  std::string_view TakeGuard(std::string_view* text) const;
+
+ private:
+  void Build(PathId path);
+
+  const Timeline& timeline_;
+  CsvText kind_;
+  std::vector<std::string> escaped_names_;  // by label
+  std::vector<bool> needs_quotes_;
+  // The cells of the paths met first, as long as there is room.
+  std::vector<std::string> cached_;
+  size_t cache_bytes_ = 0;
+  std::vector<uint32_t> labels_to_root_;
+  std::string cell_;
+};
+
+}  // namespace proftrace

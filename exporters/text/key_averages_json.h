@@ -1,0 +1,16 @@
+// Rows of key averages as JSON: of `report --json` and of summary.json.
+#pragma once
+
+#include "exporters/args/recording_json.h"
+#include "userspace/aggregate/key_averages.h"
+
+namespace proftrace {
+
+constexpr double InMicroseconds(int64_t ns) { return static_cast<double>(ns) / 1000.0; }
+
+// Returns a row of `averages`, or their sum.
+OrderedJson KeyAverageJson(const KeyAverage& row, const KeyAverages& averages);
+// Returns the PIDs of the processes whose rows are added up.
+OrderedJson ProcessesJson(const KeyAverages& averages);
+
+}  // namespace proftrace

@@ -1,0 +1,274 @@
+#include "exporters/text/summary_json.h"
+
+#include <array>
+#include <map>
+#include <string>
+
+#include "exporters/sinks/escape.h"
+#include "exporters/text/key_averages_json.h"
+#include "userspace/aggregate/sample_text.h"
+#include "userspace/base/saturating.h"
+
+namespace proftrace {
+namespace {
+
+constexpr int kSchemaVersion = 1;
+
+OrderedJson NumberOrNull(const std::optional<int>& number) {
+  return number.has_value() ? OrderedJson(*number) : OrderedJson(nullptr);
+}
+
+template <typename T>
+OrderedJson NumberOrNull(bool is_known, T number) {
+  return is_known ? OrderedJson(number) : OrderedJson(nullptr);
+}
+
+OrderedJson TextList(const std::vector<std::string>& texts) {
+  OrderedJson list = OrderedJson::array();
+  for (const std::string& text : texts) list.push_back(ToValidUtf8(text));
+  return list;
+}
+
+OrderedJson GroupsJson(const std::vector<ProcessGroup>& groups) {
+  OrderedJson list = OrderedJson::array();
+  for (const ProcessGroup& group : groups) {
+    OrderedJson json = {{"name", TextOrNull(group.name)},
+                        {"description", TextOrNull(group.description)},
+                        {"backend", TextOrNull(group.backend)},
+                        {"backend_config", TextOrNull(group.backend_config)},
+                        {"rank", group.rank},
+                        {"size", group.size}};
+    if (!group.ranks.empty()) json["ranks"] = group.ranks;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+// What became of the process's last agent; null: it had none.
+OrderedJson AgentState(const RecordingInfo& info, Pid pid) {
+  std::string state;
+  for (const GpuAgent& agent : info.gpu_agents) {
+    if (agent.pid == pid) state = agent.state;
+  }
+  return TextOrNull(state);
+}
+
+// How much of the window had passed when its probes were live, from when on it could run operators.
+double ProbesLateMs(const RecordingInfo& info, const Target& target) {
+  if (target.could_run_ns == 0) return 0;
+  const int64_t from_ns = std::max(target.could_run_ns, info.window.start_ns);
+  return static_cast<double>(std::max<int64_t>(0, target.probes_on_ns - from_ns)) * 1e-6;
+}
+
+OrderedJson TargetJson(const RecordingInfo& info, const Target& target) {
+  OrderedJson json = {{"pid", Raw(target.pid)},
+                      {"ppid", Raw(target.ppid)},
+                      {"comm", ToValidUtf8(target.comm)},
+                      {"exe", ToValidUtf8(target.exe)},
+                      {"cmdline", TextList(target.cmdline)},
+                      {"python_version", TextOrNull(target.python_version)},
+                      {"torch_version", TextOrNull(target.torch_version)},
+                      {"torch_build_id", TextOrNull(target.torch_build_id)},
+                      {"cuda_version", TextOrNull(target.cuda_version)},
+                      {"rank", NumberOrNull(target.rank)},
+                      {"world_size", NumberOrNull(target.world_size)},
+                      {"threads", target.threads},
+                      {"followed", target.followed},
+                      {"probes_late_ms", ProbesLateMs(info, target)},
+                      {"operators_probed", target.operator_count},
+                      {"gpu_agent", AgentState(info, target.pid)}};
+  if (!target.process_groups.empty()) {
+    json["process_groups"] = GroupsJson(target.process_groups);
+    json["process_group_count"] = NumberOrNull(target.process_group_count);
+  }
+  return json;
+}
+
+// Figures of CPU memory; a total that a loss has made unknown is null.
+OrderedJson MemoryJson(const Timeline& timeline) {
+  uint64_t allocations = 0;
+  uint64_t frees = 0;
+  uint64_t out_of_memory = 0;
+  int64_t allocated = 0;
+  int64_t freed = 0;
+  const MemoryEventStore& events = timeline.memory_events();
+  for (uint32_t i = 0; i < events.size(); ++i) {
+    const MemoryEvent& event = events.at(i);
+    if (event.kind == MemoryEventKind::kOutOfMemory) {
+      ++out_of_memory;
+    } else if (event.is_cpu()) {
+      ++(event.bytes > 0 ? allocations : frees);
+      int64_t& sum = event.bytes > 0 ? allocated : freed;
+      sum = SaturatingSum(sum, event.bytes);
+    }
+  }
+  const MemorySummary& summary = timeline.memory_summary();
+  return {{"cpu_allocations", allocations},
+          {"cpu_allocated_bytes", allocated},
+          {"cpu_frees", frees},
+          {"cpu_freed_bytes", SaturatingDifference(0, freed)},
+          {"out_of_memory", out_of_memory},
+          {"empty_blocks", summary.empty_blocks},
+          {"unknown_frees", summary.unknown_frees},
+          {"reused_blocks", summary.reused_blocks},
+          {"untracked", summary.untracked},
+          {"totals_known", summary.inconsistent_processes == 0}};
+}
+
+// How many rows events.csv has of each kind.
+void AddDeviceCounts(const Timeline& timeline, OrderedJson* events) {
+  static constexpr const char* kNames[kDeviceActivityKinds] = {
+      "kernels",     "memcpys",   "memsets",    "cuda_graphs",      "synchronizations",
+      "cuda_events", "overheads", "gpu_memory", "gpu_memory_pools", "markers"};
+  uint64_t counts[kDeviceActivityKinds] = {};
+  const DeviceActivityStore& activities = timeline.device_activities();
+  for (uint32_t i = 0; i < activities.size(); ++i) {
+    ++counts[static_cast<size_t>(activities.at(i).kind)];
+  }
+  for (size_t kind = 0; kind < kDeviceActivityKinds; ++kind) {
+    (*events)[kNames[kind]] = counts[kind];
+  }
+  (*events)["gpu_annotations"] = timeline.device_annotations().size();
+}
+
+// Looks at threads, by what these did.
+OrderedJson SamplesJson(const Timeline& timeline) {
+  uint64_t all = 0;
+  uint64_t cut = 0;
+  std::map<SampleState, uint64_t> by_state;
+  for (const Sample& sample : timeline.samples()) {
+    all += sample.count;
+    by_state[sample.state] += sample.count;
+    if (sample.native_cut) cut += sample.count;
+  }
+  OrderedJson json = {{"period_ns", timeline.samples().front().period_ns}, {"all", all}};
+  for (const SampleState state :
+       {SampleState::kRunning, SampleState::kRunnable, SampleState::kSleeping,
+        SampleState::kUninterruptible, SampleState::kStopped}) {
+    json[std::string(SampleStateName(state))] = by_state[state];
+  }
+  json["native_frames_cut"] = cut;
+  return json;
+}
+
+void AddSystemCounts(const Timeline& timeline, OrderedJson* events) {
+  std::array<uint64_t, 4> counts{};
+  uint64_t migrations = 0;
+  for (uint32_t i = 0; i < timeline.system_event_count(); ++i) {
+    const SystemEvent& event = timeline.system_event(i);
+    ++counts[static_cast<size_t>(event.kind)];
+    const bool moves = event.kind == SystemKind::kOffCpu && event.end == SpanEnd::kReturn &&
+                       !event.open_at_begin && event.off_cpu.from_cpu != event.off_cpu.to_cpu;
+    if (moves) ++migrations;
+  }
+  (*events)["syscalls"] = counts[static_cast<size_t>(SystemKind::kCall)];
+  (*events)["sched"] = counts[static_cast<size_t>(SystemKind::kOffCpu)];
+  (*events)["cpu_migrations"] = migrations;
+  (*events)["faults"] = counts[static_cast<size_t>(SystemKind::kFault)];
+  (*events)["io_requests"] = counts[static_cast<size_t>(SystemKind::kRequest)];
+}
+
+// Where the time of the thread that drives the job went, in microseconds.
+OrderedJson TimeJson(const Timeline& timeline, const TimeBreakdown& time) {
+  const auto uses_json = [](const TimeUses& uses) {
+    OrderedJson json = OrderedJson::object();
+    for (size_t use = 0; use < kTimeUses; ++use) {
+      json[std::string(TimeUseName(static_cast<TimeUse>(use)))] =
+          static_cast<double>(uses[use]) / 1000.0;
+    }
+    return json;
+  };
+  const Thread& thread = timeline.thread(time.thread);
+  OrderedJson steps = OrderedJson::array();
+  for (const TimeUses& uses : time.steps) steps.push_back(uses_json(uses));
+  return {{"pid", Raw(thread.pid)},
+          {"tid", Raw(thread.tid)},
+          {"total_us", static_cast<double>(time.total_ns) / 1000.0},
+          {"uses_us", uses_json(time.uses)},
+          {"steps", std::move(steps)}};
+}
+
+// Why devices, and their busiest streams, had nothing to do.
+OrderedJson IdleJson(const std::vector<DeviceIdle>& devices) {
+  OrderedJson list = OrderedJson::array();
+  for (const DeviceIdle& device : devices) {
+    OrderedJson causes = OrderedJson::object();
+    for (size_t cause = 0; cause < kIdleCauses; ++cause) {
+      if (device.by_cause_ns[cause] == 0) continue;
+      causes[std::string(IdleCauseName(static_cast<IdleCause>(cause)))] = device.by_cause_ns[cause];
+    }
+    list.push_back({{"pid", Raw(device.pid)},
+                    {"device", device.device},
+                    {"stream", NumberOrNull(device.stream.has_value(), device.stream.value_or(0))},
+                    {"busy_ns", device.busy_ns},
+                    {"idle_ns", device.idle_ns},
+                    {"gaps", device.gaps.size()},
+                    {"by_cause_ns", std::move(causes)}});
+  }
+  return list;
+}
+
+}  // namespace
+
+OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) {
+  const SpanCounts& counts = aggregates.span_counts;
+  const RecordingInfo& info = timeline.info();
+  OrderedJson targets = OrderedJson::array();
+  for (const Target& target : info.targets) targets.push_back(TargetJson(info, target));
+  OrderedJson metadata = OrderedJson::object();
+  for (const auto& [key, value] : info.metadata) metadata[ToValidUtf8(key)] = ToValidUtf8(value);
+  for (const auto& [key, text] : info.metadata_json) {
+    metadata[ToValidUtf8(key)] = ParseJson(text).value_or(OrderedJson(ToValidUtf8(text)));
+  }
+
+  OrderedJson json;
+  json["schema_version"] = kSchemaVersion;
+  json["proftrace"] = {{"version", ToValidUtf8(info.proftrace_version)},
+                       {"tier", ToValidUtf8(info.tier)},
+                       {"gpu", ToValidUtf8(info.gpu)},
+                       {"arguments", TextList(info.arguments)}};
+  json["trace_name"] = TextOrNull(info.trace_name);
+  json["metadata"] = std::move(metadata);
+  json["host"] = {{"name", ToValidUtf8(info.host.name)},
+                  {"kernel", ToValidUtf8(info.host.kernel)},
+                  {"cpus", info.host.cpus}};
+  json["target"] = std::move(targets);
+  json["window"] = {{"start_unix_ns", NumberOrNull(info.window.monotonic_to_unix_ns != 0,
+                                                   timeline.ToUnixNs(info.window.start_ns))},
+                    {"duration_ns", NumberOrNull(info.has_end, info.window.duration_ns)},
+                    {"attach_s", info.window.attach_s},
+                    {"detach_s", NumberOrNull(info.has_end, info.window.detach_s)}};
+  if (info.flight.has_value()) {
+    json["flight_recorder"] = {{"reason", ToValidUtf8(info.flight->reason)},
+                               {"asked_s", info.flight->asked_s}};
+  }
+  json["events"] = {{"operators", counts.of(SpanKind::kOperator)},
+                    {"annotations", counts.of(SpanKind::kAnnotation)},
+                    {"autograd", counts.of(SpanKind::kAutograd)},
+                    {"runtime", counts.of(SpanKind::kRuntime)}};
+  if (timeline.has_stacks()) json["events"]["python"] = aggregates.python_rows.size();
+  if (timeline.has_memory()) json["events"]["memory"] = timeline.memory_events().size();
+  if (timeline.has_device_records()) AddDeviceCounts(timeline, &json["events"]);
+  if (info.system.any()) AddSystemCounts(timeline, &json["events"]);
+  json["ledger"] = LedgerJson(timeline.ledger());
+  if (timeline.has_device_records()) {
+    json["gpu"] = GpuJson(timeline);
+    json["gpu"]["idle"] = IdleJson(aggregates.device_idle);
+  }
+  json["cost"] = CostJson(info);
+  if (timeline.has_memory()) json["memory"] = MemoryJson(timeline);
+  if (!timeline.samples().empty()) json["samples"] = SamplesJson(timeline);
+  const KeyAverages& averages = aggregates.key_averages;
+  json["key_averages"] = {{"processes", ProcessesJson(averages)},
+                          {"total_average", KeyAverageJson(TotalAverage(averages), averages)}};
+  json["steps"] = StepsJson(timeline, aggregates.steps);
+  if (aggregates.time.has_value()) json["time"] = TimeJson(timeline, *aggregates.time);
+  json["unsupported"] = UnsupportedJson(info);
+  return json;
+}
+
+absl::Status ExportSummary(const Timeline& timeline, const Aggregates& aggregates, ByteSink& sink) {
+  return WriteJson(SummaryJson(timeline, aggregates), sink);
+}
+
+}  // namespace proftrace

@@ -1,0 +1,25 @@
+// Prints what `report --by-file`, `--by-syscall`, `--waits` and `--gpu-idle` show.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <cstdint>
+
+#include "exporters/sinks/output_file.h"
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+enum class SystemView { kByFile, kBySystemCall, kWaits, kGpuIdle };
+
+struct SystemViewOptions {
+  SystemView view = SystemView::kByFile;
+  int64_t row_limit = 100;  // negative = no limit
+  bool json = false;        // {"rows": [{…}], "rows_left_out": 0}; times in nanoseconds
+};
+
+// Fails with ExitCode::kUsage, and what to record with, where the recording does not have it.
+absl::Status ExportSystemView(const Timeline& timeline, const SystemViewOptions& options,
+                              ByteSink& sink);
+
+}  // namespace proftrace

@@ -1,0 +1,153 @@
+#include "exporters/traces/chrome_system_rows.h"
+
+#include <algorithm>
+
+#include "exporters/args/args_text.h"
+#include "exporters/args/system_args.h"
+#include "exporters/sinks/escape.h"
+#include "userspace/aggregate/each_span.h"
+#include "userspace/aggregate/system_text.h"
+#include "userspace/model/system_calls.h"
+
+namespace proftrace {
+
+ChromeSystemRows::ChromeSystemRows(const Timeline& timeline,
+                                   const std::vector<std::string>& thread_parts, int64_t offset_ns,
+                                   uint64_t first_number, TextWriter* writer)
+    : timeline_(timeline),
+      thread_parts_(thread_parts),
+      offset_ns_(offset_ns),
+      first_number_(first_number),
+      writer_(*writer),
+      has_all_states_(timeline.ledger().system_lost + timeline.ledger().gaps == 0),
+      states_(timeline.threads().size()) {}
+
+void ChromeSystemRows::Write(uint32_t index, const OpenSlices::Slice& slice, int64_t clipped_ns) {
+  const SystemEvent& event = timeline_.system_event(index);
+  const uint64_t number = first_number_ + index;
+  int64_t& seen_ns = states_[Raw(event.thread)].seen_ns;
+  seen_ns = std::max(seen_ns, event.end_ns());
+  WriteHead("X", event, slice.ts_ns);
+  writer_.Text(", \"dur\": ");
+  writer_.Microseconds(slice.duration_ns);
+  writer_.Text(", \"args\": {\"Ev Idx\": ");
+  writer_.Unsigned(number);
+  if (const std::string args = SystemArgs(timeline_, event); !args.empty()) {
+    writer_.Text(", ");
+    writer_.Text(args);
+  }
+  if (clipped_ns > 0) {
+    writer_.Text(", \"clipped_ns\": ");
+    writer_.Integer(clipped_ns);
+  }
+  if (event.end != SpanEnd::kReturn) {
+    writer_.Text(", \"end\": \"");
+    writer_.Text(SpanEndName(event.end));
+    writer_.Text("\"");
+  }
+  writer_.Text("}},\n");
+  if (event.kind == SystemKind::kOffCpu) WriteStates(event);
+}
+
+// Requests of one thread overlap, and end when it is somewhere else.
+void ChromeSystemRows::WriteRequest(uint32_t index) {
+  const SystemEvent& event = timeline_.system_event(index);
+  const uint64_t number = first_number_ + index;
+  WriteHead("b", event, Ts(event.start_ns));
+  writer_.Text(", \"id\": ");
+  writer_.Unsigned(number + 1);
+  writer_.Text(", \"args\": {\"Ev Idx\": ");
+  writer_.Unsigned(number);
+  writer_.Text(", ");
+  writer_.Text(SystemArgs(timeline_, event));
+  if (event.end != SpanEnd::kReturn) {
+    writer_.Text(", \"end\": \"");
+    writer_.Text(SpanEndName(event.end));
+    writer_.Text("\"");
+  }
+  writer_.Text("}},\n");
+  WriteHead("e", event, Ts(event.end_ns()));
+  writer_.Text(", \"id\": ");
+  writer_.Unsigned(number + 1);
+  writer_.Text("},\n");
+}
+
+void ChromeSystemRows::WriteStates(const SystemEvent& event) {
+  const OffCpuFacts& facts = event.off_cpu;
+  ThreadState& state = states_[Raw(event.thread)];
+  // Before its first time off the CPU a thread ran, unless it was off it from the beginning.
+  if (!state.has_begun && !event.open_at_begin && facts.reason != WaitReason::kNew) {
+    state.is_known = true;
+    state.since_ns = timeline_.info().window.start_ns;
+  }
+  if (state.is_known) WriteRunning(event.thread, state.since_ns, event.start_ns, facts.from_cpu);
+  const int64_t queued_ns =
+      facts.reason == WaitReason::kPreempted ? event.end_ns() - event.start_ns : facts.run_queue_ns;
+  ArgsText args;
+  args.Number("io_wait", facts.disk ? 1 : 0);
+  if (facts.call >= 0) {
+    args.Text("blocked_function", SystemCallName(facts.abi, static_cast<uint64_t>(facts.call)));
+  }
+  const int64_t woken_ns = event.end_ns() - queued_ns;
+  WriteState(event.thread, facts.uninterruptible ? "D" : "S", event.start_ns, woken_ns,
+             args.Take());
+  WriteState(event.thread, "R", woken_ns, event.end_ns(), "");
+  state.has_begun = true;
+  state.is_known = event.end == SpanEnd::kReturn;
+  state.since_ns = event.end_ns();
+  state.cpu = facts.to_cpu;
+}
+
+void ChromeSystemRows::WriteLastStates() {
+  if (!timeline_.has_sched()) return;
+  ForEachSpan(timeline_, [this](SpanId /*id*/, const Span& span) {
+    int64_t& seen_ns = states_[Raw(span.thread)].seen_ns;
+    seen_ns = std::max(seen_ns, span.end_ns());
+  });
+  for (uint32_t thread = 0; thread < states_.size(); ++thread) {
+    const ThreadState& state = states_[thread];
+    if (state.is_known) WriteRunning(ThreadIndex{thread}, state.since_ns, state.seen_ns, state.cpu);
+  }
+}
+
+void ChromeSystemRows::WriteRunning(ThreadIndex thread, int64_t start_ns, int64_t end_ns,
+                                    uint16_t cpu) {
+  if (!has_all_states_) return;
+  WriteState(thread, "Running", start_ns, end_ns, "\"cpu\": " + std::to_string(cpu));
+}
+
+// Without a category: HTA takes each row that has one for work of the CPU's.
+void ChromeSystemRows::WriteState(ThreadIndex thread, std::string_view state, int64_t start_ns,
+                                  int64_t end_ns, std::string_view args) {
+  if (end_ns <= start_ns) return;
+  writer_.Text("{\"ph\": \"T\", \"name\": \"");
+  writer_.Text(state);
+  writer_.Text("\", \"pid\": ");
+  WriteTime(thread, Ts(start_ns));
+  writer_.Text(", \"dur\": ");
+  writer_.Microseconds(end_ns - start_ns);
+  if (!args.empty()) {
+    writer_.Text(", \"args\": {");
+    writer_.Text(args);
+    writer_.Text("}");
+  }
+  writer_.Text("},\n");
+}
+
+void ChromeSystemRows::WriteHead(std::string_view phase, const SystemEvent& event, int64_t ts_ns) {
+  writer_.Text("{\"ph\": \"");
+  writer_.Text(phase);
+  writer_.Text("\", \"cat\": \"");
+  writer_.Text(SystemCategoryName(event.kind));
+  writer_.Text("\", \"name\": \"");
+  writer_.Text(JsonEscaped(SystemEventName(event)));
+  writer_.Text("\", \"pid\": ");
+  WriteTime(event.thread, ts_ns);
+}
+
+void ChromeSystemRows::WriteTime(ThreadIndex thread, int64_t ts_ns) {
+  writer_.Text(thread_parts_[Raw(thread)]);
+  writer_.Microseconds(ts_ns);
+}
+
+}  // namespace proftrace

@@ -1,0 +1,558 @@
+#include "exporters/traces/chrome_trace.h"
+
+#include <absl/base/attributes.h>
+#include <absl/container/flat_hash_set.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exporters/args/distributed_info.h"
+#include "exporters/args/keyword_args.h"
+#include "exporters/args/recording_json.h"
+#include "exporters/sinks/escape.h"
+#include "exporters/sinks/text_writer.h"
+#include "exporters/traces/call_stacks.h"
+#include "exporters/traces/chrome_device_rows.h"
+#include "exporters/traces/chrome_python_rows.h"
+#include "exporters/traces/chrome_system_rows.h"
+#include "exporters/traces/open_slices.h"
+
+namespace proftrace {
+namespace {
+
+constexpr int64_t kDayNs = int64_t{86'400} * 1'000'000'000;
+constexpr int kSpansSortIndex = 536'870'912;  // Kineto's place for the "Spans" process
+constexpr size_t kMaxEventNumbersBytes = 11 * kMaxNumberBytes + 380;
+// Top-level keys that are ours or Kineto's: --metadata must not repeat them, JSON readers would
+// take either.
+constexpr std::array<std::string_view, 18> kReservedKeys = {"schemaVersion",
+                                                            "deviceProperties",
+                                                            "cupti_version",
+                                                            "cuda_runtime_version",
+                                                            "record_shapes",
+                                                            "profile_memory",
+                                                            "cuda_driver_version",
+                                                            "with_stack",
+                                                            "with_flops",
+                                                            "with_modules",
+                                                            "trace_id",
+                                                            "host_name",
+                                                            "proftrace",
+                                                            "distributedInfo",
+                                                            "displayTimeUnit",
+                                                            "baseTimeNanoseconds",
+                                                            "traceEvents",
+                                                            "traceName"};
+
+int64_t FloorToDay(int64_t unix_ns) {
+  const int64_t rest = unix_ns % kDayNs;
+  return unix_ns - (rest < 0 ? rest + kDayNs : rest);
+}
+
+class ChromeTraceWriter {
+ public:
+  ChromeTraceWriter(const Timeline& timeline, const StepRows& steps, std::optional<int> rank,
+                    std::span<const DeviceIdle> idle, const PythonRows& python, bool cuda_sync_rows,
+                    ByteSink& sink)
+      : timeline_(timeline),
+        steps_(steps),
+        rank_(rank),
+        idle_(idle),
+        python_(python),
+        call_stacks_(timeline),
+        writer_(sink),
+        base_ns_(FloorToDay(timeline.ToUnixNs(timeline.info().window.start_ns))),
+        offset_ns_(timeline.info().window.monotonic_to_unix_ns - base_ns_),
+        device_rows_(
+            timeline, steps, [this](Pid pid) { return Has(pid); }, offset_ns_, cuda_sync_rows,
+            &writer_),
+        python_rows_(timeline, python, thread_parts_, FirstPythonNumber(), &writer_),
+        system_rows_(timeline, thread_parts_, offset_ns_, FirstSystemNumber(), &writer_) {
+    for (const Label& label : timeline.labels()) {
+      label_parts_.push_back("\"cat\": \"" + std::string(CategoryName(label.category)) +
+                             "\", \"name\": " + JsonQuoted(label.name) + ", \"pid\": ");
+    }
+    for (const Thread& thread : timeline.threads()) {
+      thread_parts_.push_back(std::to_string(Raw(thread.pid)) +
+                              ", \"tid\": " + std::to_string(Raw(thread.tid)) + ", \"ts\": ");
+    }
+    open_.resize(timeline.threads().size());
+    for (const Target& target : timeline.info().targets) {
+      if (rank.has_value() && target.rank == rank) pids_.insert(Raw(target.pid));
+    }
+  }
+
+  absl::Status Run() {
+    WriteHead();
+    WriteProcesses();
+    const SpanStore& spans = timeline_.spans();
+    for (uint32_t chunk = 0; chunk < spans.chunk_count() && writer_.ok(); ++chunk) {
+      const uint32_t first = chunk * SpanStore::kChunkItems;
+      const uint32_t last = std::min(spans.size() - first, SpanStore::kChunkItems) + first;
+      for (uint32_t index = first; index < last; ++index) {
+        const Span& span = spans.at(index);
+        WriteStepsBefore(index);
+        WriteMemoryEvents(span.start_ns);
+        WriteSystemRowsBefore(span.start_ns);
+        WriteSpan(index, span);
+      }
+      spans.Release(chunk);
+    }
+    WriteStepsBefore(spans.size());
+    WriteMemoryEvents(std::numeric_limits<int64_t>::max());
+    WriteSystemRowsBefore(std::numeric_limits<int64_t>::max());
+    system_rows_.WriteLastStates();
+    device_rows_.WriteRows();
+    for (const DeviceIdle& device : idle_) device_rows_.WriteIdle(device);
+    WriteTail();
+    return writer_.Flush();
+  }
+
+ private:
+  // Whether the rows of the process are asked for.
+  bool Has(Pid pid) const { return !rank_.has_value() || pids_.contains(Raw(pid)); }
+  bool Has(ThreadIndex thread) const { return Has(timeline_.threads()[Raw(thread)].pid); }
+
+  void WriteHead() {
+    const RecordingInfo& info = timeline_.info();
+    writer_.Text("{\n\"schemaVersion\": 1,\n\"deviceProperties\": [");
+    device_rows_.WriteProperties();
+    writer_.Text("],\n");
+    device_rows_.WriteVersions();
+    writer_.Text("\"record_shapes\": ");
+    writer_.Text(timeline_.has_inputs() ? "1" : "0");
+    writer_.Text(",\n\"profile_memory\": ");
+    writer_.Text(timeline_.has_memory() ? "1" : "0");
+    writer_.Text(",\n\"with_stack\": ");
+    writer_.Text(timeline_.has_stacks() ? "1" : "0");
+    writer_.Text(",\n\"with_flops\": ");
+    writer_.Text(info.with_flops ? "1" : "0");
+    writer_.Text(",\n\"with_modules\": ");
+    writer_.Text(timeline_.python_modules().empty() ? "0" : "1");
+    writer_.Text(",\n");
+    if (const Target* ranked = RankedTarget(info, rank_); ranked != nullptr) {
+      // HTA finds the rank by a regular expression that wants the blank, in the lines before
+      // "traceEvents": so it stands before all that a user may name.
+      writer_.Text("\"distributedInfo\": " + DistributedInfo(*ranked) + ",\n");
+    }
+    if (!info.host.name.empty())
+      writer_.Text("\"host_name\": " + JsonQuoted(info.host.name) + ",\n");
+    OrderedJson other_metadata = OrderedJson::object();
+    WriteMetadata(info, &other_metadata);
+    OrderedJson ours = {{"version", ToValidUtf8(info.proftrace_version)},
+                        {"tier", ToValidUtf8(info.tier)},
+                        {"gpu", ToValidUtf8(info.gpu)},
+                        {"ledger", LedgerJson(timeline_.ledger())},
+                        {"cost", CostJson(info)},
+                        {"unsupported", UnsupportedJson(info)}};
+    if (timeline_.has_device_records()) ours["gpu_agent"] = GpuJson(timeline_);
+    if (!other_metadata.empty()) ours["metadata"] = std::move(other_metadata);
+    writer_.Text("\"proftrace\": " +
+                 ours.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + ",\n");
+    writer_.Text("\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": ");
+    writer_.Integer(base_ns_);
+    writer_.Text(",\n\"traceEvents\": [\n");
+  }
+
+  // --metadata and --metadata-json as top-level keys, as torch's add_metadata and
+  // add_metadata_json; those that cannot be go to `other`.
+  void WriteMetadata(const RecordingInfo& info, OrderedJson* other) {
+    absl::flat_hash_set<std::string> seen(kReservedKeys.begin(), kReservedKeys.end());
+    // Keys that differ in what is no UTF-8 alone are one in JSON.
+    for (const auto& [key, value] : info.metadata) {
+      if (seen.insert(ToValidUtf8(key)).second) {
+        writer_.Text(JsonQuoted(key) + ": " + JsonQuoted(value) + ",\n");
+      } else {
+        (*other)[ToValidUtf8(key)] = ToValidUtf8(value);
+      }
+    }
+    for (const auto& [key, text] : info.metadata_json) {
+      const std::optional<OrderedJson> json = ParseJson(text);  // none: a damaged capture
+      if (seen.insert(ToValidUtf8(key)).second) {
+        writer_.Text(JsonQuoted(key) + ": " + (json ? text : JsonQuoted(text)) + ",\n");
+      } else {
+        (*other)[ToValidUtf8(key)] = json.value_or(OrderedJson(ToValidUtf8(text)));
+      }
+    }
+  }
+
+  void WriteMetadataEvent(std::string_view name, uint32_t pid, uint32_t tid,
+                          std::string_view args) {
+    writer_.Text("{\"name\": \"");
+    writer_.Text(name);
+    writer_.Text("\", \"ph\": \"M\", \"ts\": ");
+    writer_.Microseconds(WindowStart());
+    writer_.Text(", \"pid\": ");
+    writer_.Unsigned(pid);
+    writer_.Text(", \"tid\": ");
+    writer_.Unsigned(tid);
+    writer_.Text(", \"args\": {");
+    writer_.Text(args);
+    writer_.Text("}},\n");
+  }
+
+  void WriteProcesses() {
+    absl::flat_hash_set<uint32_t> named;
+    for (const Target& target : timeline_.info().targets) {
+      if (!Has(target.pid)) continue;
+      if (named.insert(Raw(target.pid)).second) WriteProcess(Raw(target.pid), target.comm);
+    }
+    for (const Thread& thread : timeline_.threads()) {
+      if (!Has(thread.pid)) continue;
+      if (named.insert(Raw(thread.pid)).second) WriteProcess(Raw(thread.pid), thread.name);
+    }
+    for (const Thread& thread : timeline_.threads()) {
+      if (!Has(thread.pid)) continue;
+      const uint32_t pid = Raw(thread.pid);
+      const uint32_t tid = Raw(thread.tid);
+      std::string name = "thread " + std::to_string(tid);
+      if (!thread.name.empty()) name += " (" + thread.name + ")";
+      WriteMetadataEvent("thread_name", pid, tid, "\"name\": " + JsonQuoted(name));
+      WriteMetadataEvent("thread_sort_index", pid, tid, "\"sort_index\": " + std::to_string(tid));
+    }
+  }
+
+  void WriteProcess(uint32_t pid, const std::string& name) {
+    WriteMetadataEvent("process_name", pid, 0, "\"name\": " + JsonQuoted(name));
+    WriteMetadataEvent("process_labels", pid, 0, "\"labels\": \"CPU\"");
+    WriteMetadataEvent("process_sort_index", pid, 0, "\"sort_index\": " + std::to_string(pid));
+  }
+
+  // As in events.csv.
+  uint64_t FirstSystemNumber() const {
+    return steps_.NumberOf(SpanId{timeline_.span_count()}) + timeline_.memory_events().size();
+  }
+
+  // After all other rows that have a number in events.csv.
+  uint64_t FirstPythonNumber() const {
+    return FirstSystemNumber() + timeline_.system_event_count() +
+           timeline_.device_activities().size() + steps_.DeviceAnnotations(timeline_).size();
+  }
+
+  // The rows of Python's calls that open with the row `number`: they lie around it.
+  ABSL_ATTRIBUTE_NOINLINE void WritePythonRowsBefore(uint64_t number) {
+    for (; next_python_ < python_.size() && python_.at(next_python_).before_row <= number;
+         ++next_python_) {
+      const PythonRow& row = python_.at(next_python_);
+      if (!Has(row.thread)) continue;
+      WriteSystemRowsBefore(row.start_ns);
+      const auto slice = SliceOf(row.thread, row.start_ns, row.end_ns);
+      const int64_t duration_ns = row.end_ns - row.start_ns;
+      python_rows_.Write(next_python_,
+                         slice.value_or(OpenSlices::Slice{Ts(row.start_ns), duration_ns}));
+    }
+  }
+
+  // The rows of the system events that began before `until_ns`.
+  void WriteSystemRowsBefore(int64_t until_ns) {
+    for (; next_system_ < timeline_.system_event_count(); ++next_system_) {
+      const SystemEvent& event = timeline_.system_event(next_system_);
+      if (event.start_ns >= until_ns || !writer_.ok()) return;
+      if (!Has(event.thread)) continue;
+      if (event.kind == SystemKind::kRequest) {
+        system_rows_.WriteRequest(next_system_);
+        continue;
+      }
+      OpenSlices& open = open_[Raw(event.thread)];
+      const int64_t ts_ns = Ts(event.start_ns);
+      open.CloseUntil(ts_ns);
+      const int64_t whole_ns = ts_ns + event.duration_ns;
+      const int64_t end_ns = std::min(whole_ns, open.End().value_or(whole_ns));
+      const auto slice = open.Open(ts_ns, end_ns);
+      if (slice.has_value()) system_rows_.Write(next_system_, *slice, whole_ns - end_ns);
+    }
+  }
+
+  int64_t Ts(int64_t time_ns) const { return std::max<int64_t>(time_ns + offset_ns_, 0); }
+
+  // The row as it is drawn within the one that it begins in, if it lies in that: then it takes its
+  // place among those that are open.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE std::optional<OpenSlices::Slice> SliceOf(ThreadIndex thread,
+                                                                        int64_t start_ns,
+                                                                        int64_t end_ns) {
+    const int64_t ts_ns = Ts(start_ns);
+    return open_[Raw(thread)].Open(ts_ns, ts_ns + (end_ns - start_ns));
+  }
+
+  // The steps that begin before the span `index` or with it. No row lies around them, but of
+  // annotations that began before.
+  void WriteStepsBefore(uint32_t index) {
+    const std::vector<StepRows::Row>& rows = steps_.rows();
+    for (; next_step_ < rows.size() && rows[next_step_].before_span <= index; ++next_step_) {
+      const StepRows::Row& row = rows[next_step_];
+      if (!Has(row.thread)) continue;
+      if (next_python_ < python_.size()) WritePythonRowsBefore(steps_.NumberOfRow(next_step_));
+      Span span;
+      span.start_ns = row.step.start_ns;
+      span.duration_ns = row.step.end_ns - row.step.start_ns;
+      span.thread = row.thread;
+      span.end = SpanEnd::kReturn;
+      WriteSystemRowsBefore(span.start_ns);
+      WriteRow(steps_.NumberOfRow(next_step_), span,
+               "\"cat\": \"user_annotation\", \"name\": \"ProfilerStep#" +
+                   std::to_string(row.step.number) + "\", \"pid\": ",
+               {.external_id = steps_.NumberOfRow(next_step_) + 1});
+    }
+  }
+
+  void WriteSpan(uint32_t index, const Span& span) {
+    if (!Has(span.thread)) return;
+    const SpanId id{index};
+    RowDetails details;
+    details.sequence = timeline_.columns().sequence.at(id);
+    details.inputs = timeline_.inputs_of(id);
+    if (details.inputs != nullptr) details.keywords = KeywordArgs(details.inputs->keywords);
+    details.bytes = timeline_.columns().call_bytes.at(id);
+    details.call = timeline_.columns().cuda_call.at(id);
+    details.call_stack = call_stacks_.Of(id);
+    if (details.call.correlation != 0) {
+      details.correlation = device_rows_.FirstCorrelation(timeline_.thread(span.thread).pid) +
+                            details.call.correlation;
+    }
+    const uint64_t number = steps_.NumberOf(id);
+    if (next_python_ < python_.size()) WritePythonRowsBefore(number);
+    details.external_id = steps_.ExternalId(timeline_, span, number);
+    const bool nests = WriteRow(number, span, label_parts_[Raw(span.label)], details);
+    if (!nests && details.call.correlation != 0) device_rows_.AddUnnestedCall(id);
+    const SpanSequence& sequence = details.sequence;
+    if (sequence.has_arrow) WriteArrow(timeline_.span(SpanId{sequence.forward_plus_1 - 1}), span);
+  }
+
+  // Kineto's flow from a forward operator to the node that it made.
+  void WriteArrow(const Span& forward, const Span& backward) {
+    ++arrows_;
+    for (const Span* end : {&forward, &backward}) {
+      const std::string& thread = thread_parts_[Raw(end->thread)];
+      char* at = writer_.Reserve(kMaxEventNumbersBytes + thread.size());
+      at = PutText(at, end == &forward ? "{\"ph\": \"s\", \"id\": " : "{\"ph\": \"f\", \"id\": ");
+      at = PutInteger(at, arrows_);
+      at = PutText(at, ", \"pid\": ");
+      at = PutText(at, thread);
+      at = PutMicroseconds(at, Ts(end->start_ns));
+      at = PutText(at, ", \"cat\": \"fwdbwd\", \"name\": \"fwdbwd\"");
+      at = PutText(at, end == &forward ? "},\n" : ", \"bp\": \"e\"},\n");
+      writer_.Advance(at);
+    }
+  }
+
+  static char* PutInputs(char* at, const OperatorInputs& inputs) {
+    const auto put = [&at](std::string_view key, const std::string& list) {
+      if (list.empty()) return;
+      at = PutText(at, ", \"");
+      at = PutText(at, key);
+      at = PutText(at, "\": ");
+      at = PutText(at, list);
+    };
+    put("Concrete Inputs", inputs.concrete);
+    put("Input type", inputs.types);
+    put("Input Strides", inputs.strides);
+    put("Input Dims", inputs.dims);
+    return at;
+  }
+
+  static size_t InputBytes(const OperatorInputs* inputs) {
+    if (inputs == nullptr) return 0;
+    return inputs->concrete.size() + inputs->types.size() + inputs->strides.size() +
+           inputs->dims.size() + 128;  // with their keys
+  }
+
+  struct RowDetails {
+    uint64_t external_id = 0;  // 0 would mean "none"
+    // What only some rows have.
+    SpanSequence sequence = {};
+    const OperatorInputs* inputs = nullptr;
+    std::string keywords = {};
+    uint64_t bytes = 0;  // 0 = not told
+    CudaCall call = {};
+    uint64_t correlation = 0;  // its own in this trace; 0 = not told
+    std::string_view call_stack = {};
+  };
+
+  // Whether it is a slice of its thread's track.
+  bool WriteRow(uint64_t index, const Span& span, const std::string& label,
+                const RowDetails& details) {
+    const SpanSequence& sequence = details.sequence;
+    const std::string& thread = thread_parts_[Raw(span.thread)];
+    const auto slice =
+        span.ended_elsewhere ? std::nullopt : SliceOf(span.thread, span.start_ns, span.end_ns());
+    const bool nests = slice.has_value();
+    char* at = writer_.Reserve(2 * (kMaxEventNumbersBytes + label.size() + thread.size()) +
+                               InputBytes(details.inputs) + details.keywords.size() +
+                               details.call_stack.size());
+    at = PutText(at, nests ? "{\"ph\": \"X\", " : "{\"ph\": \"b\", ");
+    at = PutText(at, label);
+    at = PutText(at, thread);
+    at = PutMicroseconds(at, nests ? slice->ts_ns : Ts(span.start_ns));
+    if (nests) {
+      at = PutText(at, ", \"dur\": ");
+      at = PutMicroseconds(at, slice->duration_ns);
+    } else {
+      at = PutText(at, ", \"id\": ");
+      at = PutInteger(at, index + 1);
+    }
+    at = PutText(at, ", \"args\": {");
+    if (details.external_id != 0) {
+      at = PutText(at, "\"External id\": ");
+      at = PutInteger(at, details.external_id);
+      at = PutText(at, ", ");
+    }
+    if (sequence.number_plus_1 != 0) {
+      at = PutText(at, "\"Sequence number\": ");
+      at = PutInteger(at, sequence.number_plus_1 - 1);
+      at = PutText(at, ", \"Fwd thread id\": ");  // torch's own number, 0 in forward rows
+      at = PutInteger(at, sequence.forward_number);
+      at = PutText(at, ", ");
+    }
+    at = PutText(at, "\"Ev Idx\": ");
+    at = PutInteger(at, index);
+    if (details.inputs != nullptr) at = PutInputs(at, *details.inputs);
+    at = PutText(at, details.keywords);
+    at = PutText(at, details.call_stack);
+    if (details.bytes != 0) {
+      at = PutText(at, ", \"bytes\": ");
+      at = PutInteger(at, details.bytes);
+    }
+    if (details.correlation != 0) {
+      at = PutText(at, ", \"cbid\": ");
+      at = PutInteger(at, details.call.callback);
+      at = PutText(at, ", \"correlation\": ");
+      at = PutInteger(at, details.correlation);
+    }
+    if (span.end != SpanEnd::kReturn) {
+      at = PutText(at, ", \"end\": \"");
+      at = PutText(at, SpanEndName(span.end));
+      *at++ = '"';
+    }
+    at = PutText(at, "}},\n");
+    if (!nests) {
+      at = PutText(at, "{\"ph\": \"e\", ");
+      at = PutText(at, label);
+      at = PutText(at, thread);
+      at = PutMicroseconds(at, Ts(span.end_ns()));
+      at = PutText(at, ", \"id\": ");
+      at = PutInteger(at, index + 1);
+      at = PutText(at, "},\n");
+    }
+    writer_.Advance(at);
+    return nests;
+  }
+
+  // Those before `until_ns` that are not written yet.
+  void WriteMemoryEvents(int64_t until_ns) {
+    const MemoryEventStore& events = timeline_.memory_events();
+    for (; next_memory_ < events.size(); ++next_memory_) {
+      const MemoryEvent& event = events.at(next_memory_);
+      if (event.time_ns >= until_ns) return;
+      if (Has(event.thread)) WriteMemoryEvent(event);
+    }
+  }
+
+  // A GPU's number is the one that its rows have here.
+  int64_t DeviceIdOf(const MemoryEvent& event) const {
+    const int64_t index{event.device_index};
+    if (event.is_cpu() || index < 0) return index;
+    return device_rows_.NumberOf(timeline_.thread(event.thread).pid, static_cast<uint32_t>(index));
+  }
+
+  // Kineto's instant. A total that a loss has made unknown is left out.
+  void WriteMemoryEvent(const MemoryEvent& event) {
+    const std::string& thread = thread_parts_[Raw(event.thread)];
+    const std::string_view call_stack = call_stacks_.Of(event);
+    char* at = writer_.Reserve(kMaxEventNumbersBytes + thread.size() + call_stack.size() + 256);
+    at = PutText(at, "{\"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"s\": \"t\", \"name\": \"");
+    at = PutText(at, MemoryEventName(event.kind));
+    at = PutText(at, "\", \"pid\": ");
+    at = PutText(at, thread);
+    at = PutMicroseconds(at, Ts(event.time_ns));
+    at = PutText(at, ", \"args\": {");
+    if (event.total_known) {
+      at = PutText(at, "\"Total Reserved\": ");
+      at = PutInteger(at, event.total_reserved);
+      at = PutText(at, ", \"Total Allocated\": ");
+      at = PutInteger(at, event.total_allocated);
+      at = PutText(at, ", ");
+    }
+    at = PutText(at, "\"Bytes\": ");
+    at = PutInteger(at, event.bytes);
+    at = PutText(at, ", \"Device Id\": ");
+    at = PutInteger(at, DeviceIdOf(event));
+    at = PutText(at, ", \"Device Type\": ");
+    at = PutInteger(at, static_cast<int>(event.device_type));
+    at = PutText(at, call_stack);
+    if (event.kind == MemoryEventKind::kUsage) {
+      at = PutText(at, ", \"Addr\": ");
+      at = PutInteger(at, event.address);
+    }
+    at = PutText(at, ", \"Ev Idx\": ");
+    at = PutInteger(at, steps_.NumberOf(SpanId{timeline_.span_count()}) + next_memory_);
+    at = PutText(at, "}},\n");
+    writer_.Advance(at);
+  }
+
+  int64_t WindowStart() const {
+    return std::max<int64_t>(timeline_.info().window.start_ns + offset_ns_, 0);
+  }
+
+  // Kineto's own rows, which TensorBoard's plugin and others look for.
+  void WriteTail() {
+    const Window& window = timeline_.info().window;
+    writer_.Text("{\"ph\": \"X\", \"cat\": \"Trace\", \"ts\": ");
+    writer_.Microseconds(WindowStart());
+    writer_.Text(", \"dur\": ");
+    writer_.Microseconds(std::max<int64_t>(window.duration_ns, 0));
+    writer_.Text(
+        ", \"pid\": \"Spans\", \"tid\": \"PyTorch Profiler\", \"name\": \"PyTorch Profiler (0)\", "
+        "\"args\": {\"Op count\": 0}},\n");
+    writer_.Text("{\"name\": \"process_sort_index\", \"ph\": \"M\", \"ts\": ");
+    writer_.Microseconds(WindowStart());
+    writer_.Text(", \"pid\": \"Spans\", \"tid\": 0, \"args\": {\"sort_index\": ");
+    writer_.Integer(kSpansSortIndex);
+    writer_.Text(
+        "}},\n{\"name\": \"Iteration Start: PyTorch Profiler\", \"ph\": \"i\", \"s\": \"g\", ");
+    writer_.Text("\"pid\": \"Traces\", \"tid\": \"Trace PyTorch Profiler\", \"ts\": ");
+    writer_.Microseconds(WindowStart());
+    writer_.Text("},\n{\"name\": \"Record Window End\", \"ph\": \"i\", \"s\": \"g\", ");
+    writer_.Text("\"pid\": \"\", \"tid\": \"\", \"ts\": ");
+    writer_.Microseconds(WindowStart() + std::max<int64_t>(window.duration_ns, 0));
+    writer_.Text("}\n],\n\"traceName\": ");
+    writer_.Text(JsonQuoted(timeline_.info().trace_name));
+    writer_.Text("\n}\n");
+  }
+
+  const Timeline& timeline_;
+  const StepRows& steps_;
+  std::optional<int> rank_;
+  std::span<const DeviceIdle> idle_;
+  absl::flat_hash_set<uint32_t> pids_;  // of that rank
+  const PythonRows& python_;
+  CallStacks call_stacks_;
+  size_t next_step_ = 0;
+  uint32_t next_python_ = 0;  // the first of Python's rows that is not written yet
+  TextWriter writer_;
+  uint32_t next_memory_ = 0;  // the first event that is not written yet
+  uint32_t next_system_ = 0;  // the first one that is not written yet
+  uint64_t arrows_ = 0;       // flows written
+  int64_t base_ns_;
+  int64_t offset_ns_;  // from CLOCK_MONOTONIC to nanoseconds since base_ns_
+  ChromeDeviceRows device_rows_;
+  std::vector<std::string> label_parts_;
+  std::vector<std::string> thread_parts_;
+  ChromePythonRows python_rows_;
+  ChromeSystemRows system_rows_;
+  std::vector<OpenSlices> open_;  // by thread: its "X" rows
+};
+
+}  // namespace
+
+absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink, const StepRows& steps,
+                               std::optional<int> rank, std::span<const DeviceIdle> idle,
+                               const PythonRows& python, bool cuda_sync_rows) {
+  if (!python.status().ok()) return python.status();
+  return ChromeTraceWriter(timeline, steps, rank, idle, python, cuda_sync_rows, sink).Run();
+}
+
+}  // namespace proftrace

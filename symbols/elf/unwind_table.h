@@ -1,0 +1,37 @@
+// Where functions begin and end according to .eh_frame: the only source in a stripped file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "symbols/elf/elf_file.h"
+
+namespace proftrace {
+
+// Starts come from the sorted table in .eh_frame_hdr; the end is read from the entry's own record
+// when asked for.
+class UnwindTable {
+ public:
+  // Reads the table; empty: the file has none, or one in another encoding than the linker's usual.
+  static UnwindTable Read(const ElfFile& file);
+
+  // Returns [start, end) of the entry that covers `address`.
+  std::optional<std::pair<uint64_t, uint64_t>> Find(const ElfFile& file, uint64_t address) const;
+  // Returns the address of the record (FDE) of the last entry that starts at or before `address`.
+  std::optional<uint64_t> RecordAt(uint64_t address) const;
+  size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    uint64_t start;
+    uint64_t record;  // address of the FDE
+  };
+  // Returns the last entry that starts at or before `address`.
+  const Entry* EntryAt(uint64_t address) const;
+
+  std::vector<Entry> entries_;  // ascending by start
+};
+
+}  // namespace proftrace

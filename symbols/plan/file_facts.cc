@@ -1,0 +1,136 @@
+#include "symbols/plan/file_facts.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "symbols/elf/elf_file.h"
+#include "symbols/process/asked_files.h"
+#include "symbols/process/cache_bytes.h"
+#include "symbols/process/entry_questions.h"
+#include "symbols/process/read_budget.h"
+#include "symbols/process/target_entries.h"
+#include "userspace/base/exit_status.h"
+
+namespace proftrace {
+namespace {
+
+// Stands in place of a file's identity: what goes from process to process is of one file.
+constexpr std::string_view kSent = "sent";
+// The most that is read of one file.
+constexpr uint64_t kMostBytesOfFile = uint64_t{16} << 30;
+constexpr int64_t kNsPerSecond = 1'000'000'000;
+
+// Notes what is missing where the file's budget, or the worker's, was used up.
+void NoteBudget(const ElfFile& file, ModuleFacts* facts) {
+  if (file.is_cut()) facts->gaps.push_back({"what was not read of a library", file.WhyCut()});
+  facts->is_cut |= file.is_cut() || !ReadBudget::PayAll(0);
+}
+
+// Returns what the worker sends: whether the analysis is cut, then the facts.
+absl::StatusOr<std::string> AnalyseHere(const std::shared_ptr<const HeldFile>& held,
+                                        int64_t longest_ns) {
+  ReadBudget budget({.bytes = kMostBytesOfFile, .cpu_ns = longest_ns + kNsPerSecond});
+  const ReadBudget::Scope scope(&budget);
+  const auto file = ElfFile::Open(held);
+  if (!file.ok()) return file.status();
+  ModuleFacts facts = AnalyzeModule(file->get(), longest_ns);
+  NoteBudget(**file, &facts);
+  CacheWriter out;
+  out.Number(static_cast<uint8_t>(facts.is_cut ? 1 : 0));
+  out.Text(EncodeFacts(kSent, facts));
+  return out.Take();
+}
+
+std::string Sent(const absl::StatusOr<ModuleFacts>& facts) {
+  CacheWriter out;
+  out.Number(static_cast<uint8_t>(facts.ok() && facts->is_cut ? 1 : 0));
+  out.Number(static_cast<uint32_t>(ExitCodeOf(facts.status())));
+  out.Text(facts.ok() ? "" : std::string(facts.status().message()));
+  out.Text(facts.ok() ? EncodeFacts(kSent, *facts) : "");
+  return out.Take();
+}
+
+}  // namespace
+
+KeptFacts::KeptFacts(const PlanOptions& options)
+    : cache_(options.cache_directory),
+      analysed_(options.analysed),
+      stop_(options.stop),
+      longest_ns_(options.longest_analysis_ns),
+      left_ns_(options.longest_reading_ns) {}
+
+std::string KeptFacts::Known(const HeldFile& held, const std::string& build_id) const {
+  auto facts = cache_.Load(held, build_id);
+  if (!facts && analysed_ != nullptr) facts = analysed_->Find(held.state());
+  return facts ? Sent(*std::move(facts)) : std::string();
+}
+
+absl::StatusOr<ModuleFacts> KeptFacts::Analyse(const std::shared_ptr<const HeldFile>& held) {
+  const int64_t longest_ns = std::min(longest_ns_, left_ns_);
+  WorkerOrder order;
+  order.what = "analyses it";
+  if (!held->is_remote()) order.keeps = {held->fd()};
+  order.longest_s = std::max(longest_ns, int64_t{0}) / kNsPerSecond + 5;
+  order.stop = stop_;
+  const int64_t begin_ns = WorkerCpuNs();
+  const absl::StatusOr<std::string> bytes = RunWorker(
+      order,
+      [&](WorkerChannel* channel) {
+        AskForEntries(channel);
+        return AnalyseHere(held, longest_ns);
+      },
+      [&](std::string_view question) { return AnswerForFile(*held, question); });
+  left_ns_ -= WorkerCpuNs() - begin_ns;
+  if (!bytes.ok()) return bytes.status();
+  CacheReader in(*bytes);
+  const bool is_cut = in.Number<uint8_t>() != 0;
+  std::optional<ModuleFacts> facts =
+      DecodeFacts(in.Text(), kSent, static_cast<uint64_t>(held->state().bytes));
+  if (!facts || !in.ok()) return absl::DataLossError("its facts are none: please report it");
+  facts->is_cut = is_cut;
+  return *std::move(facts);
+}
+
+std::string KeptFacts::Find(const std::shared_ptr<const HeldFile>& held,
+                            const std::string& build_id) {
+  if (std::string known = Known(*held, build_id); !known.empty()) return known;
+  const absl::StatusOr<ModuleFacts> facts = Analyse(held);
+  // What was found of a file that is being written to is nobody's.
+  if (facts.ok() && !facts->is_cut && held->IsUnchanged()) {
+    if (cache_.MayKeep(*held, build_id)) {
+      cache_.Store(*held, build_id, *facts);
+    } else if (analysed_ != nullptr) {
+      analysed_->Add(held, *facts);
+    }
+  }
+  return Sent(facts);
+}
+
+absl::StatusOr<std::optional<ModuleFacts>> AskForFacts(WorkerChannel* channel, const HeldFile& held,
+                                                       const std::string& build_id, bool find) {
+  std::string question(
+      1, static_cast<char>(find ? EntryQuestion::kFacts : EntryQuestion::kKnownFacts));
+  const FileState& state = held.state();
+  question.append(reinterpret_cast<const char*>(&state), sizeof(state));
+  question += build_id;
+  const WorkerAnswer answer = channel->Ask(question);
+  CacheReader in(answer.bytes);
+  const uint32_t error = in.Number<uint32_t>();
+  if (error == ESTALE && find) {
+    return absl::UnavailableError("the process exchanges what it has mapped while it is read");
+  }
+  if (error != 0 || in.at_end()) return std::nullopt;
+  const bool is_cut = in.Number<uint8_t>() != 0;
+  const auto code = static_cast<ExitCode>(in.Number<uint32_t>());
+  const std::string reason = in.Text();
+  if (!reason.empty()) return Fail(code, reason);
+  std::optional<ModuleFacts> facts =
+      DecodeFacts(in.Text(), kSent, static_cast<uint64_t>(state.bytes));
+  if (facts) facts->is_cut = is_cut;
+  return facts;
+}
+
+}  // namespace proftrace

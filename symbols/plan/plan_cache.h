@@ -1,0 +1,40 @@
+// The static half of probe plans, kept on disk: one small file for each analysed library
+// (cache_folder.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "symbols/plan/cache_folder.h"
+#include "symbols/process/held_file.h"
+#include "symbols/torch/module_analysis.h"
+
+namespace proftrace {
+
+class PlanCache {
+ public:
+  explicit PlanCache(const std::string& directory)
+      : folder_(directory, {'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'}) {}
+
+  bool usable() const { return folder_.usable(); }
+  // Whether facts about the file can be kept. `build_id`: what the file says of itself.
+  bool MayKeep(const HeldFile& file, const std::string& build_id) const {
+    return usable() && !FileIdentity(file, build_id).empty();
+  }
+  // nullopt: there is no entry, or none that passes every check.
+  std::optional<ModuleFacts> Load(const HeldFile& file, const std::string& build_id) const;
+  void Store(const HeldFile& file, const std::string& build_id, const ModuleFacts& facts) const;
+
+ private:
+  CacheFolder folder_;
+};
+
+// Returns the content of an entry, without header and checksum. `file_bytes`: the library's size;
+// every offset must lie inside.
+std::string EncodeFacts(std::string_view identity, const ModuleFacts& facts);
+std::optional<ModuleFacts> DecodeFacts(std::string_view bytes, std::string_view identity,
+                                       uint64_t file_bytes);
+
+}  // namespace proftrace

@@ -1,0 +1,161 @@
+#include "symbols/process/mounts.h"
+
+#include <absl/strings/str_cat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "symbols/process/process_maps.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/text.h"
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kMostMountinfoBytes = size_t{16} << 20;
+
+// File systems that keep their files in this machine's memory, or know of disks themselves: they
+// have no device of their own in mountinfo.
+constexpr std::string_view kLocalTypes[] = {"tmpfs", "ramfs", "rootfs",   "devtmpfs", "overlay",
+                                            "btrfs", "zfs",   "bcachefs", "ubifs",    "hugetlbfs"};
+
+}  // namespace
+
+std::string UnescapedMountText(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto is_octal = [](char c) { return c >= '0' && c <= '7'; };
+    const bool is_escape = text[i] == '\\' && i + 3 < text.size() && is_octal(text[i + 1]) &&
+                           is_octal(text[i + 2]) && is_octal(text[i + 3]);
+    if (is_escape) {
+      out.push_back(static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 +
+                                      (text[i + 3] - '0')));
+      i += 3;
+    } else {
+      out.push_back(text[i]);
+    }
+  }
+  return out;
+}
+
+// Id, parent, device, root, point, options, tags…, "-", type, source, options.
+std::optional<MountLine> ParseMountLine(std::string_view line) {
+  const std::vector<std::string_view> fields = SplitText(line, " ", /*skip_empty=*/true);
+  const auto dash = std::find(fields.begin(), fields.end(), "-");
+  if (dash - fields.begin() < 6 || fields.end() - dash < 4) return std::nullopt;
+  return MountLine{
+      fields[0], fields[2], UnescapedMountText(fields[3]), UnescapedMountText(fields[4]),
+      dash[1],   dash[3]};
+}
+
+namespace {
+
+std::shared_ptr<const MountTable> ReadMounts(Pid pid) {
+  auto table = std::make_shared<MountTable>();
+  table->text = ReadSmallFile(absl::StrCat("/proc/", Raw(LivingThread(pid)), "/mountinfo"),
+                              kMostMountinfoBytes);
+  for (const std::string_view line : SplitText(table->text, "\n", /*skip_empty=*/true)) {
+    if (auto mount = ParseMountLine(line)) table->lines.push_back(*std::move(mount));
+  }
+  return table;
+}
+
+// An attach asks for the mount of each mapped file, some hundred times.
+class MountTables {
+ public:
+  std::shared_ptr<const MountTable> Of(Pid pid) {
+    constexpr int64_t kHoldsForNs = 100'000'000;
+    constexpr size_t kMostProcesses = 64;
+    const std::lock_guard lock(mutex_);
+    const int64_t now_ns = MonotonicNs();
+    if (known_.size() > kMostProcesses) known_.clear();
+    Known& known = known_[pid];
+    if (known.table == nullptr || now_ns - known.read_ns > kHoldsForNs) {
+      known = {ReadMounts(pid), now_ns};
+    }
+    return known.table;
+  }
+
+ private:
+  struct Known {
+    std::shared_ptr<const MountTable> table;
+    int64_t read_ns = 0;
+  };
+  std::mutex mutex_;
+  std::map<Pid, Known> known_;
+};
+
+}  // namespace
+
+std::shared_ptr<const MountTable> MountsOf(Pid pid) {
+  static MountTables tables;
+  return tables.Of(pid);
+}
+
+MountFacts FactsOfMount(const MountLine& mount) {
+  MountFacts facts;
+  facts.type = std::string(mount.type);
+  const std::vector<std::string_view> numbers = SplitText(mount.device, ":", /*skip_empty=*/true);
+  const auto major_number = numbers.empty() ? std::nullopt : ParseNumber<unsigned>(numbers.front());
+  const auto minor_number = numbers.empty() ? std::nullopt : ParseNumber<unsigned>(numbers.back());
+  if (major_number && minor_number) facts.device = makedev(*major_number, *minor_number);
+  const bool is_fuse = mount.type.starts_with("fuse");  // "fuse.sshfs", "fuseblk"
+  const bool has_disk = !mount.device.starts_with("0:");
+  facts.is_remote =
+      is_fuse || (!has_disk && std::find(std::begin(kLocalTypes), std::end(kLocalTypes),
+                                         mount.type) == std::end(kLocalTypes));
+  if (!is_fuse) return facts;
+  for (std::string_view option : SplitText(mount.options, ",", /*skip_empty=*/true)) {
+    if (ConsumeText(&option, "user_id=")) facts.user = ParseNumber<uint32_t>(option);
+    if (ConsumeText(&option, "group_id=")) facts.group = ParseNumber<uint32_t>(option);
+    if (option != "allow_other") continue;
+    facts.user.reset();
+    facts.group.reset();
+    break;
+  }
+  return facts;
+}
+
+MountFacts MountOfDevice(Pid pid, uint64_t device) {
+  const std::string number = absl::StrCat(major(device), ":", minor(device));
+  const std::shared_ptr<const MountTable> table = MountsOf(pid);
+  for (const MountLine& mount : table->lines) {
+    if (mount.device == number) return FactsOfMount(mount);
+  }
+  MountFacts unknown;
+  unknown.device = device;
+  // A disk that is mounted elsewhere, as below an overlay.
+  unknown.is_remote = major(device) == 0;
+  return unknown;
+}
+
+MountFacts MountOfDescriptor(Pid pid, int fd) {
+  constexpr size_t kMostFdinfoBytes = 4096;
+  const std::string info = ReadSmallFile(absl::StrCat("/proc/self/fdinfo/", fd), kMostFdinfoBytes);
+  const std::string_view id = StatusValue(info, "mnt_id");
+  const std::shared_ptr<const MountTable> table = MountsOf(pid);
+  for (const MountLine& mount : table->lines) {
+    if (mount.id == id) return FactsOfMount(mount);
+  }
+  return {};
+}
+
+MountFacts MountOfPath(Pid pid, std::string_view path) {
+  MountFacts facts;
+  size_t longest = 0;
+  const std::shared_ptr<const MountTable> table = MountsOf(pid);
+  for (const MountLine& mount : table->lines) {
+    std::string_view rest = path;
+    const std::string_view point = mount.point == "/" ? std::string_view() : mount.point;
+    if (!ConsumeText(&rest, point) || (!rest.empty() && rest.front() != '/')) continue;
+    // Where several are mounted at one place, the last one is seen.
+    if (point.size() + 1 < longest) continue;
+    longest = point.size() + 1;
+    facts = FactsOfMount(mount);
+  }
+  return facts;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,419 @@
+#include "symbols/process/remote_file.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "symbols/process/read_budget.h"
+#include "symbols/process/volume_identity.h"
+#include "userspace/base/clock.h"
+
+namespace proftrace {
+namespace {
+
+// An NFS server that is far away answers in a tenth of a second, one that starts again in minutes.
+constexpr int64_t kLongestAnswerNs = 5'000'000'000;
+// One that has not answered is asked again after that.
+constexpr int64_t kBetweenQuestionsNs = 60'000'000'000;
+// Between two looks whether the user wants to end.
+constexpr int kPollMs = 20;
+// A slow server sends so much within the time for one answer.
+constexpr size_t kSharedBytes = size_t{1} << 20;
+
+// The first descriptors of the child; it has no others.
+constexpr int kSocket = 3;
+constexpr int kRoot = 4;
+constexpr int kUserNamespace = 5;
+constexpr int kFirstFree = 6;
+
+struct Request {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;  // 0: the file's state
+};
+
+struct Answer {
+  int32_t error = 0;
+  uint32_t is_remote = 0;  // of the first answer
+  uint64_t bytes = 0;
+  uint64_t mount = 0;  // of the first answer; 0 = not known
+  struct stat status {};
+};
+
+// From here to Serve(): the child of a process that may have had many threads. Locks that these
+// held are held for ever, so that there is nothing here but system calls and arithmetic.
+
+// The numbers behind `name` in a status file of /proc; how many there are.
+size_t NumbersBehind(const char* text, const char* name, gid_t* numbers, size_t most) {
+  const char* line = std::strstr(text, name);
+  size_t count = 0;
+  if (line == nullptr) return 0;
+  for (line += std::strlen(name); count < most && *line != '\n' && *line != '\0';) {
+    if (*line < '0' || *line > '9') {
+      ++line;
+      continue;
+    }
+    uint64_t number = 0;
+    for (; *line >= '0' && *line <= '9'; ++line) {
+      number = number * 10 + static_cast<uint64_t>(*line - '0');
+    }
+    numbers[count++] = static_cast<gid_t>(number);
+  }
+  return count;
+}
+
+// Is from here on nobody but that user, in its user namespace. Not the process of which this is a
+// child: a user may send signals to what runs as that user.
+bool Become(const RemoteUser& user) {
+  constexpr size_t kMostGroups = 65536;  // NGROUPS_MAX
+  static gid_t groups[kMostGroups];
+  static char status[1 << 20];
+  char path[64];
+  std::snprintf(path, sizeof(path), "/proc/%u/status", Raw(user.process));
+  // EINVAL: it is this one.
+  if (setns(kUserNamespace, CLONE_NEWUSER) != 0 && errno != EINVAL) return false;
+  // After that, as it has the numbers of the reader's namespace.
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  size_t size = 0;
+  while (fd >= 0 && size < sizeof(status) - 1) {
+    const ssize_t got = read(fd, status + size, sizeof(status) - 1 - size);
+    if (got <= 0) break;
+    size += static_cast<size_t>(got);
+  }
+  close(fd);
+  status[size] = '\0';
+  gid_t ids[2] = {};  // real, effective
+  if (NumbersBehind(status, "\nUid:", ids, 2) != 2) return false;
+  const uid_t uid = user.user.value_or(ids[1]);
+  if (NumbersBehind(status, "\nGid:", ids, 2) != 2) return false;
+  const gid_t gid = user.group.value_or(ids[1]);
+  const size_t count = NumbersBehind(status, "\nGroups:", groups, kMostGroups);
+  // Some namespaces permit no change of groups; the raw calls are of this thread alone.
+  (void)syscall(SYS_setgroups, count, groups);
+  return syscall(SYS_setresgid, gid, gid, gid) == 0 && syscall(SYS_setresuid, uid, uid, uid) == 0;
+}
+
+// Whether a file system of this type asks nobody but this machine's kernel for its files.
+bool IsLocal(int64_t type) {
+  constexpr int64_t kLocal[] = {
+      0xef53 /* ext2, ext3, ext4 */,
+      0x58465342 /* xfs */,
+      0x9123683e /* btrfs */,
+      0x01021994 /* tmpfs */,
+      0x858458f6 /* ramfs */,
+      0x794c7630 /* overlay */,
+      0x73717368 /* squashfs */,
+      0xe0f5e1e2 /* erofs */,
+      0xf2f52010 /* f2fs */,
+      0x2fc12fc1 /* zfs */,
+      0xca451a4e /* bcachefs */,
+      0x958458f6 /* hugetlbfs */,
+      0x9fa0 /* proc */,
+      0x62656572 /* sysfs */,
+      0x9660 /* isofs */,
+      0x4d44 /* vfat */,
+      0x2011bab0 /* exfat */,
+      0x3153464a /* jfs */,
+  };
+  return std::any_of(std::begin(kLocal), std::end(kLocal), [type](int64_t t) { return t == type; });
+}
+
+int OpenPlace(const char* link, const char* path) {
+  if (path == nullptr) return open(link, O_PATH | O_CLOEXEC);
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  return static_cast<int>(syscall(SYS_openat2, kRoot, path, &how, sizeof(how)));
+}
+
+bool SendAnswer(const Answer& answer, int fd) {
+  char control[CMSG_SPACE(sizeof(int))] = {};
+  iovec part{const_cast<Answer*>(&answer), sizeof(answer)};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (fd >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+  }
+  return sendmsg(kSocket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(answer));
+}
+
+// Opens what `place` names for reading, as root and then as the user. The errno where neither may.
+int OpenForReading(const RemoteUser& user, int place, int* file) {
+  char link[32];
+  std::snprintf(link, sizeof(link), "/proc/self/fd/%d", place);
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  *file = open(link, kFlags);
+  if (*file >= 0) return 0;
+  const int error = errno;
+  if ((error != EACCES && error != EPERM) || geteuid() != 0 || !Become(user)) return error;
+  *file = open(link, kFlags);
+  return *file >= 0 ? 0 : error;
+}
+
+[[noreturn]] void Serve(const char* link, const char* path, const RemoteUser& user,
+                        uint8_t* window) {
+  prctl(PR_SET_DUMPABLE, 0);
+  Answer answer;
+  int file = -1;
+  int place = OpenPlace(link, path);
+  // A folder on the way that only the user may enter.
+  const bool is_refused = place < 0 && (errno == EACCES || errno == EPERM);
+  if (is_refused && geteuid() == 0 && Become(user)) place = OpenPlace(link, path);
+  if (place < 0) {
+    answer.error = errno;
+  } else {
+    // What is no regular file is not opened at all: opening a device may do something.
+    answer.error = fstat(place, &answer.status) == 0 && !S_ISREG(answer.status.st_mode)
+                       ? EINVAL
+                       : OpenForReading(user, place, &file);
+  }
+  if (answer.error == 0 && fstat(file, &answer.status) != 0) answer.error = errno;
+  if (answer.error == 0 && !S_ISREG(answer.status.st_mode)) answer.error = EINVAL;
+  struct statfs system {};
+  if (answer.error == 0) {
+    answer.mount = UniqueMountNumber(file);
+    answer.is_remote = fstatfs(file, &system) != 0 || !IsLocal(system.f_type) ? 1 : 0;
+  }
+  const bool is_open = answer.error == 0;
+  const int given = !is_open ? -1 : answer.is_remote != 0 ? place : file;
+  if (!SendAnswer(answer, given) || !is_open || answer.is_remote == 0) _exit(0);
+  Request request;
+  while (recv(kSocket, &request, sizeof(request), 0) == static_cast<ssize_t>(sizeof(request))) {
+    answer = {};
+    if (request.bytes == 0) {
+      if (fstat(file, &answer.status) != 0) answer.error = errno;
+    } else {
+      const ssize_t got = pread(file, window, std::min(request.bytes, uint64_t{kSharedBytes}),
+                                static_cast<off_t>(request.offset));
+      if (got < 0) answer.error = errno;
+      answer.bytes = got < 0 ? 0 : static_cast<uint64_t>(got);
+    }
+    if (!SendAnswer(answer, -1)) break;
+  }
+  _exit(0);
+}
+
+// Keeps only these of the descriptors that the child has from its parent: the end of no other file
+// or process must wait for the child.
+void KeepDescriptors(int socket, int root, int user_namespace) {
+  constexpr int kFar = 64;
+  const int from[] = {socket, root, user_namespace};
+  int far[] = {-1, -1, -1};
+  for (int i = 0; i < 3; ++i) {
+    if (from[i] >= 0) far[i] = fcntl(from[i], F_DUPFD_CLOEXEC, kFar);
+  }
+  for (int i = 0; i < 3; ++i) {
+    close(kSocket + i);
+    if (far[i] >= 0) dup3(far[i], kSocket + i, O_CLOEXEC);
+  }
+  syscall(SYS_close_range, kFirstFree, ~0U, 0);
+}
+
+// Returns the answer, and a descriptor that may come with it. nullopt: there is none in time, or
+// the process has ended.
+std::optional<Answer> Await(int socket, UniqueFd* fd) {
+  const int64_t begin_ns = MonotonicNs();
+  const int64_t longest_ns = ReadBudget::MayWaitNs(kLongestAnswerNs);
+  pollfd event{socket, POLLIN, 0};
+  int ready = 0;
+  while ((ready = poll(&event, 1, kPollMs)) <= 0) {
+    if (ready < 0 && errno != EINTR) return std::nullopt;
+    const int64_t waited_ns = MonotonicNs() - begin_ns;
+    if (waited_ns < longest_ns && ReadBudget::PayAll(0)) continue;
+    ReadBudget::PayWait(waited_ns);
+    return std::nullopt;
+  }
+  ReadBudget::PayWait(MonotonicNs() - begin_ns);
+  Answer answer;
+  char control[CMSG_SPACE(sizeof(int))] = {};
+  iovec part{&answer, sizeof(answer)};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  const cmsghdr* header = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+    int number = -1;
+    std::memcpy(&number, CMSG_DATA(header), sizeof(number));
+    *fd = UniqueFd(number);
+  }
+  if (got != static_cast<ssize_t>(sizeof(answer))) return std::nullopt;
+  return answer;
+}
+
+// The whole machine's file systems that have not answered, whoever asks, and when one may be asked
+// again.
+struct SilentDevices {
+  std::mutex mutex;
+  std::map<uint64_t, int64_t> until_ns;
+};
+
+SilentDevices& Silent() {
+  static SilentDevices devices;
+  return devices;
+}
+
+bool IsSilent(std::optional<uint64_t> device) {
+  if (!device.has_value()) return false;
+  const std::lock_guard lock(Silent().mutex);
+  const auto found = Silent().until_ns.find(*device);
+  return found != Silent().until_ns.end() && MonotonicNs() < found->second;
+}
+
+void NoteSilent(uint64_t device) {
+  const std::lock_guard lock(Silent().mutex);
+  Silent().until_ns[device] = MonotonicNs() + kBetweenQuestionsNs;
+}
+
+}  // namespace
+
+class RemoteReader::State {
+ public:
+  State(int child, UniqueFd socket, void* window)
+      : child_(child), socket_(std::move(socket)), window_(static_cast<uint8_t*>(window)) {}
+  ~State() {
+    End();
+    munmap(window_, kSharedBytes);
+  }
+
+  size_t ReadAt(uint64_t offset, uint8_t* buffer, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    size_t done = 0;
+    while (done < bytes) {
+      const size_t piece = std::min(bytes - done, kSharedBytes);
+      const std::optional<Answer> answer = Ask({offset + done, piece});
+      if (!answer.has_value() || answer->bytes == 0 || answer->bytes > piece) break;
+      std::memcpy(buffer + done, window_, answer->bytes);
+      done += answer->bytes;
+    }
+    return done;
+  }
+
+  std::optional<struct stat> Stat() {
+    const std::lock_guard lock(mutex_);
+    const std::optional<Answer> answer = Ask({});
+    return answer.has_value() && answer->error == 0 ? std::optional(answer->status) : std::nullopt;
+  }
+
+  std::optional<Answer> First(UniqueFd* fd) {
+    const std::optional<Answer> answer = Await(socket_.get(), fd);
+    if (!answer.has_value()) End();
+    return answer;
+  }
+
+ private:
+  std::optional<Answer> Ask(const Request& request) {
+    if (!socket_.valid()) return std::nullopt;
+    UniqueFd none;
+    std::optional<Answer> answer;
+    if (send(socket_.get(), &request, sizeof(request), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+        static_cast<ssize_t>(sizeof(request))) {
+      answer = Await(socket_.get(), &none);
+    }
+    if (!answer.has_value()) End();
+    return answer;
+  }
+
+  // One that waits for its file system may end later, or never: then it is init's.
+  void End() {
+    if (!socket_.valid()) return;
+    socket_ = UniqueFd();
+    kill(child_, SIGKILL);
+    constexpr int kTries = 20;
+    constexpr useconds_t kPauseUs = 500;
+    for (int i = 0; i < kTries && waitpid(child_, nullptr, WNOHANG) == 0; ++i) usleep(kPauseUs);
+  }
+
+  pid_t child_;
+  UniqueFd socket_;
+  uint8_t* window_;  // the child writes into it
+  std::mutex mutex_;
+};
+
+RemoteReader::RemoteReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RemoteReader::~RemoteReader() = default;
+
+size_t RemoteReader::ReadAt(uint64_t offset, void* buffer, size_t bytes) {
+  return state_->ReadAt(offset, static_cast<uint8_t*>(buffer), bytes);
+}
+
+std::optional<struct stat> RemoteReader::Stat() { return state_->Stat(); }
+
+RemoteFile RemoteReader::Open(const RemotePath& path, const RemoteUser& user) {
+  RemoteFile file;
+  if (!ReadBudget::PayAll(0) || ReadBudget::MayWaitNs(1) <= 0 || IsSilent(path.device)) {
+    file.error = ETIMEDOUT;
+    return file;
+  }
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    file.error = errno;
+    return file;
+  }
+  UniqueFd ours(ends[0]);
+  UniqueFd its(ends[1]);
+  void* window =
+      mmap(nullptr, kSharedBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (window == MAP_FAILED) {
+    file.error = errno;
+    return file;
+  }
+  const std::string space = "/proc/" + std::to_string(Raw(user.process)) + "/ns/user";
+  const UniqueFd user_namespace(open(space.c_str(), O_RDONLY | O_CLOEXEC));
+  const char* in_root = path.root >= 0 ? path.path.c_str() : nullptr;
+  const pid_t child = fork();
+  if (child == 0) {
+    KeepDescriptors(its.get(), path.root, user_namespace.get());
+    Serve(path.link.c_str(), in_root, user, static_cast<uint8_t*>(window));
+  }
+  if (child < 0) {
+    file.error = errno;
+    munmap(window, kSharedBytes);
+    return file;
+  }
+  its = UniqueFd();
+  auto state = std::make_unique<State>(child, std::move(ours), window);
+  const std::optional<Answer> answer = state->First(&file.fd);
+  file.error = answer.has_value() ? answer->error : ETIMEDOUT;
+  if (!answer.has_value() && path.device.has_value() && ReadBudget::PayAll(0)) {
+    NoteSilent(*path.device);
+  }
+  if (!answer.has_value() || answer->error != 0 || !file.fd.valid()) {
+    file.fd = UniqueFd();
+    if (file.error == 0) file.error = EMFILE;  // it came without a descriptor
+    return file;
+  }
+  file.status = answer->status;
+  file.mount = answer->mount;
+  if (answer->is_remote != 0) file.reader.reset(new RemoteReader(std::move(state)));
+  return file;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,331 @@
+#include "symbols/python/python_layout.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace proftrace {
+namespace {
+
+using Stack = abi::pt_python_layout;
+
+constexpr char kCookie[] = "xdebugpy";
+constexpr size_t kWords = 95;  // of 3.14's _Py_DebugOffsets; 3.13's have 73
+constexpr size_t kVersionWord = 1;
+constexpr size_t kFreeThreadedWord = 2;
+// The largest offset of any field in its object: the largest object, PyInterpreterState, has 4 KB
+// up to what is read of it.
+constexpr uint64_t kMostOffset = 60000;
+constexpr uint64_t kPointerBytes = 8;
+
+// Where _Py_DebugOffsets have what, in words of 8 bytes.
+struct StackWord {
+  uint16_t Stack::*field;
+  uint8_t word_313;
+  uint8_t word_314;
+};
+constexpr StackWord kStackWords[] = {
+    {&Stack::interpreter_next, 8, 8},      {&Stack::interpreter_threads, 9, 9},
+    {&Stack::thread_next, 21, 24},         {&Stack::thread_id, 24, 27},
+    {&Stack::thread_frame, 23, 26},        {&Stack::frame_code, 30, 33},
+    {&Stack::frame_previous, 29, 32},      {&Stack::frame_instruction, 31, 34},
+    {&Stack::frame_owner, 33, 36},         {&Stack::frame_locals, 32, 35},
+    {&Stack::code_file, 35, 40},           {&Stack::code_name, 36, 41},
+    {&Stack::code_qualified_name, 37, 42}, {&Stack::code_first_line, 39, 44},
+    {&Stack::code_arguments, 40, 45},      {&Stack::code_lines, 38, 43},
+    {&Stack::code_instructions, 43, 48},   {&Stack::text_length, 69, 79},
+    {&Stack::text_state, 68, 78},          {&Stack::text_ascii, 70, 80},
+    {&Stack::bytes_length, 65, 75},        {&Stack::bytes_data, 66, 76},
+};
+struct LayoutWord {
+  uint16_t PythonLayout::*field;
+  uint8_t word_313;
+  uint8_t word_314;
+};
+constexpr LayoutWord kLayoutWords[] = {
+    {&PythonLayout::finalizing, 4, 4},
+    {&PythonLayout::interpreters_head, 5, 5},
+    {&PythonLayout::interpreter_id, 7, 7},
+    {&PythonLayout::interpreter_modules, 11, 12},
+    {&PythonLayout::interpreter_variables, 12, 13},
+    {&PythonLayout::interpreter_gil, 14, 15},
+    {&PythonLayout::gil_holder, 18, 19},
+    {&PythonLayout::gil_locked, 17, 18},
+    {&PythonLayout::native_thread_id, 25, 28},
+    {&PythonLayout::tuple_items, 51, 57},
+};
+
+// Where the GIL is that is an interpreter's own, in its state.
+struct {
+  uint8_t word_313;
+  uint8_t word_314;
+} constexpr kOwnGil = {15, 16};
+
+// The value of FRAME_OWNED_BY_… from which on the frame is not Python's code (3.12 and later; 3.11
+// has none of them).
+constexpr uint16_t kOwnerLimit = 3;
+
+void SetFrameBytes(Stack* stack) {
+  const bool is_number = stack->version <= kPython310;
+  stack->frame_bytes = static_cast<uint16_t>(
+      std::max({stack->frame_code + kPointerBytes, stack->frame_previous + kPointerBytes,
+                stack->frame_instruction + (is_number ? 4 : kPointerBytes),
+                stack->frame_owner + uint64_t{1}}));
+}
+
+// Returns the offsets that no version has changed so far.
+PythonLayout CommonLayout(uint32_t version) {
+  PythonLayout layout;
+  Stack& stack = layout.stack;
+  stack.version = version;
+  stack.thread_next = 8;
+  stack.text_length = 16;
+  stack.text_state = 32;
+  stack.bytes_length = 16;
+  stack.bytes_data = 32;
+  stack.cell_value = 16;
+  layout.tuple_items = 24;
+  return layout;
+}
+
+// What lies at an offset, which decides where it may be.
+enum class Use : uint8_t {
+  kPointer,    // 8 bytes of an object, aligned; read where they lie
+  kNumber,     // 4 bytes of an object, aligned; read where they lie
+  kBytes,      // a place in an object, from which on bytes are read
+  kFrameWord,  // 8 bytes, aligned, of the PT_PYTHON_FRAME_BYTES that are copied of a frame
+  kFrameHalf,  // 4 bytes of these
+  kFrameByte,  // 1 byte of these
+  kTextWord,   // 8 bytes of the kPythonTextHeadBytes that are copied of a str
+  kTextByte,   // 4 bytes of these, of which the first is used
+};
+
+bool IsUsableAt(Use use, uint64_t offset) {
+  switch (use) {
+    case Use::kPointer:
+      return offset % kPointerBytes == 0 && offset < kMostOffset;
+    case Use::kNumber:
+      return offset % sizeof(uint32_t) == 0 && offset < kMostOffset;
+    case Use::kBytes:
+      return offset < kMostOffset;
+    case Use::kFrameWord:
+      return offset % kPointerBytes == 0 && offset + kPointerBytes <= PT_PYTHON_FRAME_BYTES;
+    case Use::kFrameHalf:
+      return offset % sizeof(uint32_t) == 0 && offset + sizeof(uint32_t) <= PT_PYTHON_FRAME_BYTES;
+    case Use::kFrameByte:
+      return offset < PT_PYTHON_FRAME_BYTES;
+    case Use::kTextWord:
+      return offset % kPointerBytes == 0 && offset + kPointerBytes <= kPythonTextHeadBytes;
+    case Use::kTextByte:
+      return offset + sizeof(uint32_t) <= kPythonTextHeadBytes;
+  }
+  return false;
+}
+
+// All offsets of both structs; a new one that is missing here is not checked.
+constexpr struct {
+  uint16_t Stack::*field;
+  Use use;
+} kStackUses[] = {
+    {&Stack::interpreter_next, Use::kPointer},
+    {&Stack::interpreter_threads, Use::kPointer},
+    {&Stack::thread_next, Use::kPointer},
+    {&Stack::thread_id, Use::kPointer},
+    {&Stack::thread_frame, Use::kPointer},
+    {&Stack::frame_code, Use::kFrameWord},
+    {&Stack::frame_previous, Use::kFrameWord},
+    {&Stack::frame_owner, Use::kFrameByte},
+    {&Stack::frame_entry, Use::kFrameByte},
+    {&Stack::frame_locals, Use::kPointer},
+    {&Stack::code_file, Use::kPointer},
+    {&Stack::code_name, Use::kPointer},
+    {&Stack::code_qualified_name, Use::kPointer},
+    {&Stack::code_lines, Use::kPointer},
+    {&Stack::code_first_line, Use::kNumber},
+    {&Stack::code_arguments, Use::kNumber},
+    {&Stack::code_instructions, Use::kBytes},
+    {&Stack::text_length, Use::kTextWord},
+    {&Stack::text_state, Use::kTextByte},
+    {&Stack::text_ascii, Use::kBytes},
+    {&Stack::text_wide, Use::kBytes},
+    {&Stack::bytes_length, Use::kPointer},
+    {&Stack::bytes_data, Use::kBytes},
+    {&Stack::cell_value, Use::kPointer},
+};
+constexpr struct {
+  uint16_t PythonLayout::*field;
+  Use use;
+} kLayoutUses[] = {
+    {&PythonLayout::interpreters_head, Use::kPointer},
+    {&PythonLayout::finalizing, Use::kPointer},
+    {&PythonLayout::interpreter_id, Use::kPointer},
+    {&PythonLayout::interpreter_modules, Use::kPointer},
+    {&PythonLayout::interpreter_variables, Use::kPointer},
+    {&PythonLayout::interpreter_gil, Use::kPointer},
+    {&PythonLayout::runtime_gil, Use::kPointer},
+    {&PythonLayout::gil_holder, Use::kPointer},
+    {&PythonLayout::gil_locked, Use::kNumber},
+    {&PythonLayout::native_thread_id, Use::kPointer},
+    {&PythonLayout::tuple_items, Use::kPointer},
+    {&PythonLayout::shared_keys, Use::kPointer},
+};
+
+// 3.9 and 3.10: a frame is an object, and the newest lies right in the thread's state.
+PythonLayout ObjectFrames(uint32_t version) {
+  PythonLayout layout = CommonLayout(version);
+  Stack& stack = layout.stack;
+  const bool is_39 = version == kPython39;
+  stack.interpreter_threads = 8;
+  stack.thread_id = 176;
+  stack.thread_frame = 24;
+  stack.frame_previous = 24;
+  stack.frame_code = 32;
+  stack.frame_instruction = is_39 ? 104 : 96;
+  stack.frame_locals = is_39 ? 360 : 352;
+  stack.instruction_shift = is_39 ? 1 : 0;
+  stack.code_first_line = 40;
+  stack.code_arguments = 16;
+  stack.code_file = 104;
+  stack.code_name = 112;
+  stack.code_lines = 120;
+  stack.text_ascii = 48;
+  stack.text_wide = 72;
+  layout.finalizing = 16;
+  layout.interpreters_head = 32;
+  layout.interpreter_id = 24;
+  layout.interpreter_modules = 856;
+  layout.interpreter_variables = 872;
+  layout.runtime_gil = 360;
+  layout.gil_locked = 8;
+  layout.shared_keys = is_39 ? 864 : 872;
+  return layout;
+}
+
+// 3.11 and 3.12: frames lie on a stack of their own; a _PyCFrame on the C stack has the newest.
+PythonLayout StackFrames(uint32_t version) {
+  PythonLayout layout = CommonLayout(version);
+  Stack& stack = layout.stack;
+  const bool is_311 = version == kPython311;
+  stack.interpreter_threads = is_311 ? 16 : 72;
+  stack.thread_id = is_311 ? 152 : 136;
+  stack.thread_frame = 56;
+  stack.thread_indirect = is_311 ? 1 + 8 : 1 + 0;
+  stack.frame_code = is_311 ? 32 : 0;
+  stack.frame_previous = is_311 ? 48 : 8;
+  stack.frame_instruction = 56;
+  stack.frame_owner = is_311 ? 69 : 70;
+  stack.frame_entry = is_311 ? 68 : 0;
+  stack.owner_limit = kOwnerLimit;
+  stack.frame_locals = 72;
+  stack.code_first_line = is_311 ? 72 : 68;
+  stack.code_arguments = is_311 ? 56 : 52;
+  stack.code_file = 112;
+  stack.code_name = 120;
+  stack.code_qualified_name = 128;
+  stack.code_lines = 136;
+  stack.code_instructions = is_311 ? 184 : 192;
+  stack.text_ascii = is_311 ? 48 : 40;
+  stack.text_wide = is_311 ? 72 : 56;
+  layout.finalizing = 24;
+  layout.interpreters_head = 40;
+  layout.interpreter_id = is_311 ? 48 : 8;
+  layout.interpreter_modules = is_311 ? 888 : 944;
+  layout.interpreter_variables = is_311 ? 904 : 352;
+  layout.runtime_gil = is_311 ? 368 : 0;
+  layout.interpreter_gil = is_311 ? 0 : 384;
+  layout.gil_holder = is_311 ? 0 : 8;
+  layout.gil_locked = is_311 ? 8 : 16;
+  layout.native_thread_id = is_311 ? 160 : 144;
+  layout.shared_keys = is_311 ? 872 : 880;
+  return layout;
+}
+
+bool IsFreeThreaded(const std::array<uint64_t, kWords>& words) {
+  return words[kFreeThreadedWord] != 0;
+}
+
+}  // namespace
+
+std::string PythonVersionText(uint32_t version) {
+  return absl::StrCat(version >> 8U, ".", version & 0xffU);
+}
+
+std::optional<PythonLayout> KnownPythonLayout(uint32_t version) {
+  if (version < kPython39 || version > kPython312) return std::nullopt;
+  PythonLayout layout = version <= kPython310 ? ObjectFrames(version) : StackFrames(version);
+  SetFrameBytes(&layout.stack);
+  return layout;
+}
+
+bool IsUsable(const PythonLayout& layout) {
+  const Stack& stack = layout.stack;
+  for (const auto& [field, use] : kStackUses) {
+    if (!IsUsableAt(use, stack.*field)) return false;
+  }
+  for (const auto& [field, use] : kLayoutUses) {
+    if (!IsUsableAt(use, layout.*field)) return false;
+  }
+  const Use instruction = stack.version <= kPython310 ? Use::kFrameHalf : Use::kFrameWord;
+  const uint64_t indirect = stack.thread_indirect == 0 ? 0 : stack.thread_indirect - 1;
+  return IsUsableAt(instruction, stack.frame_instruction) && IsUsableAt(Use::kPointer, indirect) &&
+         stack.frame_bytes <= PT_PYTHON_FRAME_BYTES && stack.instruction_shift < 32;
+}
+
+bool SaysFreeThreaded(const TargetMemory& memory, uint64_t runtime) {
+  std::array<uint64_t, kWords> words{};
+  return memory.Read(runtime, words.data(), sizeof(words)) &&
+         std::memcmp(words.data(), kCookie, sizeof(uint64_t)) == 0 && IsFreeThreaded(words);
+}
+
+absl::StatusOr<std::optional<PythonLayout>> ReadPythonLayout(const TargetMemory& memory,
+                                                             uint64_t runtime) {
+  std::array<uint64_t, kWords> words{};
+  if (!memory.Read(runtime, words.data(), sizeof(words))) return std::nullopt;
+  if (std::memcmp(words.data(), kCookie, sizeof(uint64_t)) != 0) return std::nullopt;
+  const auto version = static_cast<uint32_t>((words[kVersionWord] >> 16U) & 0xffffU);
+  if (version != kPython313 && version != kPython314) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("Python ", PythonVersionText(version), " is not supported: 3.9 to 3.14 are"));
+  }
+  if (IsFreeThreaded(words)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "this is a free-threaded build of Python ", PythonVersionText(version),
+        ", whose frames cannot be read safely: builds with the global interpreter lock are "
+        "supported"));
+  }
+  const bool is_313 = version == kPython313;
+  PythonLayout layout = CommonLayout(version);
+  bool is_possible = true;
+  const auto take = [&](uint8_t word_313, uint8_t word_314) {
+    const uint64_t offset = words[is_313 ? word_313 : word_314];
+    is_possible = is_possible && offset < kMostOffset;
+    return static_cast<uint16_t>(offset);
+  };
+  for (const StackWord& word : kStackWords) {
+    layout.stack.*word.field = take(word.word_313, word.word_314);
+  }
+  for (const LayoutWord& word : kLayoutWords) {
+    layout.*word.field = take(word.word_313, word.word_314);
+  }
+  // They are said for the GIL that lies in the interpreter's state.
+  const uint16_t own_gil = take(kOwnGil.word_313, kOwnGil.word_314);
+  is_possible = is_possible && own_gil <= std::min(layout.gil_holder, layout.gil_locked);
+  layout.gil_holder = static_cast<uint16_t>(layout.gil_holder - own_gil);
+  layout.gil_locked = static_cast<uint16_t>(layout.gil_locked - own_gil);
+  // Behind the characters' place of an ASCII str: the UTF-8 text and its length.
+  layout.stack.text_wide = static_cast<uint16_t>(layout.stack.text_ascii + 2 * kPointerBytes);
+  layout.stack.owner_limit = kOwnerLimit;
+  layout.stack.pointer_tags = is_313 ? 0 : 3;
+  layout.shared_keys = 880;
+  SetFrameBytes(&layout.stack);
+  if (!is_possible || !IsUsable(layout)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("Python ", PythonVersionText(version),
+                     " says of its own layout (_Py_DebugOffsets) what cannot be"));
+  }
+  return layout;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,57 @@
+// What decides torch's sequence numbers, read from the code of a few exported functions: the
+// thread's next number (at::sequence_number::peek), its number in torch
+// (at::RecordFunction::currentThreadId), whether gradients are on (c10::GradMode::is_enabled), and
+// which keys of a dispatch key set count (c10::Dispatcher::sequenceNumberForRunningRecordFunction).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "symbols/x86/flow_graph.h"
+
+namespace proftrace {
+
+// A thread_local variable, as __tls_get_addr finds it.
+struct ThreadVariable {
+  uint64_t index = 0;  // address (before relocation) of its tls_index; 0 = not found
+  int64_t offset = 0;  // from the address that __tls_get_addr gives for it
+
+  bool known() const { return index != 0; }
+};
+
+// What one file tells of this: c10 and torch, in different files, tell one half each.
+struct AutogradFacts {
+  // Where Node::operator() reads a node's sequence number, counted from the node; 0 = not clear.
+  uint16_t node_sequence = 0;
+  ThreadVariable sequence;
+  ThreadVariable thread_number;
+  ThreadVariable state;                     // c10::AutogradState
+  ThreadVariable state_set;                 // a byte: 0 = it is not initialised
+  std::optional<uint8_t> grad_mode_offset;  // in the state: the byte whose bit 0 it is
+  // The lowest of three autograd keys that lie side by side in a key set, as each of the two
+  // functions that know it says; 0 = not found.
+  uint8_t lowest_key = 0;
+  uint8_t lowest_key_of_alias = 0;
+  bool has_rule = false;
+  bool highest_only = false;  // the highest key of the set must be one of them (before 2.2)
+};
+
+// The functions that AutogradFacts come from.
+enum class AutogradFunction : uint8_t {
+  kNone,
+  kPeek,
+  kThreadNumber,
+  kState,
+  kGradMode,
+  kRuleByKey,  // takes the highest key
+  kRuleBySet,
+  kAlias,  // c10::runtimeDispatchKeySetHas, which goes with kRuleByKey
+};
+
+AutogradFunction FindAutogradFunction(std::string_view symbol);
+
+// Adds what the function's code says.
+void ReadAutogradFunction(AutogradFunction function, const FlowGraph& graph, AutogradFacts* facts);
+
+}  // namespace proftrace

@@ -1,0 +1,37 @@
+// Finds where the arguments of at::_ops::X::call are at its entry, and what torch shows of them:
+// from the C++ types in its mangled name, what it returns by its schema, and System V's calling
+// convention for x86-64.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "symbols/torch/operator_schema.h"
+
+namespace proftrace {
+
+// How torch's optionals lie in memory. c10::optional (up to 2.1): the flag, then the value; an
+// optional ArrayRef without a value is a null pointer with a count. std::optional: the value, then
+// the flag.
+enum class OptionalForm { kC10, kStd };
+
+// Returns one place for each argument of the schema. nullopt: a type is not known, or the name and
+// the schema do not agree. Measured with the headers of 1.13 and 2.0 to 2.15.
+std::optional<std::vector<abi::pt_argument>> PlaceArguments(std::string_view symbol,
+                                                            const OperatorSchema& schema,
+                                                            OptionalForm form);
+
+// Places the arguments of an operator's kernel, from its demangled C++ type ("at::Tensor
+// (at::Tensor const&)"). Before them come the place of the result, if there is one, and then the
+// kernel and the dispatch keys (`before` words).
+std::optional<std::vector<abi::pt_argument>> PlaceKernelArguments(std::string_view demangled,
+                                                                  OptionalForm form,
+                                                                  unsigned before = 2);
+
+// Returns the types between the parentheses of a demangled function.
+std::vector<std::string> ParameterTypes(std::string_view demangled);
+
+}  // namespace proftrace

@@ -1,0 +1,62 @@
+// What one file's functions contribute to its ModuleFacts, function by function. The analysis of a
+// function does not depend on any other, so the operators, of which a libtorch has three thousand,
+// are shared out among threads.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "symbols/elf/module_image.h"
+#include "symbols/torch/module_analysis.h"
+#include "symbols/x86/exit_sites.h"
+#include "symbols/x86/flow_graph.h"
+
+namespace proftrace {
+
+struct NamedFunction {
+  std::string_view name;  // mangled
+  uint64_t address = 0;
+  uint64_t size = 0;  // in bytes; may be wrong
+};
+
+// Belongs to one thread: it counts the processor time of the thread that made it.
+class FunctionAnalysis {
+ public:
+  // `step_callbacks`: at::getStepCallbacksUnlessEmpty, as in RowTargets. After `limit_ns` of
+  // processor time every further function is a gap. `image` and `step_callbacks` must outlive it.
+  FunctionAnalysis(const ModuleImage& image, const std::vector<uint64_t>& step_callbacks,
+                   int64_t limit_ns);
+
+  // Builds the graph of the unwind table's range, else of the symbol's.
+  absl::StatusOr<FlowGraph> BuildGraph(uint64_t start, uint64_t end);
+  // Finds where `graph` asks for the profiler's callbacks, if its key set is found there.
+  CallbacksCall FindCallbacksCall(const FlowGraph& graph) const;
+
+  // Each adds a function with its sites, or a gap that says why there is none.
+  void Add(ProbedFunction function, const FlowGraph& graph, WorkRule work);
+  void AddOperator(const NamedFunction& symbol);
+  void AddGap(std::string feature, std::string reason);
+  void AddFunctionGap(const ProbedFunction& function, std::string_view reason);
+
+  int64_t left_ns() const;  // what is left of the limit
+
+  // What was found, in the order in which it was asked for.
+  std::vector<ProbedFunction> functions;
+  std::vector<PlanGap> gaps;
+  bool is_cut = false;  // the limit came before the last function
+
+ private:
+  const ModuleImage& image_;
+  const std::vector<uint64_t>& step_callbacks_;
+  const int64_t deadline_ns_;
+};
+
+// Adds the operators to `out`, in their order, by as many threads as there are processors.
+void AddOperators(const ModuleImage& image, const std::vector<uint64_t>& step_callbacks,
+                  const std::vector<NamedFunction>& operators, FunctionAnalysis* out);
+
+}  // namespace proftrace

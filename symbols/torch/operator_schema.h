@@ -1,0 +1,70 @@
+// The schemas (c10::FunctionSchema) of a live process' operators: what each takes and returns.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "symbols/probe_plan.h"
+#include "symbols/process/interned_strings.h"
+#include "symbols/process/process_memory.h"
+
+namespace proftrace {
+
+// What an argument shares with others: "(a! -> b|*)".
+struct AliasSets {
+  std::vector<std::string> before;
+  std::vector<std::string> after;
+  bool is_write = false;
+  std::vector<AliasSets> contained;  // of a list's elements
+};
+
+struct SchemaArgument {
+  std::string name;  // empty for most returns
+  std::string type;  // "Tensor", "int[]", "ScalarType?": as torch's Type::str() has it
+  bool is_optional = false;
+  bool is_list = false;         // true for an optional list, too
+  std::string element_type;     // of a list: "int"; else the type without the "?"
+  std::optional<int32_t> size;  // N of "int[N]"
+  bool is_keyword_only = false;
+  std::optional<AliasSets> alias;
+  std::optional<std::string> default_value;  // as it stands in the text: "None", "[1, 2]"
+};
+
+struct OperatorSchema {
+  std::string name;  // "aten::add"
+  std::string overload_name;
+  std::vector<SchemaArgument> arguments;
+  std::vector<SchemaArgument> returns;
+  bool has_variable_arguments = false;
+  bool has_variable_returns = false;
+};
+
+// Returns the schema as torch's str(schema) does: "aten::add.Tensor(Tensor self, Tensor other, *,
+// Scalar alpha=1) -> Tensor".
+std::string FormatSchema(const OperatorSchema& schema);
+
+struct SchemaReading {
+  // By the address of the OperatorDef.
+  absl::flat_hash_map<uint64_t, std::unique_ptr<const OperatorSchema>> schemas;
+  uint32_t without_definition = 0;  // kernels were registered for them, but no schema
+  uint32_t unreadable = 0;          // something in it is not as expected: left out
+  uint32_t bool_tag = 0;            // the number of c10::IValue's kind Bool, 0 = not known
+  uint64_t tensor_type = 0;         // address of the one c10::TensorType, 0 = not known
+  // Why there is none at all; empty when there are.
+  std::string refusal;
+};
+
+// Reads the schemas of `operators` (as ReadOperatorList gives them). The layout is the one of 1.13
+// to 2.15 (OperatorEntry, FunctionSchema, Argument, AliasInfo); the form of strings and optionals
+// is found by the operator's own name, which its schema repeats, and the numbers of default values'
+// kinds by the arguments' types. If these do not hold, nothing is read and `refusal` says so.
+// `symbols`: where the names of alias sets are; null: operators with alias sets are unreadable.
+SchemaReading ReadSchemas(const TargetMemory& memory, const std::vector<OperatorInfo>& operators,
+                          bool old_abi, const InternedStrings* symbols);
+
+}  // namespace proftrace

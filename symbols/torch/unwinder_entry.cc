@@ -1,0 +1,166 @@
+#include "symbols/torch/unwinder_entry.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "symbols/x86/instruction.h"
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kMostAccessorBytes = 32;
+// In libgcc's unwind-dw2.c the accessors of a context follow each other.
+constexpr size_t kNeighbours = 1024;
+constexpr size_t kChunkBytes = size_t{1} << 20;
+// The limit for one file; no copy of the unwinder is known that lies in a larger one.
+constexpr uint64_t kMostScannedBytes = uint64_t{256} << 20;
+constexpr size_t kMostHidden = 16;
+// Functions of that form in a chunk that are looked at closely: others' accessors, and made-up
+// ones.
+constexpr size_t kMostCandidates = 1000;
+
+constexpr uint8_t kEndbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+constexpr uint8_t kPushFrame[] = {0x55, 0x48, 0x89, 0xe5};  // push %rbp; mov %rsp, %rbp
+constexpr uint8_t kPopFrame[] = {0x5d};
+constexpr uint8_t kReturn[] = {0xc3};
+constexpr uint8_t kSetter[] = {0x48, 0x89, 0xb7};  // mov %rsi, displacement(%rdi)
+constexpr uint8_t kGetter[] = {0x48, 0x8b, 0x87};  // mov displacement(%rdi), %rax
+
+using Code = std::span<const uint8_t>;
+
+bool Consume(Code* code, Code bytes) {
+  if (code->size() < bytes.size() || !std::equal(bytes.begin(), bytes.end(), code->begin())) {
+    return false;
+  }
+  *code = code->subspan(bytes.size());
+  return true;
+}
+
+// The displacement of a function that does nothing but `mov` (kSetter, kGetter).
+std::optional<int32_t> ReadAccessor(Code code, Code mov) {
+  Consume(&code, kEndbr64);
+  const bool has_frame = Consume(&code, kPushFrame);
+  int32_t displacement = 0;
+  if (!Consume(&code, mov) || code.size() < sizeof(displacement)) return std::nullopt;
+  std::memcpy(&displacement, code.data(), sizeof(displacement));
+  code = code.subspan(sizeof(displacement));
+  if (has_frame && !Consume(&code, kPopFrame)) return std::nullopt;
+  if (!Consume(&code, kReturn)) return std::nullopt;
+  return displacement;
+}
+
+std::optional<int32_t> ReadAccessor(const CodeImage& image, uint64_t function, Code mov) {
+  uint8_t bytes[kMostAccessorBytes];
+  return ReadAccessor({bytes, image.ReadCode(function, bytes, sizeof(bytes))}, mov);
+}
+
+// struct _Unwind_Context of libgcc: ..., void *cfa; void *ra; void *lsda; ...
+std::optional<RowProbe> EntryProbe(int32_t address_at) {
+  const int32_t stack_pointer = address_at - 8;
+  if (stack_pointer <= 0 || stack_pointer > INT16_MAX) return std::nullopt;
+  RowProbe probe;
+  probe.role = abi::PT_ROLE_UNWOUND;
+  probe.handle_register = kRdi;
+  probe.handle_offset = static_cast<int16_t>(stack_pointer);
+  return probe;
+}
+
+// Whether a getter of the displacement lies in `code`.
+bool HasGetter(Code code, int32_t displacement) {
+  uint8_t wanted[sizeof(kGetter) + sizeof(displacement)];
+  std::memcpy(wanted, kGetter, sizeof(kGetter));
+  std::memcpy(wanted + sizeof(kGetter), &displacement, sizeof(displacement));
+  for (auto at = code.begin(); at != code.end(); ++at) {
+    at = std::search(at, code.end(), std::begin(wanted), std::end(wanted));
+    if (at == code.end()) break;
+    Code rest = code.subspan(static_cast<size_t>(at - code.begin()) + sizeof(wanted));
+    Consume(&rest, kPopFrame);
+    if (Consume(&rest, kReturn)) return true;
+  }
+  return false;
+}
+
+// Returns where the function begins whose `mov` lies at `at`.
+size_t FunctionBegin(Code code, size_t at) {
+  for (const Code prologue : {Code(kPushFrame), Code(kEndbr64)}) {
+    if (at < prologue.size()) continue;
+    Code before = code.subspan(at - prologue.size());
+    if (Consume(&before, prologue)) at -= prologue.size();
+  }
+  return at;
+}
+
+// Whether a file may have an unwinder of its own: one looks for all libraries' tables, and nobody
+// imports what he has.
+bool MayHideUnwinder(ElfFile& file) {
+  bool looks_for_tables = false;
+  bool imports_unwinder = false;
+  file.ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
+    const std::string_view name = symbol.name();
+    if (symbol.is_defined || name.empty() || (name[0] != 'd' && name[0] != '_')) return;
+    looks_for_tables |= name == "dl_iterate_phdr" || name == "_dl_find_object";
+    imports_unwinder |= name == "_Unwind_SetIP" || name == "_Unwind_Resume";
+  });
+  return looks_for_tables && !imports_unwinder;
+}
+
+}  // namespace
+
+std::optional<RowProbe> FindUnwinderEntry(const CodeImage& image, uint64_t set_ip,
+                                          uint64_t get_cfa) {
+  const auto address_at = ReadAccessor(image, set_ip, kSetter);
+  const auto stack_pointer = ReadAccessor(image, get_cfa, kGetter);
+  if (!address_at || !stack_pointer || int64_t{*address_at} != int64_t{*stack_pointer} + 8) {
+    return std::nullopt;
+  }
+  return EntryProbe(*address_at);
+}
+
+std::vector<HiddenUnwinderEntry> FindUnwindersIn(Code code, uint64_t address) {
+  std::vector<HiddenUnwinderEntry> found;
+  size_t candidates = 0;
+  for (auto hit = code.begin(); hit != code.end() && candidates < kMostCandidates; ++hit) {
+    hit = std::search(hit, code.end(), std::begin(kSetter), std::end(kSetter));
+    if (hit == code.end()) break;
+    const size_t begin = FunctionBegin(code, static_cast<size_t>(hit - code.begin()));
+    const auto address_at = ReadAccessor(code.subspan(begin), kSetter);
+    const std::optional<RowProbe> probe = address_at ? EntryProbe(*address_at) : std::nullopt;
+    if (!probe) continue;
+    ++candidates;
+    const size_t from = begin - std::min(begin, kNeighbours);
+    const Code around = code.subspan(from, std::min(code.size() - from, 2 * kNeighbours));
+    // _Unwind_GetCFA, _Unwind_GetIP and _Unwind_GetLanguageSpecificData.
+    const bool has_others = HasGetter(around, *address_at - 8) && HasGetter(around, *address_at) &&
+                            HasGetter(around, *address_at + 8);
+    if (has_others) found.push_back({address + begin, *probe});
+  }
+  return found;
+}
+
+std::vector<HiddenUnwinderEntry> FindHiddenUnwinders(ElfFile& file) {
+  std::vector<HiddenUnwinderEntry> found;
+  if (!MayHideUnwinder(file)) return found;
+  uint64_t left = kMostScannedBytes;
+  std::vector<uint8_t> bytes(kChunkBytes + 2 * kNeighbours);
+  for (const ElfSection* section : file.CodeSections(nullptr)) {
+    // What lies around a place in a chunk is in the buffer, too.
+    for (uint64_t at = 0; at < section->size && left > 0; at += kChunkBytes) {
+      const uint64_t from = at - std::min<uint64_t>(at, kNeighbours);
+      const uint64_t end = std::min(section->size, at + kChunkBytes + kNeighbours);
+      const size_t got = file.ReadOffset(section->file_offset + from, bytes.data(), end - from);
+      left -= std::min<uint64_t>(left, kChunkBytes);
+      for (const HiddenUnwinderEntry& entry :
+           FindUnwindersIn({bytes.data(), got}, section->address + from)) {
+        const uint64_t place = entry.address - section->address;
+        const bool is_here = place >= at && place < at + kChunkBytes;
+        if (is_here && found.size() < kMostHidden) found.push_back(entry);
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,29 @@
+// Finds jumps and calls from anywhere in a file into a few places, by one pass over its code.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "symbols/elf/elf_file.h"
+
+namespace proftrace {
+
+struct AddressRange {
+  uint64_t first = 0;
+  uint64_t last = 0;  // the address behind it
+};
+
+struct Branch {
+  uint64_t address = 0;
+  uint64_t target = 0;
+};
+
+// Finds everything that looks like a jmp, jcc or call with a 4-byte distance into one of `places`
+// (ascending, apart from each other), at any byte: matches in the middle of another instruction are
+// found too, so users decode. Short jumps do not leave a section's function and are not found.
+// nullopt: not all could be found, as the file has more code, or more of them, than any real one.
+std::optional<std::vector<Branch>> FindBranchesInto(const ElfFile& file,
+                                                    const std::vector<AddressRange>& places);
+
+}  // namespace proftrace

@@ -1,0 +1,65 @@
+// Decodes the operands of x86-64 instructions, with Capstone. Only code that follows data needs
+// them: this header brings Capstone's types.
+#pragma once
+
+#include <capstone/capstone.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "symbols/x86/instruction.h"
+
+namespace proftrace {
+
+// One instruction in full. The operands of jumps and calls are not those of this place: Instruction
+// says where they lead.
+struct Disassembled {
+  const cs_insn* instruction = nullptr;
+  std::vector<uint16_t> written;    // registers by Capstone's number
+  RegisterSet written_general = 0;  // general registers of which any part is written
+  bool written_known = false;       // false: nothing is known of what it writes
+
+  unsigned id() const { return instruction->id; }
+  const cs_x86& operands() const { return instruction->detail->x86; }
+};
+
+// Keeps decoded instructions by their bytes: Capstone makes a text of every instruction that it
+// decodes, which takes most of its time, and compilers repeat themselves.
+class Disassembler {
+ public:
+  // Returns the calling thread's own.
+  static Disassembler& OfThread();
+
+  Disassembler();
+  ~Disassembler();
+  Disassembler(const Disassembler&) = delete;
+  Disassembler& operator=(const Disassembler&) = delete;
+
+  // Decodes an instruction. Null: the bytes are none. Valid until the next call.
+  const Disassembled* Decode(const Instruction& where);
+
+ private:
+  struct Entry {
+    std::array<uint8_t, kMaxInstructionBytes> bytes{};
+    uint8_t size = 0;  // 0 = nothing is kept here
+    cs_insn* instruction = nullptr;
+    Disassembled decoded;
+  };
+  static constexpr size_t kEntries = 512;
+
+  csh handle_ = 0;
+  std::vector<Entry> entries_;
+};
+
+// Returns the number of a general register by Capstone's for it (x86_reg): rax 0, rcx 1, rdx 2, rbx
+// 3, rsp 4, rbp 5, rsi 6, rdi 7, r8 … r15; -1 for a part of one, and for all others.
+int RegisterNumber(unsigned capstone_register);
+// Returns the number of the general register that this is, or is a part of; -1 for all others.
+int WholeRegisterNumber(unsigned capstone_register);
+
+// Whether it is ah, bh, ch or dh.
+bool IsHighByte(unsigned capstone_register);
+
+}  // namespace proftrace
