@@ -19,7 +19,7 @@
 #include "symbols/x86/exit_sites.h"
 #include "symbols/x86/moved_code.h"
 #include "symbols/x86/patch_windows.h"
-#include "tests/unit/symbols_fake_code.h"
+#include "tests/unit/symbols/fake_code.h"
 
 namespace proftrace {
 namespace {

@@ -9,35 +9,35 @@ if(NOT TARGET proftrace_test_support)
 endif()
 
 proftrace_unit_test(aggregate_test
-  SOURCES aggregate_key_averages_test.cc aggregate_many_names_test.cc aggregate_python_rows_test.cc aggregate_stacks_test.cc
-    aggregate_system_test.cc
+  SOURCES aggregate/key_averages_test.cc aggregate/many_names_test.cc aggregate/python_rows_test.cc aggregate/stacks_test.cc
+    aggregate/system_test.cc
   LIBS proftrace_aggregate proftrace_test_support)
 proftrace_unit_test(step_kinds_test
-  SOURCES aggregate_step_kinds_test.cc
+  SOURCES aggregate/step_kinds_test.cc
   LIBS proftrace_aggregate proftrace_test_support)
 proftrace_unit_test(steps_test
-  SOURCES aggregate_annotated_steps_test.cc aggregate_flops_test.cc aggregate_module_times_test.cc
-    aggregate_step_rows_test.cc aggregate_steps_test.cc
+  SOURCES aggregate/annotated_steps_test.cc aggregate/flops_test.cc aggregate/module_times_test.cc
+    aggregate/step_rows_test.cc aggregate/steps_test.cc
   LIBS proftrace_exporters proftrace_test_support)
 proftrace_unit_test(exporters_test
   SOURCES
-    exporters_chrome_trace_test.cc
-    exporters_collectives_test.cc
-    exporters_csv_test.cc
-    exporters_device_numbers_test.cc
-    exporters_device_test.cc
-    exporters_keyword_args_test.cc
-    exporters_memory_test.cc
-    exporters_nvtx_ranges_test.cc
-    exporters_open_slices_test.cc
-    exporters_output_test.cc
-    exporters_perfetto_test.cc
-    exporters_profiles_test.cc
-    exporters_stacks_test.cc
-    exporters_system_args_test.cc
-    exporters_system_rows_test.cc
-    exporters_system_views_test.cc
-    exporters_table_test.cc
+    exporters/chrome_trace_test.cc
+    exporters/collectives_test.cc
+    exporters/csv_test.cc
+    exporters/device_numbers_test.cc
+    exporters/device_test.cc
+    exporters/keyword_args_test.cc
+    exporters/memory_test.cc
+    exporters/nvtx_ranges_test.cc
+    exporters/open_slices_test.cc
+    exporters/output_test.cc
+    exporters/perfetto_test.cc
+    exporters/profiles_test.cc
+    exporters/stacks_test.cc
+    exporters/system_args_test.cc
+    exporters/system_rows_test.cc
+    exporters/system_views_test.cc
+    exporters/table_test.cc
   LIBS proftrace_exporters proftrace_pipeline proftrace_test_support GTest::gmock ZLIB::ZLIB)
 
 # Writes outputs of made-up recordings, for the checks below that read them with other programs.

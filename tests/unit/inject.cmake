@@ -1,6 +1,6 @@
 proftrace_unit_test(inject_test
-  SOURCES inject_test.cc
+  SOURCES inject/inject_test.cc
   LIBS proftrace_inject proftrace_warnings GTest::gmock)
 proftrace_unit_test(inject_stops_test
-  SOURCES inject_stops_test.cc
+  SOURCES inject/stops_test.cc
   LIBS proftrace_inject proftrace_warnings)

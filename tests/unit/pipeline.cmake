@@ -1,40 +1,40 @@
 # The middle of the pipeline: capture files, decoding, order, nesting. And the command line's values.
 proftrace_unit_test(pipeline_test
   SOURCES
-    pipeline_autograd_test.cc
-    pipeline_budget_test.cc
-    pipeline_call_tree_test.cc
-    pipeline_device_test.cc
-    pipeline_flight_test.cc
-    pipeline_guards_test.cc
-    pipeline_memory_test.cc
-    pipeline_nesting_property_test.cc
-    pipeline_process_choice_test.cc
-    pipeline_socket_text_test.cc
-    pipeline_sorter_test.cc
-    pipeline_span_builder_test.cc
-    pipeline_stacks_test.cc
-    pipeline_system_paths_test.cc
-    pipeline_system_test.cc
-    pipeline_thread_end_test.cc
-    pipeline_waits_test.cc
+    pipeline/autograd_test.cc
+    pipeline/budget_test.cc
+    pipeline/call_tree_test.cc
+    pipeline/device_test.cc
+    pipeline/flight_test.cc
+    pipeline/guards_test.cc
+    pipeline/memory_test.cc
+    pipeline/nesting_property_test.cc
+    pipeline/process_choice_test.cc
+    pipeline/socket_text_test.cc
+    pipeline/sorter_test.cc
+    pipeline/span_builder_test.cc
+    pipeline/stacks_test.cc
+    pipeline/system_paths_test.cc
+    pipeline/system_test.cc
+    pipeline/thread_end_test.cc
+    pipeline/waits_test.cc
   LIBS proftrace_pipeline proftrace_aggregate GTest::gmock)
 # These are the parts that read bytes.
 proftrace_unit_test(wire_test PARSER
   SOURCES
-    pipeline_capture_file_test.cc
-    pipeline_decoder_test.cc
-    pipeline_inputs_test.cc
-    pipeline_keywords_test.cc
-    pipeline_metadata_test.cc
-    pipeline_samples_test.cc
+    pipeline/capture_file_test.cc
+    pipeline/decoder_test.cc
+    pipeline/inputs_test.cc
+    pipeline/keywords_test.cc
+    pipeline/metadata_test.cc
+    pipeline/samples_test.cc
   LIBS proftrace_pipeline proftrace_aggregate GTest::gmock PkgConfig::XXHASH)
 proftrace_unit_test(model_test
-  SOURCES model_span_columns_test.cc model_system_calls_test.cc
+  SOURCES model/span_columns_test.cc model/system_calls_test.cc
   LIBS proftrace_model)
 proftrace_unit_test(cli_test
-  SOURCES cli_flight_options_test.cc cli_parse_test.cc cli_record_arguments_test.cc cli_result_directory_test.cc
-    cli_results_test.cc cli_step_schedule_test.cc
+  SOURCES cli/flight_options_test.cc cli/parse_test.cc cli/record_arguments_test.cc cli/result_directory_test.cc
+    cli/results_test.cc cli/step_schedule_test.cc
   LIBS proftrace_cli)
 
 # Writes captures of a made-up GPU job, for goldens and for checks with other programs.

@@ -5,17 +5,17 @@ target_include_directories(python_process PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(python_process PRIVATE proftrace_warnings)
 
 proftrace_unit_test(python_lines_test PARSER
-  SOURCES python_lines_test.cc
+  SOURCES python/lines_test.cc
   LIBS proftrace_decode python_process)
 proftrace_unit_test(python_runtime_test
-  SOURCES python_runtime_test.cc
+  SOURCES python/runtime_test.cc
   LIBS proftrace_symbols proftrace_decode python_process)
 proftrace_unit_test(python_made_up_test PARSER
-  SOURCES python_made_up_test.cc
+  SOURCES python/made_up_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(python_objects_test
-  SOURCES python_objects_test.cc
+  SOURCES python/objects_test.cc
   LIBS proftrace_symbols python_process)
 proftrace_unit_test(byte_view_test PARSER
-  SOURCES byte_view_test.cc
+  SOURCES base/byte_view_test.cc
   LIBS proftrace_base)

@@ -1,4 +1,4 @@
 # What takes rights from processes that read what others may have made up.
 proftrace_unit_test(sandbox_test
-  SOURCES sandbox_confined_test.cc sandbox_worker_test.cc
+  SOURCES sandbox/confined_test.cc sandbox/worker_test.cc
   LIBS proftrace_sandbox GTest::gmock)

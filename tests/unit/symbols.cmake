@@ -1,29 +1,29 @@
 proftrace_unit_test(symbols_code_test PARSER
-  SOURCES symbols_code_test.cc
+  SOURCES symbols/code_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_arguments_test
-  SOURCES symbols_arguments_test.cc
+  SOURCES symbols/arguments_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_autograd_test
-  SOURCES symbols_autograd_test.cc
+  SOURCES symbols/autograd_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_inputs_test
-  SOURCES symbols_inputs_test.cc
+  SOURCES symbols/inputs_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_kept_arguments_test
-  SOURCES symbols_kept_arguments_test.cc
+  SOURCES symbols/kept_arguments_test.cc
   LIBS proftrace_symbols)
 # Has made-up functions, whose windows it looks for in its own file.
 proftrace_unit_test(symbols_module_patches_test
-  SOURCES symbols_module_patches_test.cc
+  SOURCES symbols/module_patches_test.cc
   LIBS proftrace_symbols GTest::gmock)
 proftrace_unit_test(symbols_moved_code_test PARSER
-  SOURCES symbols_moved_code_test.cc
+  SOURCES symbols/moved_code_test.cc
   LIBS proftrace_symbols GTest::gmock)
 pkg_check_modules(UNICORN IMPORTED_TARGET unicorn>=2)
 if(UNICORN_FOUND)
   proftrace_unit_test(symbols_moved_code_emulated_test
-    SOURCES symbols_moved_code_emulated_test.cc symbols_emulator.cc
+    SOURCES symbols/moved_code_emulated_test.cc symbols/emulator.cc
     LIBS proftrace_symbols PkgConfig::CAPSTONE PkgConfig::UNICORN)
 else()
   message(STATUS "no Unicorn 2: moved code is not run in an emulator")
@@ -33,56 +33,56 @@ add_library(own_runtime MODULE ${PROJECT_SOURCE_DIR}/tests/support/own_runtime.c
 target_compile_options(own_runtime PRIVATE -fvisibility=hidden)
 target_link_options(own_runtime PRIVATE -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -s)
 proftrace_unit_test(symbols_unwinder_entry_test
-  SOURCES symbols_unwinder_entry_test.cc
+  SOURCES symbols/unwinder_entry_test.cc
   LIBS proftrace_symbols)
 add_dependencies(symbols_unwinder_entry_test own_runtime)
 target_compile_definitions(symbols_unwinder_entry_test
   PRIVATE PROFTRACE_OWN_RUNTIME="$<TARGET_FILE:own_runtime>")
 proftrace_unit_test(symbols_native_test PARSER
-  SOURCES symbols_native_test.cc
+  SOURCES symbols/native_test.cc
   LIBS proftrace_symbols GTest::gmock)
 proftrace_unit_test(symbols_patch_windows_test PARSER
-  SOURCES symbols_patch_windows_test.cc
+  SOURCES symbols/patch_windows_test.cc
   LIBS proftrace_symbols GTest::gmock)
 proftrace_unit_test(symbols_rows_test
-  SOURCES symbols_rows_test.cc
+  SOURCES symbols/rows_test.cc
   LIBS proftrace_symbols)
 # Has a made-up function, whose catches it looks for in its own file.
 proftrace_unit_test(symbols_node_calls_test
-  SOURCES symbols_node_calls_test.cc
+  SOURCES symbols/node_calls_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_python_arguments_test PARSER
-  SOURCES symbols_python_arguments_test.cc
+  SOURCES symbols/python_arguments_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_row_inputs_test PARSER
-  SOURCES symbols_row_inputs_test.cc
+  SOURCES symbols/row_inputs_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_worker_test
-  SOURCES symbols_worker_test.cc
+  SOURCES symbols/worker_test.cc
   LIBS proftrace_symbols GTest::gmock)
 proftrace_unit_test(symbols_target_test PARSER
-  SOURCES symbols_target_test.cc symbols_control_groups_test.cc
+  SOURCES symbols/target_test.cc symbols/control_groups_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_held_file_test
-  SOURCES symbols_held_file_test.cc
+  SOURCES symbols/held_file_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_late_libraries_test
-  SOURCES symbols_late_libraries_test.cc
+  SOURCES symbols/late_libraries_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_cache_test PARSER
-  SOURCES symbols_cache_test.cc
+  SOURCES symbols/cache_test.cc
   LIBS proftrace_symbols)
 # Exports made-up operators, so that it can plan itself.
 proftrace_unit_test(symbols_plan_test
-  SOURCES symbols_plan_test.cc
+  SOURCES symbols/plan_test.cc
   LIBS proftrace_symbols)
 set_target_properties(symbols_plan_test PROPERTIES ENABLE_EXPORTS ON)
 proftrace_unit_test(symbols_schema_test PARSER
-  SOURCES symbols_schema_test.cc
+  SOURCES symbols/schema_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_groups_test
-  SOURCES symbols_groups_test.cc
+  SOURCES symbols/groups_test.cc
   LIBS proftrace_symbols GTest::gmock)
 proftrace_unit_test(symbols_read_budget_test PARSER
-  SOURCES symbols_read_budget_test.cc
+  SOURCES symbols/read_budget_test.cc
   LIBS proftrace_symbols)

@@ -3,7 +3,7 @@
 // From CUDA 11.2 on every newer version of a record keeps what the older one had at its place and
 // adds fields at the end or in padding: compared field by field in the headers of 11.8, 12.1, 12.9,
 // 13.0 and 13.5, whose deprecated structures also tell what the versions in between had
-// (tests/unit/agent_layouts_check.cc repeats it against the headers that are installed). So one
+// (tests/unit/agent/layouts_check.cc repeats it against the headers that are installed). So one
 // structure a record is enough, and how much of it there is follows from the version.
 // Field names: our own.
 #pragma once

@@ -1,6 +1,6 @@
 // The parts of CUPTI that the agent uses: its functions, as pointers that are looked up in the
 // library that the job has, and its numbers. They are declared here and not by CUPTI's headers, so
-// that building needs no CUDA; tests/unit/agent_layouts_check.cc compares with the headers where
+// that building needs no CUDA; tests/unit/agent/layouts_check.cc compares with the headers where
 // there are some.
 #pragma once
 
