@@ -98,9 +98,10 @@
 #define PATCH_LOSS_INFO (9 << 16 | PATCH_LOSS_WORDS << 24)
 // Behind a slot's last word: more than a record is long (255 words).
 #define PATCH_SLACK_BYTES 4096
-// A slot's buffer for what operators are called with (struct input_buffer, bpf/values.bpf.h).
+// A slot's buffer for what operators are called with (struct input_buffer,
+// bpf/shared/values.bpf.h).
 #define PATCH_INPUTS_BYTES (17 * 4096)
-// A slot's stack of Python's (struct job_stacks, bpf/job_stacks.h), and two fields of it.
+// A slot's stack of Python's (struct job_stacks, bpf/job/job_stacks.h), and two fields of it.
 #define PATCH_STACKS_BYTES (24 * 4096)
 #define PATCH_STACKS_OPEN_SP 48
 #define PATCH_STACKS_OPEN_SITE 64

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What a probe means where its own cookie is only a number: bpf/cookies.bpf.h says when. */
+/* What a probe means where its own cookie is only a number: bpf/kernel/cookies.bpf.h says when. */
 #ifndef PROFTRACE_BPF_ABI_PROBE_COOKIE_H
 #define PROFTRACE_BPF_ABI_PROBE_COOKIE_H
 

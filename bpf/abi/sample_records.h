@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Samples (--sample): what the programs in bpf/samples.bpf.c hand to the tracer, which finds the
- * names while the process lives; and the records that it writes of them.
+ * Samples (--sample): what the programs in bpf/kernel/samples.bpf.c hand to the tracer, which finds
+ * the names while the process lives; and the records that it writes of them.
  */
 #ifndef PROFTRACE_BPF_ABI_SAMPLE_RECORDS_H
 #define PROFTRACE_BPF_ABI_SAMPLE_RECORDS_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * System activity (--activities syscalls,io,sched,faults): the records that bpf/system.bpf.c writes
- * into a ring of its own, and that a capture holds as they are. Rules as in bpf/abi/records.h,
- * which they belong to. Each is written when what it tells of is over, and has its begin in
- * head.time_ns.
+ * System activity (--activities syscalls,io,sched,faults): the records that bpf/kernel/system.bpf.c
+ * writes into a ring of its own, and that a capture holds as they are. Rules as in
+ * bpf/abi/records.h, which they belong to. Each is written when what it tells of is over, and has
+ * its begin in head.time_ns.
  */
 #ifndef PROFTRACE_BPF_ABI_SYSTEM_RECORDS_H
 #define PROFTRACE_BPF_ABI_SYSTEM_RECORDS_H

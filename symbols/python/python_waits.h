@@ -1,6 +1,6 @@
 // Tells what a thread of a CPython waits for, where it sleeps as threads do that wait for a
 // semaphore: one of Python's locks, or something else. The kernel's programs look at threads that
-// begin to wait (bpf/system_waits.bpf.h); this is for those that waited already.
+// begin to wait (bpf/kernel/system_waits.bpf.h); this is for those that waited already.
 #pragma once
 
 #include "bpf/abi/system_records.h"

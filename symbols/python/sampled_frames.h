@@ -1,5 +1,5 @@
 // The Python frames of one thread, as samples have them: the tracer's reading of a thread that does
-// not run, equal to what bpf/samples.bpf.c does in one that does.
+// not run, equal to what bpf/kernel/samples.bpf.c does in one that does.
 #pragma once
 
 #include <cstdint>

@@ -42,7 +42,7 @@ constexpr uint64_t kFlagsMask = 0x7fff;
 constexpr uint64_t kUndefinedFlags = 0x2543;
 
 constexpr uint16_t kKeySetOffsets[] = {168, 176, 184};
-// From sizes_and_strides_ to key_set_, as bpf/inputs.bpf.h has it.
+// From sizes_and_strides_ to key_set_, as bpf/shared/inputs.bpf.h has it.
 constexpr size_t kTensorWords = 15;
 constexpr uint64_t kKeySetWord = 14;
 // ScalarType::Undefined comes behind all types; 18 in 1.13, 47 in 2.15.

@@ -5,7 +5,7 @@
 
 namespace proftrace {
 
-// struct address_key (bpf/registers.bpf.h).
+// struct address_key (bpf/shared/registers.bpf.h).
 struct AddressKey {
   uint64_t address;
   uint64_t tgid;

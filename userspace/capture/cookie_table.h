@@ -1,5 +1,5 @@
-// The cookies of probes whose links are for all processes (bpf/cookies.bpf.h): a kernel that passes
-// only a process's first thread to a link of its own has them told apart by the program.
+// The cookies of probes whose links are for all processes (bpf/kernel/cookies.bpf.h): a kernel that
+// passes only a process's first thread to a link of its own has them told apart by the program.
 #pragma once
 
 #include <cstdint>

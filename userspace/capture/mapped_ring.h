@@ -1,5 +1,5 @@
-// The reading end of a ring that BPF programs write without calling the kernel (bpf/ring.bpf.h).
-// For one thread at a time.
+// The reading end of a ring that BPF programs write without calling the kernel
+// (bpf/shared/ring.bpf.h). For one thread at a time.
 #pragma once
 
 #include <absl/status/status.h>

@@ -1,6 +1,6 @@
 // The kernel's probes at the operators of one module of a process, in a link that is exchanged for
 // one with fewer probes while the job runs (--max-overhead). No hit is recorded twice meanwhile,
-// and none is missed (bpf/demotions.bpf.h).
+// and none is missed (bpf/kernel/demotions.bpf.h).
 #pragma once
 
 #include <absl/status/status.h>

@@ -5,9 +5,9 @@
 
 namespace proftrace {
 
-// `program`: the descriptor of the object's read_pidns_level (bpf/pid_namespace.bpf.h). Kernels
-// before 5.10 cannot run the program on demand: there the initial namespace is taken, and others
-// are refused (kHostUnfit).
+// `program`: the descriptor of the object's read_pidns_level (bpf/shared/pid_namespace.bpf.h).
+// Kernels before 5.10 cannot run the program on demand: there the initial namespace is taken, and
+// others are refused (kHostUnfit).
 absl::Status FindPidNamespace(int program);
 
 }  // namespace proftrace

@@ -1,6 +1,6 @@
 // Tells of forks, execs and ends of processes and threads where no BPF program does: by looking at
 // /proc some twenty times a second, and by pidfds, which tell at once that a process has ended.
-// What is found comes as the records that bpf/process.bpf.c writes.
+// What is found comes as the records that bpf/kernel/process.bpf.c writes.
 //
 // It is later than the kernel's word, and never wrong: a child that was forked and ended, or lost
 // its parent, between two looks is missing; a thread's end has the time at which it was found.

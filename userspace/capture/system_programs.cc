@@ -38,7 +38,7 @@ constexpr uint32_t kMostThreads = 32768;
 // Arguments of the tracepoint io_uring_complete, with the context of the probe: since Linux 6.11.
 constexpr int kShortCompletion = 4;
 
-// What the map `watched` says (bpf/system.bpf.h).
+// What the map `watched` says (bpf/kernel/system.bpf.h).
 constexpr uint8_t kWatched = 1;
 constexpr uint8_t kWatchedFromExec = 2;
 

@@ -1,6 +1,6 @@
 // Many probes as one event of the kernel's tracing (tracefs, uprobe_events), for kernels without
 // uprobe.multi: it goes away at once, where as many perf events of their own take minutes. Its
-// probes have no cookies: the program knows them by their addresses (bpf/cookies.bpf.h).
+// probes have no cookies: the program knows them by their addresses (bpf/kernel/cookies.bpf.h).
 #pragma once
 
 #include <cstdint>

@@ -53,7 +53,7 @@ bool CanReadPlace(const ProbePoint& point, const std::vector<abi::pt_place>& pla
          (place.form == abi::PT_PLACE_C_STRING && place.base == abi::PT_PLACE_ADDRESS);
 }
 
-// Whether the recorder has the code of the BPF program for it (bpf/job_recorder.c).
+// Whether the recorder has the code of the BPF program for it (bpf/job/job_recorder.c).
 bool HasFullRecord(const ProbePoint& point, const ProbePlan& plan,
                    const std::vector<abi::pt_place>& places) {
   switch (RoleOf(point)) {

@@ -1,5 +1,5 @@
 // Finds where a CPython that ends is about to give up what its threads have: there it waits until
-// those that read their own frames have done so (bpf/job_stacks.h).
+// those that read their own frames have done so (bpf/job/job_stacks.h).
 #pragma once
 
 #include <absl/status/statusor.h>

@@ -1,4 +1,4 @@
-// The code that runs in jobs: recorder_code.S and bpf/job_recorder.c.
+// The code that runs in jobs: recorder_code.S and bpf/job/job_recorder.c.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ namespace {
 // A table's slot and what the allocator adds.
 constexpr size_t kBytesBeside = 96;
 // Twice as many as can be told of before the kernel's side tells of one again
-// (MOST_FILES_SINCE, bpf/system_files.bpf.h).
+// (MOST_FILES_SINCE, bpf/kernel/system_files.bpf.h).
 constexpr uint64_t kFilesKept = 65536;
 constexpr size_t kMostStackWords = std::size(abi::pt_python_stack_record{}.words);
 

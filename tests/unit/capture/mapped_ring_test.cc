@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kStride = PT_RING_CHUNK_BYTES + PT_RING_SLACK_BYTES;
 
-// What the programs do (bpf/ring.bpf.h), by threads.
+// What the programs do (bpf/shared/ring.bpf.h), by threads.
 class Programs {
  public:
   explicit Programs(uint32_t ring_bytes)

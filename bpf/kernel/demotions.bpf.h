@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Operators whose calls are only counted, to keep a budget (--max-overhead), and the handover from
+ * one link to another that has fewer of their probes.
+ */
+#ifndef PROFTRACE_BPF_DEMOTIONS_H
+#define PROFTRACE_BPF_DEMOTIONS_H
+
+#include "bpf/shared/common.bpf.h"
+#include "bpf/abi/demotions.h"
+
+const volatile bool config_has_budget = false;
+
+/* Sites that are demoted in any process, by their number. */
+__u8 demoted_sites[65536];
+
+/* enum pt_demotion, by the demotion's number. */
+__u8 demotion_states[PT_MOST_DEMOTIONS];
+
+/* The number of the demotion of a site in a process. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set by the loader */
+	__type(key, struct pt_demotion_key);
+	__type(value, __u32);
+} demotions SEC(".maps");
+
+/* Calls that were only counted, by the demotion's number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set by the loader */
+	__type(key, __u32);
+	__type(value, __u64);
+} demoted_calls SEC(".maps");
+
+/* Not 0 while two links have the same probes: the number of the handover. */
+__u32 handover = 0;
+
+/* The hit that a thread has had last, and the link whose program was the first to see it. */
+struct handed_hit {
+	__u64 ip;
+	__u64 sp;
+	__u32 generation;
+	__u32 handover; /* 0 = the other link's program has seen it as well */
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set by the loader */
+	__type(key, __u32);
+	__type(value, struct handed_hit);
+} handed_hits SEC(".maps");
+
+static __always_inline bool begins_demotable(__u8 role)
+{
+	return role == PT_ROLE_OPERATOR_BEGIN || role == PT_ROLE_BEGIN ||
+	       role == PT_ROLE_OPERATOR_CALL || role == PT_ROLE_INPUTS_BEGIN;
+}
+
+/* Whether nothing is recorded there. Counts a begin in that case. */
+static __always_inline bool is_demoted(__u64 cookie, __u8 role)
+{
+	struct pt_demotion_key key = {.site = (__u16)cookie};
+	__u32 *number;
+	__u64 *calls;
+
+	if (likely(!demoted_sites[key.site & 0xffff]))
+		return false;
+	key.tgid = current_tgid();
+	number = bpf_map_lookup_elem(&demotions, &key);
+	if (!number)
+		return false;
+	if (role == PT_ROLE_END)
+		return demotion_states[*number & (PT_MOST_DEMOTIONS - 1)] != PT_DEMOTION_BEGINS;
+	calls = begins_demotable(role) ? bpf_map_lookup_elem(&demoted_calls, number) : NULL;
+	if (calls)
+		__sync_fetch_and_add(calls, 1);
+	return true;
+}
+
+/* During a handover both links' programs run at each hit of a probe that both have, one right
+ * behind the other: the first one records. Whether this is the second. */
+static __noinline int is_second_of_hit(struct pt_regs *ctx, __u32 generation)
+{
+	struct handed_hit hit = {PT_REGS_IP(ctx), PT_REGS_SP(ctx), generation, handover};
+	__u32 tid = (__u32)bpf_get_current_pid_tgid();
+	struct handed_hit *last = bpf_map_lookup_elem(&handed_hits, &tid);
+
+	if (!last) {
+		bpf_map_update_elem(&handed_hits, &tid, &hit, BPF_ANY);
+		return 0;
+	}
+	if (last->handover == hit.handover && last->generation != generation &&
+	    last->ip == hit.ip && last->sp == hit.sp) {
+		last->handover = 0;
+		return 1;
+	}
+	*last = hit;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Python's objects of which torch would infer a type (torch::jit::tryToInferType): a list or a
+ * tuple of them is what an annotation is called with. What it would make of others is not told.
+ */
+#ifndef PROFTRACE_BPF_INFERRED_VALUES_H
+#define PROFTRACE_BPF_INFERRED_VALUES_H
+
+#include "bpf/kernel/python_values.bpf.h"
+
+/* Finds the items, which a list has elsewhere. Returns whether they could be found; the
+ * sequence's `items` and `count` are set then. */
+static __always_inline bool find_python_items(struct input_walk *walk, __u64 object, bool is_tuple)
+{
+	struct input_buffer *buffer = walk->buffer;
+	struct item_sequence *sequence = &buffer->sequence;
+
+	sequence->items = object + walk->signature->layout.python_items;
+	if (!read_words(buffer, &sequence->count, sizeof(sequence->count), object + PYTHON_SIZE) ||
+	    (!is_tuple && !read_words(buffer, &sequence->items, sizeof(sequence->items),
+				      object + PYTHON_LIST_ITEMS)))
+		return false;
+	if (sequence->count <= MOST_PYTHON_ITEMS)
+		return true;
+	buffer->flags |= PT_INPUTS_CUT;
+	return false;
+}
+
+/* Puts an item of a sequence that is a value itself. A list's items have its first one's type. */
+static long put_inferred_item(__u32 i, struct input_walk *walk)
+{
+	struct input_buffer *buffer = walk->buffer;
+	struct item_sequence *sequence = &buffer->sequence;
+	struct pt_signature *signature = walk->signature;
+	__u64 item = 0;
+	__u32 kind;
+
+	if (!read_words(buffer, &item, sizeof(item), sequence->items + 8 * i))
+		return 1;
+	kind = python_kind(item);
+	if (kind == PYTHON_UNREADABLE)
+		buffer->flags |= PT_INPUTS_FAILED;
+	if (kind == PYTHON_OTHER || kind == PYTHON_LIST || kind == PYTHON_TUPLE ||
+	    kind == PYTHON_DICT || (!sequence->is_tuple && kind != sequence->kind))
+		buffer->flags |= PT_INPUTS_UNTOLD;
+	if (buffer->flags || !sequence->is_told)
+		return buffer->flags != 0;
+	if (kind == PYTHON_TENSOR) {
+		if (read_words(buffer, &item, sizeof(item), item + signature->layout.python_tensor))
+			put_tensor(buffer, signature, item);
+	} else {
+		put_python_number(buffer, signature, item, kind);
+	}
+	return buffer->flags != 0;
+}
+
+static __noinline int put_inferred_sequence(struct input_walk *walk, __u64 object, bool is_tuple)
+{
+	struct input_buffer *buffer = walk->buffer;
+	struct item_sequence *sequence = &buffer->sequence;
+	__u32 kind = PYTHON_OTHER;
+	__u64 first = 0;
+
+	if (!find_python_items(walk, object, is_tuple))
+		return 0;
+	if (!sequence->count && !is_tuple)
+		return 0; /* what an empty list holds cannot be told: no value */
+	++buffer->count;
+	if (!is_tuple) {
+		if (!read_words(buffer, &first, sizeof(first), sequence->items))
+			return 0;
+		kind = python_kind(first);
+	}
+	sequence->kind = kind;
+	sequence->is_tuple = is_tuple;
+	sequence->is_told = true;
+	/* torch shows what is in lists of tensors, and in those of numbers that are not long. */
+	if (kind == PYTHON_TENSOR) {
+		put(buffer, sequence->count << 8 | PT_VALUE_TENSORS);
+	} else if (kind >= PYTHON_BOOL && kind <= PYTHON_COMPLEX &&
+		   sequence->count <= MOST_SCALARS) {
+		put(buffer, sequence->count << 8 | PT_VALUE_LIST);
+	} else {
+		sequence->is_told = false;
+		put_other(buffer, 0);
+	}
+	bpf_loop(sequence->count, put_inferred_item, walk, 0);
+	return 0;
+}
+
+static long put_inferred_value(__u32 i, struct input_walk *walk)
+{
+	struct input_buffer *buffer = walk->buffer;
+	struct pt_signature *signature = walk->signature;
+	__u64 object = 0;
+	__u32 kind;
+
+	if (!read_words(buffer, &object, sizeof(object), buffer->values + 8 * i))
+		return 1;
+	kind = python_kind(object);
+	switch (kind) {
+	case PYTHON_TENSOR:
+		++buffer->count;
+		if (read_words(buffer, &object, sizeof(object),
+			       object + signature->layout.python_tensor))
+			put_tensor(buffer, signature, object);
+		break;
+	case PYTHON_NONE:
+	case PYTHON_TEXT:
+		++buffer->count;
+		put_other(buffer, 0);
+		break;
+	case PYTHON_LIST:
+	case PYTHON_TUPLE:
+		put_inferred_sequence(walk, object, kind == PYTHON_TUPLE);
+		break;
+	case PYTHON_DICT:
+		/* An empty dict has no element type, so no value is put. */
+		if (read_words(buffer, &object, sizeof(object), object + PYTHON_SIZE) && object)
+			buffer->flags |= PT_INPUTS_UNTOLD;
+		break;
+	case PYTHON_UNREADABLE:
+		buffer->flags |= PT_INPUTS_FAILED;
+		break;
+	case PYTHON_OTHER:
+		buffer->flags |= PT_INPUTS_UNTOLD;
+		break;
+	default:
+		++buffer->count;
+		put_python_number(buffer, signature, object, kind);
+	}
+	return buffer->flags != 0;
+}
+
+/* `object`: the list or tuple; null where there is none. */
+static __noinline int put_inferred_values(struct input_walk *walk, __u64 object)
+{
+	struct input_buffer *buffer = walk->buffer;
+	__u32 kind;
+
+	buffer->count = 0;
+	if (!object)
+		return 0;
+	kind = python_kind(object);
+	if (kind == PYTHON_UNREADABLE)
+		buffer->flags |= PT_INPUTS_FAILED;
+	else if (kind != PYTHON_LIST && kind != PYTHON_TUPLE)
+		buffer->flags |= PT_INPUTS_UNTOLD;
+	if (buffer->flags)
+		return 0;
+	if (!find_python_items(walk, object, kind == PYTHON_TUPLE))
+		return 0;
+	buffer->values = buffer->sequence.items;
+	bpf_loop(buffer->sequence.count, put_inferred_value, walk, 0);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* System activity: what its programs share. A ring of their own, so that a storm of system calls
+ * takes no room from operators. */
+#ifndef PROFTRACE_BPF_SYSTEM_H
+#define PROFTRACE_BPF_SYSTEM_H
+
+#include "bpf/shared/pid_namespace.bpf.h"
+#include "bpf/shared/ring.bpf.h"
+#include "bpf/abi/system_records.h"
+
+/* What `watched` says of a process. */
+#define WATCHED 1
+#define WATCHED_FROM_EXEC 2 /* what it does before its next exec is none of it */
+
+/* Processes that are recorded. Key: the tgid in the tracer's PID namespace. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, __u32);
+	__type(value, __u8);
+} watched SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PT_SYSTEM_ABIS *PT_SYSTEM_CALLS);
+	__type(key, __u32);
+	__type(value, struct pt_system_call);
+} system_calls SEC(".maps");
+
+/* What a thread is in. */
+struct system_thread {
+	__u32 tid; /* 0 = a free place */
+	__u32
+	    has_others; /* of a place: other threads, that it is theirs too, are in the hash map */
+	/* What each system call needs is side by side: few lines of the cache. */
+	__u64 call_ns;	      /* 0 = no system call, or none that is recorded */
+	__u64 may_be_in_call; /* since when it is recorded, if it ran then: whether it was in a
+				 call is known when it leaves one; else 0 */
+	__u64 fault_ns;	      /* 0 = no page fault */
+	__u16 lost;
+	__u16 restarts; /* the last call that can be one that restart_syscall goes on with */
+	__u32 call_file;
+	__u16 call;
+	__u8 call_abi;
+	__u8 call_flags;     /* enum pt_system_flag */
+	__u8 call_arguments; /* pt_system_call.arguments */
+	__u8 call_facts;     /* pt_system_call.flags */
+	__u8 call_shape;     /* enum pt_system_call_shape */
+	__u8 call_has_time;  /* call_time */
+	__u8 awaits_exec;    /* WATCHED_FROM_EXEC, and that was not yet */
+	__u8 reserved[3];
+	__u32 call_directory; /* PT_SYSTEM_DIRECTORY_AT_BEGIN: that */
+	__u64 arguments[6];
+	__u64 call_time[2]; /* PT_SYSTEM_TIME_IS_LEFT: as it was at its begin */
+
+	__u64 off_ns;	   /* since when it has no CPU; 0 = it has one */
+	__u64 runnable_ns; /* since when it could run; 0 = it cannot yet */
+	__u32 waker_pid;
+	__u32 waker_tid;
+	__u32 off_state;
+	__u16 off_cpu;
+	__u8 off_flags;	   /* enum pt_off_cpu_flag */
+	__u8 off_at_begin; /* it had none when it began to be recorded */
+	__u64 voluntary;   /* task_struct.nvcsw when it was last looked at */
+
+	__u64 fault_address;
+	__u32 fault_flags; /* enum pt_fault_flag */
+	__u32 fault_call;  /* of one in the kernel: call_hash() */
+};
+
+/* Where what is known of a thread begins, behind what the place needs. */
+#define THREAD_FACTS __builtin_offsetof(struct system_thread, call_ns)
+
+/* Every thread of the watched processes, and no other: threads are put here when they are
+ * created, or when their process begins to be recorded. Each has a place of its own by its tid
+ * (the kernel's): an array, whose lookup is no call. */
+#define THREAD_PLACES 8192
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, THREAD_PLACES);
+	__type(key, __u32);
+	__type(value, struct system_thread);
+} system_threads SEC(".maps");
+
+/* Threads whose place another thread had when they came. Key: the kernel's tid. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768); /* set by the loader */
+	__type(key, __u32);
+	__type(value, struct system_thread);
+} other_threads SEC(".maps");
+
+/* Threads that were in restart_syscall when they began to be recorded. Key: the kernel's tid. */
+struct restarted_call {
+	__u32 pid;
+	__u32 tid;
+	__u32 abi;  /* enum pt_system_abi */
+	__u32 call; /* what it goes on with: told by the loader; 0 = not known */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct restarted_call);
+} restarted_calls SEC(".maps");
+
+/* Records and threads that there was no room for. */
+__u64 system_lost = 0;
+__u64 system_threads_lost = 0;
+/* Set by the loader at the end. */
+__u32 system_stopped = 0;
+
+const volatile bool config_sched = false;
+const volatile bool config_faults = false;
+const volatile bool config_children = true;
+
+#define PF_KTHREAD 0x00200000
+#define EEXIST 17
+
+static __always_inline bool is_watched(__u32 tgid)
+{
+	return bpf_map_lookup_elem(&watched, &tgid) != NULL;
+}
+
+static __always_inline struct system_thread *place_of(__u32 tid)
+{
+	__u32 place = tid % THREAD_PLACES;
+
+	return bpf_map_lookup_elem(&system_threads, &place);
+}
+
+static __always_inline struct system_thread *known_thread(__u32 tid)
+{
+	struct system_thread *place = place_of(tid);
+
+	if (!place)
+		return NULL;
+	if (likely(place->tid == tid))
+		return place;
+	return unlikely(place->has_others) ? bpf_map_lookup_elem(&other_threads, &tid) : NULL;
+}
+
+/* Adds a thread that is not known yet. A known one stays what it was. */
+static __always_inline void add_thread(__u32 tid)
+{
+	struct system_thread *place = place_of(tid);
+	struct system_thread thread = {.tid = tid};
+	__u32 owner;
+	long error;
+
+	if (!place)
+		return;
+	owner = __sync_val_compare_and_swap(&place->tid, 0, tid);
+	if (owner == 0 || owner == tid)
+		return;
+	place->has_others = 1;
+	error = bpf_map_update_elem(&other_threads, &tid, &thread, BPF_NOEXIST);
+	if (error && error != -EEXIST)
+		__sync_fetch_and_add(&system_threads_lost, 1);
+}
+
+/* Forgets a thread: a free place has nothing in it. */
+static __always_inline void forget_thread(__u32 tid)
+{
+	struct system_thread *place = place_of(tid);
+
+	if (!place)
+		return;
+	if (place->tid != tid) {
+		if (place->has_others)
+			bpf_map_delete_elem(&other_threads, &tid);
+		return;
+	}
+	__builtin_memset((void *)place + THREAD_FACTS, 0, sizeof(*place) - THREAD_FACTS);
+	__sync_val_compare_and_swap(&place->tid, tid, 0);
+}
+
+/* Does what tid_of does, for a `task` of a type that the kernel knows: plain loads. */
+static __always_inline __u32 tid_of_known(struct task_struct *task)
+{
+	return unlikely(pidns_level) ? nr_in_namespace(task) : task->pid;
+}
+
+static __always_inline __u32 tgid_of_known(struct task_struct *task)
+{
+	return unlikely(pidns_level) ? nr_in_namespace(task->group_leader) : task->tgid;
+}
+
+static __always_inline void fill_system_head(struct pt_record *record, struct task_struct *task,
+					     __u64 time_ns, __u32 sp, __u16 site, __u8 kind,
+					     __u32 bytes)
+{
+	record->time_ns = time_ns;
+	record->pid = tgid_of_known(task);
+	record->tid = tid_of_known(task);
+	record->sp = sp;
+	record->site = site;
+	record->kind = kind;
+	record->words = bytes / 8;
+}
+
+static __always_inline void note_lost(struct system_thread *thread)
+{
+	__sync_fetch_and_add(&system_lost, 1);
+	if (thread->lost < 0xffff)
+		thread->lost += 1;
+}
+
+/* Hands the record over. `size`: at most that of the object. */
+static __always_inline int write_system(struct system_thread *thread, void *record, __u64 size)
+{
+	if (copy_record(record, size)) {
+		if (unlikely(thread->lost))
+			thread->lost = 0;
+		return 1;
+	}
+	note_lost(thread);
+	return 0;
+}
+
+/* Flags of task_struct.thread_info.status (arch/x86/include/asm/thread_info.h). */
+#define TS_COMPAT 0x0002
+#define X32_SYSCALL_BIT 0x40000000
+
+static __always_inline __u8 abi_of(struct task_struct *task, __s64 *number)
+{
+	if (task->thread_info.status & TS_COMPAT)
+		return PT_SYSTEM_I386;
+	if (*number >= 0 && (*number & X32_SYSCALL_BIT)) {
+		*number &= ~(__s64)X32_SYSCALL_BIT;
+		return PT_SYSTEM_X32;
+	}
+	return PT_SYSTEM_X86_64;
+}
+
+/* restart_syscall goes on with a call that was to take some time, after a signal or a stop. */
+static __always_inline bool is_restart(__u8 abi, __s64 number)
+{
+	return number == (abi == PT_SYSTEM_I386 ? 0 : 219);
+}
+
+/* The call that a thread in restart_syscall goes on with; 0 = not known. */
+static __always_inline __u32 restarted_by(struct system_thread *thread, __u32 tid)
+{
+	struct restarted_call *at_begin;
+
+	if (thread->restarts)
+		return thread->restarts;
+	at_begin = bpf_map_lookup_elem(&restarted_calls, &tid);
+	return at_begin ? at_begin->call : 0;
+}
+
+static __always_inline struct pt_system_call *facts_of(__u8 abi, __s64 number)
+{
+	__u32 key = abi * PT_SYSTEM_CALLS + (__u32)number;
+
+	if (number < 0 || number >= PT_SYSTEM_CALLS)
+		return NULL;
+	return bpf_map_lookup_elem(&system_calls, &key);
+}
+
+#endif

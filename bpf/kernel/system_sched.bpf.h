@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Time off the CPU: noted when a thread leaves one, told of when it comes to one. */
+#ifndef PROFTRACE_BPF_SYSTEM_SCHED_H
+#define PROFTRACE_BPF_SYSTEM_SCHED_H
+
+#include "bpf/kernel/system.bpf.h"
+#include "bpf/kernel/system_waits.bpf.h"
+#include "bpf/kernel/task_state.bpf.h"
+
+#define TASK_RUNNING 0
+#define TASK_DEAD 0x80
+
+/* Returns the system call that a thread that does not run is in; < 0: none. */
+static __always_inline __s32 call_of(struct task_struct *task, __u8 *abi)
+{
+	struct pt_regs *at = (struct pt_regs *)bpf_task_pt_regs(task);
+	__s64 number = at->orig_ax;
+
+	*abi = PT_SYSTEM_X86_64;
+	if (number < 0)
+		return -1;
+	*abi = abi_of(task, &number);
+	return number < PT_SYSTEM_CALLS ? (__s32)number : -1;
+}
+
+/* Hashes all that a thread gave the call that it is in. */
+static __always_inline __u32 call_hash(struct pt_regs *regs)
+{
+	__u64 hash = regs->orig_ax;
+
+	hash = hash * 31 + regs->ip;
+	hash = hash * 31 + regs->sp;
+	hash = hash * 31 + regs->di;
+	hash = hash * 31 + regs->si;
+	hash = hash * 31 + regs->dx;
+	hash = hash * 31 + regs->r10;
+	hash = hash * 31 + regs->r8;
+	hash = hash * 31 + regs->r9;
+	return hash ^ hash >> 32;
+}
+
+/* Whether the fault that began last is not over. A failed one (EFAULT, a signal) has no event:
+ * since then the thread is in no fault, or in another call. */
+static __always_inline bool is_in_fault(struct task_struct *task, struct system_thread *thread)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	if (!thread->fault_ns)
+		return false;
+	if (thread->fault_flags & PT_FAULT_IN_KERNEL)
+		return thread->fault_call == call_hash(regs);
+	return (__s64)regs->orig_ax < 0;
+}
+
+/* fcntl(2); with 64 bits in its name on i386. */
+#define FCNTL 72
+#define FCNTL_I386 55
+#define FCNTL64_I386 221
+#define F_SETLKW 7
+#define F_SETLKW64 14
+#define F_OFD_SETLKW 38
+
+static __always_inline bool waits_for_file_lock(struct pt_regs *regs, __s32 number, __u8 abi)
+{
+	__u32 command;
+
+	if (abi != PT_SYSTEM_I386 ? number != FCNTL
+				  : number != FCNTL_I386 && number != FCNTL64_I386)
+		return false;
+	command = abi == PT_SYSTEM_I386 ? regs->cx : regs->si;
+	return command == F_SETLKW || command == F_OFD_SETLKW ||
+	       (abi == PT_SYSTEM_I386 && command == F_SETLKW64);
+}
+
+/* poll(2) and select(2) of x86-64 and x32, and of i386: their numbers. */
+#define POLL 7
+#define PPOLL 271
+#define SELECT 23
+#define PSELECT6 270
+#define POLL_I386 168
+#define PPOLL_I386 309
+#define PPOLL_TIME64_I386 414
+#define SELECT_I386 142
+#define PSELECT6_I386 308
+#define PSELECT6_TIME64_I386 413
+
+/* Whether the call looks at none: that is a way to sleep, Python's own before 3.11. */
+static __always_inline bool waits_for_no_file(struct pt_regs *regs, __s32 number, __u8 abi)
+{
+	if (abi == PT_SYSTEM_I386) {
+		if (number == POLL_I386 || number == PPOLL_I386 || number == PPOLL_TIME64_I386)
+			return !(__u32)regs->cx;
+		if (number == SELECT_I386 || number == PSELECT6_I386 ||
+		    number == PSELECT6_TIME64_I386)
+			return !(__u32)regs->bx;
+		return false;
+	}
+	if (number == POLL || number == PPOLL)
+		return !(__u32)regs->si;
+	if (number == SELECT || number == PSELECT6)
+		return !(__u32)regs->di;
+	return false;
+}
+
+/* Returns what the arguments tell of a call that a thread waits in: of enum pt_off_cpu_flag. */
+static __always_inline __u8 told_by_arguments(struct task_struct *task, __s32 number, __u8 abi)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	if (number < 0)
+		return 0;
+	if (waits_for_file_lock(regs, number, abi))
+		return PT_OFF_CPU_FILE_LOCK;
+	if (waits_for_no_file(regs, number, abi))
+		return PT_OFF_CPU_NO_FILE;
+	return told_by_futex(regs, number, abi);
+}
+
+static __always_inline void write_off_cpu(struct task_struct *task, struct system_thread *thread,
+					  __u64 now, __u32 cpu, __u8 flags)
+{
+	struct pt_off_cpu_record record = {};
+	__u64 runnable = thread->runnable_ns;
+
+	fill_system_head(&record.head, task, thread->off_ns, 0, thread->off_cpu, PT_OFF_CPU,
+			 sizeof(record));
+	record.duration_ns = now > thread->off_ns ? now - thread->off_ns : 0;
+	if (runnable && now > runnable)
+		record.run_queue_ns = now - runnable;
+	if (record.run_queue_ns > record.duration_ns)
+		record.run_queue_ns = record.duration_ns;
+	record.waker_pid = thread->waker_pid;
+	record.waker_tid = thread->waker_tid;
+	record.state = thread->off_state;
+	record.call = call_of(task, &record.abi);
+	if (unlikely(is_restart(record.abi, record.call))) {
+		__u32 restarted = restarted_by(thread, task->pid);
+
+		if (restarted)
+			record.call = restarted;
+	}
+	record.cpu = cpu;
+	record.lost = thread->lost;
+	record.flags = flags | (thread->off_at_begin ? PT_SYSTEM_OPEN_AT_BEGIN : 0);
+	/* It is kept: the wait may go on. */
+	if (unlikely(thread->off_at_begin))
+		thread->off_flags |= answer_of_wait(task->pid);
+	record.off_flags = thread->off_flags;
+	if (!(record.off_flags & PT_OFF_CPU_LOCK))
+		record.off_flags |= told_by_arguments(task, record.call, record.abi);
+	write_system(thread, &record, sizeof(record));
+	thread->off_ns = 0;
+	thread->off_at_begin = 0;
+}
+
+static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __u64 now)
+{
+	__u32 tid = task->pid;
+	struct system_thread *thread = known_thread(tid);
+	__u64 voluntary;
+	__s32 number;
+	__u32 state;
+	__u8 abi;
+
+	if (!thread)
+		return;
+	state = state_of(task);
+	if (state & TASK_DEAD) {
+		forget_thread(tid);
+		return;
+	}
+	if (thread->awaits_exec)
+		return;
+	/* A stop may break it off, and it goes on by another name. */
+	number = call_of(task, &abi);
+	if (number >= 0 && !is_restart(abi, number))
+		thread->restarts = number;
+	voluntary = task->nvcsw;
+	thread->off_ns = now;
+	thread->off_state = preempt ? TASK_RUNNING : state;
+	thread->off_flags = 0;
+	thread->off_at_begin = 0;
+	thread->waker_pid = 0;
+	thread->waker_tid = 0;
+	if (voluntary != thread->voluntary)
+		thread->off_flags |= PT_OFF_CPU_VOLUNTARY;
+	thread->voluntary = voluntary;
+	/* Woken already, if its state says so: a waker notes that itself. */
+	thread->runnable_ns = thread->off_state == TASK_RUNNING ? now : 0;
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		thread->off_flags |= PT_OFF_CPU_IO;
+	if (config_faults && is_in_fault(task, thread))
+		thread->off_flags |= PT_OFF_CPU_FAULT;
+	if (thread->off_state != TASK_RUNNING && number >= 0 &&
+	    waits_as_semaphore((struct pt_regs *)bpf_task_pt_regs(task), number, abi) &&
+	    waits_for_python_lock())
+		thread->off_flags |= PT_OFF_CPU_LOCK;
+	thread->off_cpu = bpf_get_smp_processor_id();
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_system_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct system_thread *thread;
+
+	if (system_stopped)
+		return 0;
+	if (!(prev->flags & PF_KTHREAD))
+		leave_cpu(prev, preempt, now);
+	if (next->flags & PF_KTHREAD)
+		return 0;
+	thread = known_thread(next->pid);
+	if (thread && thread->off_ns)
+		write_off_cpu(next, thread, now, bpf_get_smp_processor_id(), 0);
+	return 0;
+}
+
+/* Whether the current thread itself wakes another, and not an interrupt that it was hit by: it is
+ * in a system call, or of the kernel. (One that hits it there is taken for it.) */
+static __always_inline bool wakes_by_itself(struct task_struct *task)
+{
+	__u8 abi;
+
+	return task->pid && ((task->flags & PF_KTHREAD) || call_of(task, &abi) >= 0);
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_system_waking, struct task_struct *woken)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct system_thread *thread;
+
+	if (woken->flags & PF_KTHREAD)
+		return 0;
+	thread = known_thread(woken->pid);
+	if (!thread || !thread->off_ns || thread->runnable_ns)
+		return 0;
+	if (!wakes_by_itself(task))
+		return 0;
+	thread->waker_pid = tgid_of_known(task);
+	thread->waker_tid = tid_of_known(task);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_system_wakeup, struct task_struct *woken)
+{
+	struct system_thread *thread;
+
+	if (woken->flags & PF_KTHREAD)
+		return 0;
+	thread = known_thread(woken->pid);
+	if (thread && thread->off_ns && !thread->runnable_ns)
+		thread->runnable_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(on_system_wakeup_new, struct task_struct *woken)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct system_thread *thread;
+
+	if ((woken->flags & PF_KTHREAD) || system_stopped)
+		return 0;
+	thread = known_thread(woken->pid);
+	if (!thread)
+		return 0;
+	thread->off_ns = thread->runnable_ns = bpf_ktime_get_ns();
+	thread->off_state = TASK_RUNNING;
+	thread->off_flags = PT_OFF_CPU_NEW;
+	thread->off_cpu = bpf_get_smp_processor_id();
+	thread->waker_pid = tgid_of_known(task);
+	thread->waker_tid = tid_of_known(task);
+	return 0;
+}
+
+#endif

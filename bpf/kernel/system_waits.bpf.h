@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What a thread waits for in futex(2): a lock that another thread holds, or anything else that
+ * another thread is to do (a condition variable, a semaphore, a queue, a barrier, a thread's end).
+ * The word's value tells that of C and C++. Python's locks are semaphores, and so is all that its
+ * threads wait for work with: there the object and the innermost frame tell.
+ *
+ *   futex(word, op, value)
+ *     value is one that a lock has while others wait for it --------------------------- lock
+ *     value 0, word in the interpreter's own lock ------------------------------------- lock
+ *     value 0, word in a threading.Lock or RLock, not from threading.Condition.wait --- lock
+ *     anything else ------------------------------------------------------------------- event
+ */
+#ifndef PROFTRACE_BPF_SYSTEM_WAITS_H
+#define PROFTRACE_BPF_SYSTEM_WAITS_H
+
+#include "bpf/shared/python_state.bpf.h"
+#include "bpf/kernel/system.bpf.h"
+
+/* Numbers of calls: of x86-64 and x32, of i386, of all. */
+#define FUTEX 202
+#define FUTEX_I386 240
+#define FUTEX_TIME64_I386 422
+#define FUTEX_WAITV_CALL 449
+#define FUTEX_WAIT_CALL 455
+
+/* include/uapi/linux/futex.h */
+#define FUTEX_COMMANDS 0x7f
+#define FUTEX_WAIT 0
+#define FUTEX_LOCK_PI 6
+#define FUTEX_WAIT_BITSET 9
+#define FUTEX_WAIT_REQUEUE_PI 11
+#define FUTEX_LOCK_PI2 13
+
+/* Values that a word has while threads wait for it. */
+#define CONTENDED_LOCK 2    /* glibc's mutexes and its own locks; Rust's std::sync::Mutex */
+#define CONTENDED_RW_LOCK 3 /* glibc's rwlocks, with FUTEX_WAIT_BITSET */
+#define WAITERS                                                                                    \
+	0x80000000U /* robust mutexes: with the holder's tid; a semaphore of libgomp:              \
+		       alone */
+#define CONTENDED_OPENMP_LOCK                                                                      \
+	-1U /* libgomp's mutexes, with FUTEX_WAIT; Rust's                                          \
+	       std::thread::park with FUTEX_WAIT_BITSET */
+#define CONTENDED_GUARD                                                                            \
+	0x10100 /* __cxa_guard_acquire: another thread makes the static variable                   \
+		 */
+
+static __always_inline bool is_futex(__s32 number, __u8 abi)
+{
+	return abi == PT_SYSTEM_I386 ? number == FUTEX_I386 || number == FUTEX_TIME64_I386
+				     : number == FUTEX;
+}
+
+/* Whether a lock's word has the value. */
+static __always_inline bool is_lock_value(__u32 value, bool is_bitset)
+{
+	if (value == CONTENDED_LOCK)
+		return true;
+	if (is_bitset)
+		return value == CONTENDED_RW_LOCK ||
+		       (value > WAITERS && value != CONTENDED_OPENMP_LOCK);
+	return value > WAITERS || value == CONTENDED_GUARD;
+}
+
+/* Returns PT_OFF_CPU_LOCK, PT_OFF_CPU_EVENT, or 0: the thread waits in no such call. */
+static __always_inline __u8 told_by_futex(struct pt_regs *regs, __s32 number, __u8 abi)
+{
+	bool is_bitset = true;
+	__u32 value = regs->dx;
+
+	if (number == FUTEX_WAITV_CALL)
+		return PT_OFF_CPU_EVENT;
+	if (number == FUTEX_WAIT_CALL) {
+		value = abi == PT_SYSTEM_I386 ? regs->cx : regs->si;
+	} else {
+		__u32 command = abi == PT_SYSTEM_I386 ? regs->cx : regs->si;
+
+		if (!is_futex(number, abi))
+			return 0;
+		command &= FUTEX_COMMANDS;
+		if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2)
+			return PT_OFF_CPU_LOCK;
+		if (command == FUTEX_WAIT_REQUEUE_PI)
+			return PT_OFF_CPU_EVENT;
+		is_bitset = command == FUTEX_WAIT_BITSET;
+		if (command != FUTEX_WAIT && !is_bitset)
+			return 0;
+	}
+	return is_lock_value(value, is_bitset) ? PT_OFF_CPU_LOCK : PT_OFF_CPU_EVENT;
+}
+
+/* Processes whose CPython is known. Key: the tgid in the tracer's PID namespace. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u32);
+	__type(value, struct pt_waiting_python);
+} waiting_pythons SEC(".maps");
+
+/* Threads that waited as semaphores do when they began to be recorded: their memory is not at hand
+ * then, and the loader reads it. Key: the kernel's tid. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, __u32);
+	__type(value, struct pt_begun_wait);
+} begun_waits SEC(".maps");
+
+/* Where an object that a thread waits for lies among the registers that functions keep, and in the
+ * innermost part of its stack: the functions of C in between keep it to go on with. */
+struct wait_words {
+	__u64 words[PT_WAIT_REGISTERS + PT_WAIT_STACK_WORDS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wait_words);
+} wait_buffers SEC(".maps");
+
+struct wait_search {
+	struct wait_words *words;
+	__u64 semaphore;
+	__u32 kind; /* enum pt_python_lock */
+};
+
+/* Names are compared as words: strings would lie where libbpf before 0.6 does not find them. */
+struct wait_text {
+	__u64 words[4]; /* zeros behind the name */
+};
+
+#define LETTER(text, i) ((i) < sizeof(text) ? (__u64)(text)[(i) < sizeof(text) ? (i) : 0] : 0)
+#define LETTERS(text, i)                                                                           \
+	(LETTER(text, i) | LETTER(text, i + 1) << 8 | LETTER(text, i + 2) << 16 |                  \
+	 LETTER(text, i + 3) << 24 | LETTER(text, i + 4) << 32 | LETTER(text, i + 5) << 40 |       \
+	 LETTER(text, i + 6) << 48 | LETTER(text, i + 7) << 56)
+#define IS_TEXT(text, literal)                                                                     \
+	((text).words[0] == LETTERS(literal, 0) && (text).words[1] == LETTERS(literal, 8) &&       \
+	 (text).words[2] == LETTERS(literal, 16) && (text).words[3] == LETTERS(literal, 24))
+
+/* Tells which object of CPython is at `object` if its lock is the one at `semaphore`: the same
+ * place in all of them, from 3.9 to 3.13. */
+static __always_inline __u32 lock_at(__u64 object, __u64 semaphore)
+{
+	__u64 facts[2]; /* the type, the lock */
+	struct wait_text text = {};
+	__u32 most = 0;
+	__u64 name;
+
+	if (object < 4096 || object & 7 || object >> 47)
+		return PT_PYTHON_NO_LOCK;
+	if (bpf_probe_read_user(facts, sizeof(facts), (void *)(object + 8)) ||
+	    facts[1] != semaphore ||
+	    bpf_probe_read_user(&name, sizeof(name), (void *)(facts[0] + PT_PYTHON_TYPE_NAME)) ||
+	    bpf_probe_read_user_str(&text, sizeof(text), (void *)name) <= 0)
+		return PT_PYTHON_NO_LOCK;
+	if (IS_TEXT(text, "_thread.lock"))
+		return PT_PYTHON_LOCK;
+	if (IS_TEXT(text, "_thread.RLock"))
+		return PT_PYTHON_OWNED_LOCK;
+	/* A semaphore that never counts to more than one is a lock. */
+	if (IS_TEXT(text, "_multiprocessing.SemLock") &&
+	    !bpf_probe_read_user(&most, sizeof(most),
+				 (void *)(object + PT_PYTHON_SEMAPHORE_MOST)) &&
+	    most == 1)
+		return PT_PYTHON_OWNED_LOCK;
+	return PT_PYTHON_NO_LOCK;
+}
+
+static long visit_word(__u32 i, struct wait_search *search)
+{
+	if (i >= PT_WAIT_REGISTERS + PT_WAIT_STACK_WORDS)
+		return 1;
+	search->kind = lock_at(search->words->words[i], search->semaphore);
+	return search->kind != PT_PYTHON_NO_LOCK;
+}
+
+/* Copies the last `bytes` of an ASCII str, a number known when this is compiled. False: it is
+ * shorter, or `is_whole` and it is longer, or it could not be read. */
+static __always_inline bool copy_end(struct pt_python_layout *layout, __u64 object,
+				     struct wait_text *text, const __u32 bytes, bool is_whole)
+{
+	__u64 length = 0;
+
+	__builtin_memset(text, 0, sizeof(*text));
+	if (bpf_probe_read_user(&length, sizeof(length), (void *)(object + layout->text_length)) ||
+	    length < bytes || (is_whole && length != bytes))
+		return false;
+	return !bpf_probe_read_user(text, bytes,
+				    (void *)(object + layout->text_ascii + length - bytes));
+}
+
+#define ENDS_WITH(layout, object, text, literal, is_whole)                                         \
+	(copy_end(layout, object, &(text), sizeof(literal) - 1, is_whole) && IS_TEXT(text, literal))
+
+/* Frames that C begins to run Python with lie in between. */
+#define MOST_WAIT_FRAMES 3
+
+/* Whether the thread's innermost function is one of threading's that wait with a lock that they
+ * have taken themselves, or that is held while another thread lives. Without its frames: yes, as
+ * threads that wait long mostly do. */
+static __noinline bool waits_in_threading(struct pt_waiting_python *python, __u64 thread_id)
+{
+	struct pt_python_layout *layout = &python->python;
+	__u64 tags = ~(__u64)layout->pointer_tags;
+	struct wait_text text;
+	bool is_cut = false;
+	__u64 code = 0, name = 0, file = 0;
+	__u64 state, frame;
+
+	state = kept_python_state(layout, thread_id);
+	if (!state)
+		state = listed_python_state(layout, thread_id, &is_cut);
+	if (!state)
+		return true;
+	frame = python_frame_of(layout, state);
+	for (int i = 0; i < MOST_WAIT_FRAMES && frame; ++i) {
+		__u8 owner = 0;
+
+		if (layout->frame_owner)
+			bpf_probe_read_user(&owner, 1, (void *)(frame + layout->frame_owner));
+		if (!layout->frame_owner || owner < layout->owner_limit) {
+			bpf_probe_read_user(&code, 8, (void *)(frame + layout->frame_code));
+			break;
+		}
+		if (bpf_probe_read_user(&frame, 8, (void *)(frame + layout->frame_previous)))
+			return true;
+		frame &= tags;
+	}
+	code &= tags;
+	if (!code || bpf_probe_read_user(&name, 8, (void *)(code + layout->code_name)) ||
+	    bpf_probe_read_user(&file, 8, (void *)(code + layout->code_file)))
+		return true;
+	return ENDS_WITH(layout, file, text, "/threading.py", false) &&
+	       (ENDS_WITH(layout, name, text, "wait", true) ||
+		ENDS_WITH(layout, name, text, "_wait_for_tstate_lock", true));
+}
+
+/* Whether the current thread, which is about to sleep in futex(2) for a word that is 0, waits for a
+ * lock of Python's. */
+static __noinline bool waits_for_python_lock(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct wait_search search = {.semaphore = regs->di};
+	__u32 tgid = tgid_of_known(task);
+	struct pt_waiting_python *python = bpf_map_lookup_elem(&waiting_pythons, &tgid);
+	__u32 zero = 0;
+
+	if (!python)
+		return false;
+	if (search.semaphore - python->gil < PT_PYTHON_GIL_BYTES)
+		return true;
+	search.words = bpf_map_lookup_elem(&wait_buffers, &zero);
+	if (!search.words)
+		return false;
+	search.words->words[0] = regs->bx;
+	search.words->words[1] = regs->bp;
+	search.words->words[2] = regs->r12;
+	search.words->words[3] = regs->r13;
+	search.words->words[4] = regs->r14;
+	search.words->words[5] = regs->r15;
+	if (bpf_probe_read_user(search.words->words + PT_WAIT_REGISTERS, PT_WAIT_STACK_WORDS * 8,
+				(void *)regs->sp))
+		return false;
+	bpf_loop(PT_WAIT_REGISTERS + PT_WAIT_STACK_WORDS, visit_word, &search, 0);
+	if (search.kind != PT_PYTHON_LOCK)
+		return search.kind == PT_PYTHON_OWNED_LOCK;
+	return !waits_in_threading(python, BPF_CORE_READ(task, thread.fsbase));
+}
+
+/* Whether the wait is one for a semaphore, the only kind of wait for Python's locks. Where a stop
+ * broke it off, restart_syscall goes on with it, in the same registers; what else that goes on with
+ * is none of an object's lock. */
+static __always_inline bool waits_as_semaphore(struct pt_regs *regs, __s32 number, __u8 abi)
+{
+	return abi == PT_SYSTEM_X86_64 && (number == FUTEX || is_restart(abi, number)) &&
+	       !(__u32)regs->dx && ((__u32)regs->si & FUTEX_COMMANDS) == FUTEX_WAIT_BITSET;
+}
+
+/* Asks the loader about a thread that does not run. */
+static __always_inline void ask_for_wait(struct task_struct *task)
+{
+	struct pt_regs *at = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct pt_begun_wait wait = {.pid = tgid_of(task)};
+	__u32 tid = BPF_CORE_READ(task, pid);
+	struct pt_regs regs = {};
+
+	bpf_probe_read_kernel(&regs, sizeof(regs), at);
+	wait.thread_id = BPF_CORE_READ(task, thread.fsbase);
+	wait.word = regs.di;
+	wait.sp = regs.sp;
+	wait.registers[0] = regs.bx;
+	wait.registers[1] = regs.bp;
+	wait.registers[2] = regs.r12;
+	wait.registers[3] = regs.r13;
+	wait.registers[4] = regs.r14;
+	wait.registers[5] = regs.r15;
+	bpf_map_update_elem(&begun_waits, &tid, &wait, BPF_ANY);
+}
+
+/* Returns what the loader has found out about the thread; only once. */
+static __always_inline __u8 answer_of_wait(__u32 tid)
+{
+	struct pt_begun_wait *wait = bpf_map_lookup_elem(&begun_waits, &tid);
+	__u8 flag = wait && wait->is_lock ? PT_OFF_CPU_LOCK : 0;
+
+	if (wait)
+		bpf_map_delete_elem(&begun_waits, &tid);
+	return flag;
+}
+
+#endif

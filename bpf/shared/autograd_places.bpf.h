@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Where most threads' variables are found at once: an array by thread number, which costs no call
+ * of the kernel's. A thread whose place is another's is in the map `autograd_threads` alone.
+ */
+#ifndef PROFTRACE_BPF_AUTOGRAD_PLACES_H
+#define PROFTRACE_BPF_AUTOGRAD_PLACES_H
+
+#include "bpf/shared/pid_namespace.bpf.h"
+
+#define AUTOGRAD_PLACES 8192 /* a power of two */
+#define AUTOGRAD_PLACE_BUSY 0xffffffffU
+
+/* Places of threads that have all of their variables, and whose numbers were told. */
+struct {
+	__u64 sequence;
+	__u64 grad_mode;
+	__u32 tid; /* 0 = free; written last, and cleared first */
+	__u32 unused[3];
+} autograd_places[AUTOGRAD_PLACES] __attribute__((aligned(32))) = {};
+
+static __always_inline volatile __typeof__(*autograd_places) *autograd_place(__u32 tid)
+{
+	return &autograd_places[tid & (AUTOGRAD_PLACES - 1)];
+}
+
+/* Others may take the place at any time when it is free: the tid is looked at again when the rest
+ * is read. */
+static __always_inline bool read_autograd_place(__u32 tid, __u64 *sequence, __u64 *grad_mode)
+{
+	volatile __typeof__(*autograd_places) *place = autograd_place(tid);
+
+	if (unlikely(place->tid != tid))
+		return false;
+	*sequence = place->sequence;
+	*grad_mode = place->grad_mode;
+	return likely(place->tid == tid);
+}
+
+static __always_inline void take_autograd_place(__u32 tid, __u64 sequence, __u64 grad_mode)
+{
+	volatile __typeof__(*autograd_places) *place = autograd_place(tid);
+
+	if (place->tid || __sync_val_compare_and_swap(&place->tid, 0, AUTOGRAD_PLACE_BUSY))
+		return;
+	place->sequence = sequence;
+	place->grad_mode = grad_mode;
+	place->tid = tid;
+}
+
+static __always_inline void free_autograd_place(__u32 tid)
+{
+	volatile __typeof__(*autograd_places) *place = autograd_place(tid);
+
+	if (place->tid == tid)
+		place->tid = 0;
+}
+
+#endif

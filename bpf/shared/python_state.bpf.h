@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The PyThreadState of the current thread. A thread keeps it for itself, where a layout knows the
+ * place (glibc): that is the one by which it runs, whichever interpreters have one for it, and
+ * takes as long however many threads there are. Elsewhere the interpreters' lists are gone through.
+ */
+#ifndef PROFTRACE_BPF_PYTHON_STATE_H
+#define PROFTRACE_BPF_PYTHON_STATE_H
+
+#include "bpf/abi/python_records.h"
+
+/* Returns the address of the innermost frame; 0 = the thread runs no Python by that state. */
+static __always_inline __u64 python_frame_of(struct pt_python_layout *layout, __u64 state)
+{
+	__u64 frame = 0;
+
+	if (bpf_probe_read_user(&frame, sizeof(frame), (void *)(state + layout->thread_frame)))
+		return 0;
+	if (layout->thread_indirect && frame &&
+	    bpf_probe_read_user(&frame, sizeof(frame),
+				(void *)(frame + layout->thread_indirect - 1)))
+		return 0;
+	return frame;
+}
+
+/* A job's own threads have a way of their own (bpf/job/job_stacks.h). */
+#ifndef PYTHON_TABLES_ARE_OF_THREADS
+
+#define MOST_PYTHON_THREADS 4096
+
+struct python_search {
+	struct pt_python_layout *layout;
+	__u64 interpreter;
+	__u64 state;
+	__u64 id;
+	__u64 found;
+	__u64 idle; /* one of the thread's that runs nothing */
+};
+
+static __always_inline bool is_python_state_of(struct pt_python_layout *layout, __u64 state,
+					       __u64 id)
+{
+	__u64 owner = 0;
+
+	return state &&
+	       !bpf_probe_read_user(&owner, sizeof(owner), (void *)(state + layout->thread_id)) &&
+	       owner == id;
+}
+
+/* Returns what the thread with pthread_self() = `id` keeps; 0 = none, or it is not known where. */
+static __always_inline __u64 kept_python_state(struct pt_python_layout *layout, __u64 id)
+{
+	__u64 state = 0;
+
+	if (!layout->state_place ||
+	    bpf_probe_read_user(&state, sizeof(state), (void *)(id + layout->state_place)))
+		return 0;
+	return is_python_state_of(layout, state, id) ? state : 0;
+}
+
+/* Visits the threads of the interpreters, one an iteration. A thread may have a state in several
+ * interpreters; all but that of the one it was in last lie idle. */
+static long visit_python_thread(__u32 i, struct python_search *search)
+{
+	if (!search->state) {
+		__u64 interpreter = search->interpreter;
+
+		if (!interpreter)
+			return 1;
+		search->interpreter = 0;
+		bpf_probe_read_user(&search->state, 8,
+				    (void *)(interpreter + search->layout->interpreter_threads));
+		bpf_probe_read_user(&search->interpreter, 8,
+				    (void *)(interpreter + search->layout->interpreter_next));
+		return 0;
+	}
+	if (is_python_state_of(search->layout, search->state, search->id)) {
+		if (python_frame_of(search->layout, search->state)) {
+			search->found = search->state;
+			return 1;
+		}
+		search->idle = search->state;
+	}
+	if (bpf_probe_read_user(&search->state, 8,
+				(void *)(search->state + search->layout->thread_next)))
+		return 1;
+	return 0;
+}
+
+/* Returns the thread's state in those lists; 0 = it has none, or `is_cut`: there are more
+ * threads than anybody looks at. */
+static __always_inline __u64 listed_python_state(struct pt_python_layout *layout, __u64 id,
+						 bool *is_cut)
+{
+	struct python_search search = {.layout = layout, .id = id};
+	long looks;
+
+	if (bpf_probe_read_user(&search.interpreter, 8, (void *)layout->interpreters))
+		return 0;
+	looks = bpf_loop(MOST_PYTHON_THREADS, visit_python_thread, &search, 0);
+	*is_cut = looks == MOST_PYTHON_THREADS && !search.found && !search.idle;
+	return search.found ?: search.idle;
+}
+#endif
+
+#endif
