@@ -1,0 +1,95 @@
+// What `proftrace merge` reads: one process's events as a profiler wrote them, in a stream, and what
+// is known of that process and of its clock. Readers of each format make these; writers of the merged
+// timeline see nothing else.
+//
+// An input is read twice: once for its facts (facts), once for its events, each time from its
+// first byte on, so that memory does not grow with the file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "userspace/fleet_clock/fleet_input.h"
+
+namespace proftrace {
+
+enum class SourceKind : uint8_t { kCapture, kKineto, kDftracer, kNsight };
+
+// pid, tid and ids are numbers or texts in Chrome's format ("Spans", "PyTorch Profiler").
+using SourceId = std::variant<int64_t, std::string_view>;
+
+// One event of Chrome's trace format. Its texts are JSON source, without the quotes of strings, and
+// live until the callback that got the event returns.
+struct SourceEvent {
+  char phase = 'X';
+  std::string_view name;
+  std::string_view category;
+  SourceId pid = int64_t{0};
+  SourceId tid = int64_t{0};
+  // On the input's own clock (SourceFacts::clock); whole nanoseconds, never through a double.
+  // nullopt: metadata events have no time.
+  std::optional<int64_t> begin_ns;
+  int64_t duration_ns = 0;
+  std::optional<SourceId> id;  // flows, asynchronous events, counters
+  std::string_view args;       // the object's text with its braces; empty: none
+  std::string_view others;     // all other members as `"key":value,"key":value`; may be empty
+};
+
+// What the times of an input count.
+enum class SourceClock : uint8_t {
+  kMonotonic,  // CLOCK_MONOTONIC of the boot: captures, and what was joined with one
+  kRealtime,   // nanoseconds since 1970 as the host had it
+};
+
+// The group of a call, by name and members; index into SourceFacts::groups.
+struct SourceCall {
+  CollectiveCall call;  // times on the input's clock; call.group is the index
+  std::string op;       // torch's name of the operation and of the type of elements: "allreduce/Float"
+};
+
+// What is known of an input's process.
+struct SourceFacts {
+  SourceKind kind = SourceKind::kKineto;
+  std::string path;
+  SourceClock clock = SourceClock::kRealtime;
+  std::string host;                  // empty: not known
+  std::optional<std::string> boot_id;
+  std::vector<ClockSnapshot> snapshots;
+  std::optional<int64_t> pid;        // as the profiler saw it
+  std::vector<int64_t> namespace_pids;  // NSpid, outermost first; empty: not known
+  std::optional<int32_t> rank;
+  std::optional<int32_t> world_size;
+  std::optional<int32_t> local_rank;
+  int32_t attempt = 0;               // torchelastic's restart count
+  std::string job;                   // run id or job number; empty: not known
+  // Where stamps are whole microseconds: 1000. Added to both ends as uncertainty.
+  int64_t resolution_ns = 1;
+  std::optional<int64_t> first_ns;   // the times of the first and the last event
+  std::optional<int64_t> last_ns;
+  uint64_t events = 0;
+  std::vector<FleetGroup> groups;
+  std::vector<SourceCall> calls;     // of this process, each group's in the order of issue
+  // All that stands beside the events at the top of a Kineto file, as `"key":value,…` text, without
+  // times and base; empty: none.
+  std::string head;
+  // Sentences on what the file lacks: cut off after byte N, rows without a time. One each.
+  std::vector<std::string> remarks;
+};
+
+// One file or capture with one process's events.
+class SourceInput {
+ public:
+  virtual ~SourceInput() = default;
+  // Returns what the file tells of its process. Reads the whole file once, at the first call.
+  virtual const SourceFacts& facts() const = 0;
+  // Calls `take` with each event in the file's order. `take` may end it by an error.
+  virtual absl::Status ForEachEvent(const std::function<absl::Status(const SourceEvent&)>& take) = 0;
+};
+
+}  // namespace proftrace
