@@ -24,7 +24,7 @@
 #include "exporters/traces/perfetto_trace.h"
 #include "exporters/traces/pfw.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/base/shown_text.h"
+#include "userspace/base/nearest_word.h"
 #include "userspace/base/text.h"
 
 namespace proftrace {
@@ -152,12 +152,6 @@ absl::Status WriteMemoryViz(const ExportInput& input, ByteSink& sink) {
   return ExportMemoryViz(input.timeline, sink);
 }
 
-std::string ValidNames() {
-  std::string names;
-  for (const Format& format : Formats()) names += std::string(format.name) + ", ";
-  return names + "none";
-}
-
 // TensorBoard's plugin splits the name at dots and takes the number behind the last '_' for the
 // PID.
 std::string WorkerName(const Timeline& timeline, std::optional<int> rank) {
@@ -262,8 +256,10 @@ absl::StatusOr<const Format*> FindFormat(std::string_view name) {
   const auto it = std::find_if(formats.begin(), formats.end(),
                                [&](const Format& format) { return format.name == name; });
   if (it != formats.end()) return &*it;
-  return Fail(ExitCode::kUsage,
-              "unknown format \"" + ShownText(name) + "\"; valid are: " + ValidNames());
+  std::vector<std::string_view> names;
+  for (const Format& known : formats) names.push_back(known.name);
+  names.emplace_back("none");
+  return Fail(ExitCode::kUsage, "--format: " + NoneOf(name, names));
 }
 
 namespace {
@@ -285,7 +281,7 @@ absl::StatusOr<std::vector<const Format*>> ParseFormatList(std::string_view list
   if (list == "none") return formats;
   for (const std::string_view name : SplitText(list, ",", /*skip_empty=*/false)) {
     if (name == "none")
-      return Fail(ExitCode::kUsage, "the format none stands alone; valid are: " + ValidNames());
+      return Fail(ExitCode::kUsage, "--format: none stands alone; it is the capture without more");
     if (absl::Status status = AddFormat(name, &formats); !status.ok()) return status;
     // torch's one call gives either; here one name gives both.
     if (name == "memory-timeline") {

@@ -220,35 +220,34 @@ def summary_keys(root: Path, _: str) -> Table:
 
 # --- Options ---------------------------------------------------------------------------------------------------------------
 
-OPTION = re.compile(r"\s\s(?P<names>-\S+)(?P<kind> (?:TEXT|UINT|INT|FLOAT)(?::[A-Z]+ in \[[^\]]*\])?(?:=\S*)?)?(?P<more> \.\.\.)?"
-                    r"(?P<must> REQUIRED)?(?: (?:Needs|Excludes):(?: --[\w-]+)+)*(?:\s+(?P<text>.*))?$")
+# "  -d, --duration TIME      how long: 10s, 250ms, 2m"; the text may begin on the next line.
+OPTION = re.compile(r"  (?P<names>-[^\s,]+(?:, -[^\s,]+)*)(?: (?P<value>\S+))?(?:\s{2,}(?P<text>.*))?$")
+NOTES = re.compile(r"\s*\((?P<notes>(?:(?:must be given|may be given again|with --|not with --|default: )[^()]*(?:; )?)+)\)$")
 
 
 def options(help_text: str, command: str) -> Table:
-    """The options of one command's --help. Hidden ones are not in it."""
+    """The options of one command's --help, in its order. Hidden ones are not in it."""
     rows: list[list[str]] = []
-    lines = help_text.splitlines()
-    starts = [i for i, line in enumerate(lines) if re.fullmatch(r"[A-Z][^.]*:", line) and not line.startswith("Positional")]
-    if not starts:
-        raise Missing(f"proftrace {command} --help lists no options")
-    for line in lines[starts[0] + 1:]:
+    for line in help_text.splitlines():
         match = OPTION.match(line)
         if match:
-            kind = (match["kind"] or "").strip()
-            value, _, default = kind.partition("=")
-            value = re.sub(r"^\w+:(?:UINT|INT) in ", "", value)
-            value = {"TEXT": "text", "UINT": "number", "INT": "number", "FLOAT": "number"}.get(value, value)
-            if match["more"]:
-                value += ", may be given again"
-            if match["must"]:
-                value += ", must be given"
-            names_ = ", ".join(code(name.split("{")[0]) for name in match["names"].split(","))
-            rows.append([names_, value, code(default) if default else "", (match["text"] or "").strip()])
-        elif line.strip() and line.startswith(" " * 20) and rows:
-            rows[-1][3] = f"{rows[-1][3]} {line.strip()}".strip()
-        elif line.strip() and not re.fullmatch(r"[A-Z][^.]*:", line):
-            raise Missing(f"proftrace {command} --help: what is {line!r}?")
-    cells = [tuple(cell.replace("|", "\\|") for cell in row) for row in rows if not row[0].startswith("`-h`")]
+            rows.append([match["names"], match["value"] or "", match["text"] or ""])
+        elif rows and line.startswith(" " * 20):
+            rows[-1][2] = f"{rows[-1][2]} {line.strip()}".strip()
+    if not rows:
+        raise Missing(f"proftrace {command} --help lists no options")
+    cells = []
+    for names_, value, text in rows:
+        if names_.startswith("-h,"):
+            continue
+        default = ""
+        notes = NOTES.search(text)
+        for note in notes["notes"].split("; ") if notes else []:
+            if note.startswith("default: "):
+                default = code(note.removeprefix("default: "))
+                text = text.replace("; " + note, "").replace(f" ({note})", "")
+        row = (", ".join(code(name) for name in names_.split(", ")), code(value) if value else "", default, text)
+        cells.append(tuple(cell.replace("|", "\\|") for cell in row))
     return Table(("option", "value", "default", "what it does"), cells, has_meaning=False)
 
 

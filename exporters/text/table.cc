@@ -7,6 +7,7 @@
 
 #include "exporters/sinks/escape.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/nearest_word.h"
 #include "userspace/base/shown_text.h"
 
 namespace proftrace {
@@ -373,21 +374,11 @@ std::vector<std::string> TableSortKeys() {
   return keys;
 }
 
-absl::StatusOr<TimeUnit> ParseTimeUnit(const std::string& text) {
-  if (text == "us") return TimeUnit::kMicroseconds;
-  if (text == "ms") return TimeUnit::kMilliseconds;
-  if (text == "s") return TimeUnit::kSeconds;
-  return Fail(ExitCode::kUsage,
-              "unknown time unit \"" + ShownText(text) + "\"; valid are: us, ms, s");
-}
-
 absl::Status CheckTableOptions(const TableOptions& options) {
   if (!options.sort_by.empty() && FindSortKey(options.sort_by) == nullptr) {
-    std::string valid;
-    for (const SortKey& key : kSortKeys)
-      valid += (valid.empty() ? "" : ", ") + std::string(key.name);
-    return Fail(ExitCode::kUsage,
-                "unknown sort key \"" + ShownText(options.sort_by) + "\"; valid are: " + valid);
+    std::vector<std::string_view> names;
+    for (const SortKey& key : kSortKeys) names.push_back(key.name);
+    return Fail(ExitCode::kUsage, "--sort-by: " + NoneOf(options.sort_by, names));
   }
   const auto check = [](const char* column, std::optional<int> width, int least) {
     if (!width.has_value() || *width >= least) return absl::OkStatus();

@@ -37,8 +37,6 @@ struct TableOptions {
 
 // Returns the keys that sort_by takes.
 std::vector<std::string> TableSortKeys();
-// "us", "ms", "s". Fails with ExitCode::kUsage.
-absl::StatusOr<TimeUnit> ParseTimeUnit(const std::string& text);
 // Fails with ExitCode::kUsage for an unknown key or an impossible width.
 absl::Status CheckTableOptions(const TableOptions& options);
 

@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from slowdown import ROOT, STEPS, Target, traced  # noqa: E402
 
 SWITCH = Path("/proc/sys/kernel/bpf_stats_enabled")
-CONFIGURATIONS = {"floor": ["--probe-program", "empty"], "default": [], "shapes": ["--record-shapes"], "memory": ["--profile-memory"],
-                  "floor of memory": ["--probe-program", "empty", "--profile-memory"]}
+CONFIGURATIONS = {"floor": ["empty-program"], "default": [], "shapes": ["--record-shapes"], "memory": ["--profile-memory"],
+                  "floor of memory": ["empty-program", "--profile-memory"]}
 
 
 def programs(pid: int) -> tuple[int, int]:
@@ -50,7 +50,8 @@ def record(binary: Path, target: Target, steps: int, more: list[str]) -> tuple[f
         after = programs(tracer)
         return (after[0] - before[0]) / steps, (after[1] - before[1]) / steps
 
-    return traced(binary, target, work, *more)[0]
+    switches = [word for word in more if not word.startswith("-")]
+    return traced(binary, target, work, *(word for word in more if word not in switches), switches=",".join(switches))[0]
 
 
 def measure(options: argparse.Namespace, workload: str) -> None:

@@ -73,11 +73,13 @@ class Target:
         self.lines.close()
 
 
-def traced(binary: Path, target: Target, work: Callable[[int], Work], *more: str) -> tuple[Work, dict[str, Any]]:
+def traced(binary: Path, target: Target, work: Callable[[int], Work], *more: str, switches: str = ""
+           ) -> tuple[Work, dict[str, Any]]:
     """What `work` gives while the job is recorded (it is called with the tracer's PID), and the summary.json."""
     out = Path(tempfile.mkdtemp(prefix="proftrace-bench-"))
     command = [str(binary), "record", "-p", str(target.pid), "-o", str(out), "--format", "none", *more]
-    tracer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    tracer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              env={**os.environ, "PROFTRACE_TEST_SWITCHES": switches})
     assert tracer.stderr is not None
     lines = LineReader(tracer.stderr)
     try:
@@ -117,13 +119,14 @@ def measure(options: argparse.Namespace, workload: str) -> dict[str, Any]:
             if name.startswith("torch.profiler"):
                 times = target.ask(feature or "profile", recorded // 2)
             else:
-                program = "empty" if name.startswith("floor") else "record"
+                is_floor = name.startswith("floor")
                 more = [FEATURES[feature]] if feature else []
                 binary = options.before if name == "before" else options.proftrace
-                times, summary = traced(binary, target, lambda _: target.ask("run", recorded), "--probe-program", program, *more)
-                if feature == "memory" and program == "record":
+                times, summary = traced(binary, target, lambda _: target.ask("run", recorded), *more,
+                                        switches="empty-program" if is_floor else "")
+                if feature == "memory" and not is_floor:
                     memory_events = summary["events"]["memory"] / recorded
-                if program == "record":
+                if not is_floor:
                     lost += summary["ledger"]["ring_lost"]
                 if name == "proftrace":
                     tracer_cpu.append(summary["cost"]["tracer_cpu_s"] / max(summary["window"]["duration_ns"] / 1e9, 1e-9))

@@ -3,7 +3,7 @@
 
 The job counts its calls itself. It begins when all probes are live and ends before they go, so what was recorded and what was
 only counted are exactly its calls. What a call costs is the machine's: budgets are far below or far above what the loop takes.
-With --keep-counting no operator loses its last probe, however small the budget is.
+With the switch keep-counting no operator loses its last probe, however small the budget is.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class BudgetTest(LiveTest):
                     self.assertEqual(int(row["count"]), rows[row["name"]], row["name"])
 
     def test_hot_small_operators_are_demoted_and_all_calls_counted(self) -> None:
-        result, counts, _ = self.record("0.05%", "--keep-counting", until=SETTLED)
+        result, counts, _ = self.record("0.05%", live.Switch("keep-counting"), until=SETTLED)
         self.assert_all_calls(result, counts)
         self.assert_named(result)
         cost = result.summary["cost"]
@@ -121,7 +121,7 @@ class BudgetTest(LiveTest):
             self.assertLess(rows["aten::add"] + only_counted["aten::add"], int(counts["add"]))
 
     def test_calls_of_many_threads_are_counted(self) -> None:
-        result, counts, _ = self.record("0.05%", "--keep-counting", until=SETTLED, threads=4)
+        result, counts, _ = self.record("0.05%", live.Switch("keep-counting"), until=SETTLED, threads=4)
         self.assert_all_calls(result, counts)
         self.assertIn("aten::add", counted(result))
 
@@ -129,7 +129,7 @@ class BudgetTest(LiveTest):
         budget = "0.1%" if live.TIER else "3%"
         with Job(script=JOB) as busy, Job() as other:
             with Tracer("-p", busy.pid, "-p", other.pid, "-o", self.out, "--format", FORMATS, "--max-overhead", budget,
-                        "--keep-counting") as tracer:
+                        live.Switch("keep-counting")) as tracer:
                 tracer.wait_until_recording()
                 busy.do("start")
                 tracer.lines.wait(r"only counted: ", live.WORK_S)
@@ -150,7 +150,7 @@ class BudgetTest(LiveTest):
     def test_a_forked_child_has_its_own(self) -> None:
         """The child forks off while its parent's operators are only counted, and both go on."""
         with Job(script=JOB) as job:
-            with Tracer("-p", job.pid, "-v", "-o", self.out, "--format", FORMATS, "--max-overhead", "0.05%", "--keep-counting") as tracer:
+            with Tracer("-p", job.pid, "-v", "-o", self.out, "--format", FORMATS, "--max-overhead", "0.05%", live.Switch("keep-counting")) as tracer:
                 tracer.wait_until_recording()
                 job.do("start")
                 tracer.lines.wait(SETTLED, live.WORK_S)
@@ -169,7 +169,7 @@ class BudgetTest(LiveTest):
                 self.assertEqual(calls[pid, f"aten::{name}"], int(count), (pid, name))
 
     def test_report_says_the_same_as_record(self) -> None:
-        result, _, _ = self.record("0.05%", "--keep-counting", until=r"only counted: ")
+        result, _, _ = self.record("0.05%", live.Switch("keep-counting"), until=r"only counted: ")
         done = self.run_proftrace("report", self.out, "--sort-by", "self_cpu_time_total")
         self.assertEqual(done.returncode, 0, done.stderr)
         budget = re.search(r"^Budget: .*$", (self.out / "key_averages.txt").read_text(encoding="utf-8"), re.MULTILINE)
@@ -191,7 +191,7 @@ class BudgetTest(LiveTest):
         self.assertFalse(outermost & set(counted(result)))
 
     def test_a_flight_recorder_has_a_budget_too(self) -> None:
-        result, counts, _ = self.record("0.05%", "--keep-counting", "--flight-recorder", "60s", until=SETTLED,
+        result, counts, _ = self.record("0.05%", live.Switch("keep-counting"), "--flight-recorder", "60s", until=SETTLED,
                                         folder="dump_0")
         self.assert_identities(result.ledger)
         demoted = counted(result)

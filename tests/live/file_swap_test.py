@@ -77,7 +77,7 @@ class FileSwapTest(LiveTest):
         self.assertEqual(places["libtorch_cpu.so"], places["libbystander.so"] + 1)
 
     def test_another_file_in_a_childs_mapping_gets_no_probes(self) -> None:
-        for options in (("--links-for-all",), ()):
+        for options in ((live.Switch("links-for-all"),), ()):
             with self.subTest(options), self.bystander(), self.job(0) as job:
                 done = self.record(job, *options)
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -85,7 +85,7 @@ class FileSwapTest(LiveTest):
     def test_a_file_that_is_exchanged_between_two_looks_gets_no_probes(self) -> None:
         for opens in range(1, MOST_OPENS + 1):
             with self.subTest(opens), self.bystander(), self.job(opens) as job:
-                done = self.record(job, "--links-for-all")
+                done = self.record(job, live.Switch("links-for-all"))
                 self.assertIn(done.returncode, (0, 5, 6), done.stderr)
                 if "DONE" not in job.lines():
                     self.assertGreater(opens, 1, "it was not opened at all")

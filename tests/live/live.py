@@ -183,11 +183,23 @@ def with_tier(arguments: tuple[object, ...]) -> list[str]:
     return [*words[:end], *TIER, *words[end:]]
 
 
+class Switch(str):
+    """A word of PROFTRACE_TEST_SWITCHES, given among the arguments."""
+
+
+def without_switches(arguments: tuple[object, ...], options: dict[str, object]) -> tuple[object, ...]:
+    """The arguments without their switches, which go into the environment of `options`."""
+    words = [word for word in arguments if isinstance(word, Switch)]
+    if words:
+        options["env"] = {**(options.get("env") or os.environ), "PROFTRACE_TEST_SWITCHES": ",".join(words)}  # type: ignore[dict-item]
+    return tuple(word for word in arguments if not isinstance(word, Switch))
+
+
 class Tracer:
     """A `proftrace` process. Leaving the context kills it if it still runs."""
 
     def __init__(self, *arguments: object, prefix: tuple[str, ...] = (), **options: object) -> None:
-        command = [*prefix, str(BINARY), *with_tier(arguments)]
+        command = [*prefix, str(BINARY), *with_tier(without_switches(arguments, options))]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, **options)  # type: ignore[call-overload]
         self.lines = LineReader(self.process.stderr)
@@ -357,6 +369,7 @@ class LiveTest(unittest.TestCase):
 
     def run_proftrace(self, *arguments: object, prefix: tuple[str, ...] = (), **options: object
                       ) -> "subprocess.CompletedProcess[str]":
+        arguments = without_switches(arguments, options)
         return subprocess.run([*prefix, str(BINARY), *with_tier(arguments)], capture_output=True, text=True,
                               timeout=WORK_S, cwd=self.directory, **options)  # type: ignore[call-overload]
 

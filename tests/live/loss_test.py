@@ -74,7 +74,7 @@ class LossTest(LiveTest):
     def test_losses_of_more_threads_than_can_be_noted_truncate_all(self) -> None:
         with Job() as job:
             whole = self.lossless_paths(job)
-            with Tracer("-p", job.pid, "-o", self.out, "--format", "table,events-csv", "--loss-threads", 1,
+            with Tracer("-p", job.pid, "-o", self.out, "--format", "table,events-csv", live.Switch("loss-threads=1"),
                         *SMALLEST_RING) as tracer:
                 tracer.wait_until_recording()
                 job.do("threads 400")

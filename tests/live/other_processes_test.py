@@ -11,7 +11,7 @@ import live
 from live import Job, LiveTest, Result, Tracer
 from patch_test import LONG, TOOL, PatchJob, patch_regions
 
-FORCED = ("--links-for-all", "--format", "events-csv")
+FORCED = (live.Switch("links-for-all"), "--format", "events-csv")
 
 
 class OtherProcessesTest(LiveTest):

@@ -33,7 +33,7 @@ proftrace_unit_test(model_test
   SOURCES model/span_columns_test.cc model/system_calls_test.cc
   LIBS proftrace_model)
 proftrace_unit_test(cli_test
-  SOURCES cli/flight_options_test.cc cli/parse_test.cc cli/record_arguments_test.cc cli/result_directory_test.cc
+  SOURCES cli/flight_options_test.cc cli/option_help_test.cc cli/parse_test.cc cli/record_arguments_test.cc cli/result_directory_test.cc
     cli/results_test.cc cli/step_schedule_test.cc
   LIBS proftrace_cli)
 

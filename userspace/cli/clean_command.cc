@@ -93,9 +93,10 @@ void AddCleanCommand(CLI::App& app, Action* action) {
   CLI::App* clean = app.add_subcommand(
       "clean",
       "Take away what a killed proftrace has left in a process and its children: jumps in its code "
-      "and\nmemory (--tier patch). The job goes on meanwhile, and does not need it to go on.\n"
+      "and memory (--tier patch). The job goes on meanwhile, and does not need it to go on.\n"
       "Example: sudo proftrace clean -p 4711");
-  clean->add_option("-p,--pid", *pids, "the process; may be given several times")
+  clean->add_option("-p,--pid", *pids, "the process")
+      ->type_name("PID")
       ->required()
       ->check(WhyNoPid);
   auto waits = std::make_shared<bool>(false);

@@ -4,9 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -14,22 +14,64 @@
 
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/option_help.h"
 #include "userspace/cli/say.h"
 #include "userspace/cli/version.h"
 
 namespace proftrace {
 namespace {
 
-constexpr std::array<std::string_view, 7> kCommands = {"record", "report", "export", "dump",
-                                                       "clean",  "list",   "doctor"};
-
-// `record` may be left out: everything that is no command and asks for no help is for it.
+// `record` may be left out: options without a command are for it.
 void InsertRecord(std::vector<std::string>* arguments) {
-  if (arguments->empty()) return;
-  const std::string& first = arguments->front();
-  const bool is_command = std::find(kCommands.begin(), kCommands.end(), first) != kCommands.end();
-  if (is_command || first == "--version" || first == "--help" || first == "-h") return;
+  if (arguments->empty() || !arguments->front().starts_with("-")) return;
+  for (const std::string_view own : {"--version", "-V", "--help", "-h"}) {
+    if (arguments->front() == own) return;
+  }
   arguments->insert(arguments->begin(), "record");
+}
+
+// `help` and `help COMMAND` are other words for --help.
+void ReplaceHelp(std::vector<std::string>* arguments) {
+  if (arguments->empty() || arguments->front() != "help") return;
+  arguments->erase(arguments->begin());
+  arguments->insert(arguments->begin() + (arguments->empty() ? 0 : 1), "--help");
+}
+
+// Says what to do about it, behind a sentence or a question.
+std::string WithHint(const std::string& text, const std::string& hint) {
+  return text + (text.ends_with('?') ? " " : "; ") + hint;
+}
+
+// The library's words for what is wrong with a command line, where ours say more. A word that
+// nobody knows comes first: what else is missing is mostly what it was meant to be.
+std::string WhatIsWrong(const CLI::App& app, const std::vector<std::string>& arguments,
+                        const CLI::ParseError& error) {
+  const std::vector<CLI::App*> commands = app.get_subcommands();
+  if (commands.empty()) {
+    constexpr char kHint[] = "proftrace --help lists the commands";
+    if (arguments.empty()) return WithHint("give a command, or a process: -p PID", kHint);
+    return WithHint(UnknownCommand(app, arguments.front()), kHint);
+  }
+  const CLI::App& command = *commands.front();
+  const std::string hint = "proftrace " + command.get_name() + " --help lists the options";
+  const std::vector<std::string> unknown = command.remaining();
+  if (!unknown.empty()) return WithHint(UnknownWord(command, unknown.front()), hint);
+  std::string text = error.what();
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    return WithHint(text.substr(0, text.find(':')) + " needs a value", hint);
+  }
+  constexpr std::string_view kExcludes = " excludes ";
+  const size_t excludes = text.find(kExcludes);
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr && excludes != std::string::npos) {
+    return text.replace(excludes, kExcludes.size(), " and ") +
+           " exclude each other: give one of them";
+  }
+  return WithHint(text, hint);
+}
+
+// Whether help was asked for of something that is no command.
+bool IsHelpOfNothing(const CLI::App& app, const std::vector<std::string>& arguments) {
+  return app.get_subcommands().empty() && !arguments.empty() && !arguments.front().starts_with("-");
 }
 
 // Not to be taken for done where what was printed went nowhere.
@@ -69,6 +111,7 @@ int RunCommandLine(int argc, char** argv) {
   if (separator != all.end()) command.assign(separator + 1, all.end());
   if (separator != all.end() || !arguments.empty()) {
     if (arguments.empty()) arguments.emplace_back("record");
+    ReplaceHelp(&arguments);
     InsertRecord(&arguments);
   }
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
@@ -76,7 +119,8 @@ int RunCommandLine(int argc, char** argv) {
   CLI::App app(
       "proftrace shows what a running PyTorch job does: by PID, with nothing prepared.\n"
       "Example: sudo proftrace -p 4711 -d 10s");
-  app.set_version_flag("--version", std::string("proftrace ") + kVersion);
+  app.formatter(std::make_shared<HelpText>());
+  app.set_version_flag("-V,--version", std::string("proftrace ") + kVersion);
   app.require_subcommand(1);
   Action action;
   AddRecordCommand(app, all, command, &action);
@@ -86,17 +130,16 @@ int RunCommandLine(int argc, char** argv) {
   AddCleanCommand(app, &action);
   AddListCommand(app, &action);
   AddDoctorCommand(app, &action);
+  app.footer("COMMAND [OPTIONS]");  // commands would inherit it
   try {
-    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes a vector
-    app.parse(arguments);
+    // The library takes them from the back.
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {
+    if (error.get_exit_code() == 0 && !IsHelpOfNothing(app, arguments)) {
       app.exit(error);
       return Finish(CheckPrinted(), json);
     }
-    return Finish(Fail(ExitCode::kUsage,
-                       std::string(error.what()) + "; 'proftrace --help' shows what there is"),
-                  json);
+    return Finish(Fail(ExitCode::kUsage, WhatIsWrong(app, arguments, error)), json);
   }
   absl::Status status = action ? action() : Fail(ExitCode::kBug, "no command was run");
   if (status.ok()) status = CheckPrinted();

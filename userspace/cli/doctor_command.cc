@@ -329,8 +329,10 @@ void AddDoctorCommand(CLI::App& app, Action* action) {
       "doctor",
       "Say what this host, and one process, can be recorded with, and what is missing.\n"
       "Example: sudo proftrace doctor -p 4711");
-  doctor->add_option("-p,--pid", arguments->pid, "also look at this process")->check(WhyNoPid);
-  doctor->add_flag("--json", arguments->json);
+  doctor->add_option("-p,--pid", arguments->pid, "also look at this process")
+      ->type_name("PID")
+      ->check(WhyNoPid);
+  doctor->add_flag("--json", arguments->json, "as one JSON document");
   doctor->callback([arguments, action] {
     *action = [arguments] { return RunDoctor(arguments->pid, arguments->json); };
   });

@@ -14,6 +14,7 @@
 #include "exporters/stacks/flamegraph_html.h"
 #include "userspace/aggregate/stack_diff.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/nearest_word.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"
@@ -46,8 +47,9 @@ struct ExportArguments {
 absl::StatusOr<StackWeight> ParseMetric(const std::string& metric) {
   const StackWeightInfo* info = FindStackWeight(metric);
   if (info != nullptr) return info->weight;
-  return Fail(ExitCode::kUsage,
-              "unknown metric \"" + ShownText(metric) + "\"; valid are: " + StackWeightNames());
+  std::vector<std::string_view> names;
+  for (const StackWeightInfo& known : StackWeights()) names.push_back(known.name);
+  return Fail(ExitCode::kUsage, "--metric: " + NoneOf(metric, names));
 }
 
 absl::Status CheckDiffFormats(const std::vector<const Format*>& formats) {
@@ -273,17 +275,20 @@ void AddExportCommand(CLI::App& app, Action* action) {
       app.add_subcommand("export",
                          "Write a recording in another format, without root, on any machine.\n"
                          "Example: proftrace export result --format events-csv -o events.csv.gz");
-  command->add_option("capture", arguments->capture, "result directory or .ptrec file")->required();
+  command->add_option("CAPTURE", arguments->capture, "result directory or .ptrec file")->required();
   std::string names;
   for (const Format& format : Formats()) {
     names += (names.empty() ? "" : ", ") + std::string(format.name);
   }
-  command->add_option("--format", arguments->format, "one or several of: " + names)->required();
-  command->add_option(
-      "-o,--output", arguments->output,
-      "file or directory, - for the standard output; a name that ends in .gz is compressed. Of "
-      "memory-timeline: "
-      ".html, .raw.json.gz or .json say which form, as in torch");
+  command->add_option("--format", arguments->format, "one or several of: " + names)
+      ->type_name("LIST")
+      ->required();
+  command
+      ->add_option(
+          "-o,--output", arguments->output,
+          "file or directory, - for the standard output; a name that ends in .gz is compressed. Of "
+          "memory-timeline: .html, .raw.json.gz or .json say which form, as in torch")
+      ->type_name("PATH");
   command
       ->add_option("--metric", arguments->metric,
                    "of folded stacks; of the flame graph, speedscope and pprof, which have all "

@@ -68,7 +68,7 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
       static_cast<double>(result.window.duration_ns) * 1e-9,
       static_cast<unsigned long long>(ledger.ring_lost + ledger.system_lost),
       result.cost.estimated_overhead_percent);
-  if (arguments.tier == "bpf" && !arguments.no_inject &&
+  if (!arguments.options.puts_jumps && !arguments.no_inject &&
       result.cost.estimated_overhead_percent >= kDearPercent) {
     Say("--tier patch records the same for a fraction of that cost");
   }
@@ -199,14 +199,12 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
 absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& result,
                           const std::vector<const Format*>& formats,
                           const ResultDirectory& directory) {
-  const absl::StatusOr<StepSchedule> schedule = ParseSchedule(*arguments.schedule);
-  if (!schedule.ok()) return schedule.status();
   // There is no room for them.
   if (directory.FindPlace().is_removed) {
     return FinishRecording(arguments, result, formats, directory);
   }
   std::vector<CapturePart> cycles;
-  if (result.steps.has_value()) cycles = Cycles(*schedule, *result.steps);
+  if (result.steps.has_value()) cycles = Cycles(*arguments.schedule, *result.steps);
   if (cycles.empty()) {
     Say("no step of the schedule was found; the results hold all that was "
         "recorded");

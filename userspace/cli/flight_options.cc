@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/cli/option_help.h"
+#include "userspace/cli/option_kinds.h"
 #include "userspace/cli/parse.h"
 
 namespace proftrace {
@@ -26,35 +28,68 @@ std::atomic<uint32_t> g_signals{0};
 void OnDumpSignal(int) { g_signals.fetch_add(1, std::memory_order_relaxed); }
 
 absl::Status NoTrigger(const std::string& text) {
-  return Fail(ExitCode::kUsage, "--trigger '" + text +
-                                    "': it is step>2x (longer than so many times the median of "
-                                    "the steps before), step>500ms, exit or oom");
+  return Fail(ExitCode::kUsage,
+              "'" + text +
+                  "' is no trigger: it is step>2x (longer than so many times the median of "
+                  "the steps before), step>500ms, exit or oom");
 }
 
 }  // namespace
 
-void AddFlightOptions(CLI::App* record, FlightArguments* arguments) {
-  CLI::Option* window = record->add_option(
-      "--flight-recorder", arguments->window,
-      "keep only the last seconds, 30s say, in memory, and write them to DIR/dump_0, dump_1 and so "
-      "on: at SIGUSR1, at a --trigger, and at the end");
+CLI::Option* AddFlightOptions(CLI::App* record, FlightArguments* arguments) {
+  CLI::Option* window =
+      AddParsed(record, "--flight-recorder", "TIME", &arguments->window_s, ParseWindow,
+                "keep only the last seconds, 30s say, in memory, and write them to DIR/dump_0, "
+                "dump_1 and so on: at SIGUSR1, at a --trigger, and at the end")
+          ->group(kGroupWhen);
+  AddParsed(record, "--flight-recorder-memory", "SIZE", &arguments->most_bytes, ParseFlightMemory,
+            "of what is kept, compressed; where it is too little for the job, fewer seconds are "
+            "kept, and the result says so. 30 s of 600000 records a second take about 90M. The "
+            "rest of proftrace takes about 150M, with --sample about 400M")
+      ->default_str("256M")
+      ->needs(window)
+      ->group(kGroupWhen);
+  const auto read = [arguments](const CLI::results_t& texts) {
+    for (const std::string& text : texts) {
+      absl::StatusOr<FlightTrigger> trigger = ParseTrigger(text);
+      if (!trigger.ok()) {
+        throw CLI::ValidationError("--trigger", std::string(trigger.status().message()));
+      }
+      arguments->triggers.push_back(*std::move(trigger));
+    }
+    return true;
+  };
   record
-      ->add_option(
-          "--flight-recorder-memory", arguments->memory,
-          "of what is kept, compressed; where it is too little for the job, fewer seconds "
-          "are kept, and the result says so. 30 s of 600000 records a second take about 90M. The "
-          "rest of proftrace takes about 150M, with --sample about 400M")
-      ->capture_default_str()
-      ->needs(window);
-  record->add_option("--trigger", arguments->triggers,
-                     "also write them when: step>2x, a step took longer than twice the median of "
-                     "those before; step>500ms; exit, a target ended, or a child failed; oom, an "
-                     "allocation of CPU or device memory failed (with --profile-memory). May be "
-                     "given several times; no two dumps within the window");
+      ->add_option("--trigger", read,
+                   "also write them when: step>2x, a step took longer than twice the median of "
+                   "those before; step>500ms; exit, a target ended, or a child failed; oom, an "
+                   "allocation of CPU or device memory failed (with --profile-memory). No two "
+                   "dumps within the window")
+      ->expected(1, CLI::detail::expected_max_vector_size)
+      ->type_name("WHEN")
+      ->needs(window)
+      ->group(kGroupWhen);
   record->add_option("--most-dumps", arguments->most_dumps, "that triggers make")
+      ->type_name("N")
       ->check(CLI::Range(1u, 1'000'000u))
       ->capture_default_str()
-      ->needs(window);
+      ->needs(window)
+      ->group(kGroupWhen);
+  return window;
+}
+
+absl::StatusOr<double> ParseWindow(const std::string& text) {
+  absl::StatusOr<double> seconds = ParseDuration(text);
+  if (seconds.ok() && *seconds > kLongestWindowS) {
+    return Fail(ExitCode::kUsage, "'" + text + "' is longer than a day; record it as it is");
+  }
+  return seconds;
+}
+
+absl::StatusOr<uint64_t> ParseFlightMemory(const std::string& text) {
+  absl::StatusOr<uint64_t> bytes = ParseSize(text);
+  if (bytes.ok() && *bytes < kLeastBytes) return Fail(ExitCode::kUsage, "must be 16M at least");
+  return bytes;
 }
 
 absl::StatusOr<FlightTrigger> ParseTrigger(const std::string& text) {
@@ -89,42 +124,20 @@ absl::StatusOr<FlightTrigger> ParseTrigger(const std::string& text) {
 }
 
 absl::StatusOr<std::optional<FlightOptions>> MakeFlightOptions(const FlightArguments& arguments,
-                                                               const FlightSurroundings& others) {
-  if (!arguments.window.has_value()) {
-    if (arguments.triggers.empty()) return std::nullopt;
-    return Fail(ExitCode::kUsage,
-                "--trigger needs --flight-recorder, whose last seconds it writes");
-  }
-  if (others.waits_for_steps) {
-    return Fail(ExitCode::kUsage,
-                "--flight-recorder keeps the last seconds alone: give it, or --steps or "
-                "--schedule, which choose steps of the whole recording");
-  }
-  const absl::StatusOr<double> seconds = ParseDuration(*arguments.window);
-  if (!seconds.ok()) return seconds.status();
-  if (*seconds > kLongestWindowS) {
-    return Fail(ExitCode::kUsage, "--flight-recorder " + *arguments.window +
-                                      ": that is longer than a day; record it as it is");
-  }
-  const absl::StatusOr<uint64_t> bytes = ParseSize(arguments.memory);
-  if (!bytes.ok()) return bytes.status();
-  if (*bytes < kLeastBytes) {
-    return Fail(ExitCode::kUsage, "--flight-recorder-memory must be 16M at least");
-  }
-  FlightOptions options;
-  options.window_ns = static_cast<int64_t>(std::llround(*seconds * 1e9));
-  options.most_bytes = *bytes;
-  options.most_dumps = arguments.most_dumps;
-  options.signals = &g_signals;
-  for (const std::string& text : arguments.triggers) {
-    absl::StatusOr<FlightTrigger> trigger = ParseTrigger(text);
-    if (!trigger.ok()) return trigger.status();
-    if (trigger->kind == FlightTrigger::Kind::kOutOfMemory && !others.records_memory) {
+                                                               bool records_memory) {
+  if (!arguments.window_s.has_value()) return std::nullopt;
+  for (const FlightTrigger& trigger : arguments.triggers) {
+    if (trigger.kind == FlightTrigger::Kind::kOutOfMemory && !records_memory) {
       return Fail(ExitCode::kUsage,
                   "--trigger oom needs --profile-memory, whose probes see allocations fail");
     }
-    options.triggers.push_back(*std::move(trigger));
   }
+  FlightOptions options;
+  options.window_ns = static_cast<int64_t>(std::llround(*arguments.window_s * 1e9));
+  options.most_bytes = arguments.most_bytes;
+  options.most_dumps = arguments.most_dumps;
+  options.triggers = arguments.triggers;
+  options.signals = &g_signals;
   struct sigaction action {};
   action.sa_handler = OnDumpSignal;
   action.sa_flags = SA_RESTART;

@@ -1,24 +1,19 @@
 #include "userspace/cli/record_arguments.h"
 
 #include <algorithm>
-#include <iterator>
-#include <string_view>
+#include <cstdlib>
 #include <utility>
 
 #include "exporters/args/recording_json.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/nearest_word.h"
 #include "userspace/base/text.h"
+#include "userspace/cli/cache_directory.h"
 #include "userspace/cli/parse.h"
+#include "userspace/cli/version.h"
 
 namespace proftrace {
 namespace {
-
-constexpr std::string_view kActivities[] = {"cpu", "cuda", "syscalls", "io", "sched", "faults"};
-
-bool HasActivity(std::string_view list, std::string_view name) {
-  const std::vector<std::string_view> parts = SplitText(list, ",", /*skip_empty=*/true);
-  return std::find(parts.begin(), parts.end(), name) != parts.end();
-}
 
 using TextPairs = std::vector<std::pair<std::string, std::string>>;
 
@@ -43,7 +38,107 @@ absl::Status ParsePairs(const std::vector<std::string>& texts, TextPairs* pairs)
   return absl::OkStatus();
 }
 
+absl::Status Exclude(const std::string& one, const std::string& other) {
+  return Fail(ExitCode::kUsage, one + " and " + other + " exclude each other: give one of them");
+}
+
+absl::Status CheckTargets(const RecordArguments& arguments, bool has_command) {
+  const RecordOptions& options = arguments.options;
+  const int targets =
+      (options.pids.empty() ? 0 : 1) + (options.all ? 1 : 0) + (has_command ? 1 : 0);
+  if (targets != 1) {
+    return Fail(ExitCode::kUsage,
+                "give one thing to record: -p PID of a running process, -a for every PyTorch "
+                "process, or -- COMMAND ARGS");
+  }
+  if (options.all && !options.bpf.follow_children) return Exclude("-a", "--no-follow-children");
+  return absl::OkStatus();
+}
+
+// Without operators the rows that these options are about are not recorded.
+absl::Status CheckOperators(const RecordArguments& arguments) {
+  if (arguments.options.info.system.operators) return absl::OkStatus();
+  for (const CLI::Option* option : arguments.of_operators) {
+    if (option->count() == 0) continue;
+    return Fail(ExitCode::kUsage, option->get_name() + " needs operators: add cpu to --activities");
+  }
+  return absl::OkStatus();
+}
+
+// Returns which calls of CUDA --activities and --gpu ask for.
+absl::StatusOr<CudaCalls> ChooseCudaCalls(const RecordArguments& arguments) {
+  const GpuChoice gpu = arguments.gpu;
+  const bool is_forced = gpu == GpuChoice::kAgent || gpu == GpuChoice::kLaunch;
+  const bool asks_for_cuda = arguments.activities.has_value() && arguments.activities->cuda;
+  const bool has_cpu = arguments.options.info.system.operators;
+  if (gpu == GpuChoice::kAgent && arguments.no_inject) return Exclude("--gpu agent", "--no-inject");
+  if (!has_cpu && (asks_for_cuda || is_forced)) {
+    return Fail(ExitCode::kUsage,
+                "activity of GPUs is recorded with that of operators: give --activities cpu,cuda");
+  }
+  if (asks_for_cuda && gpu == GpuChoice::kOff) return Exclude("cuda in --activities", "--gpu off");
+  if (is_forced && arguments.activities.has_value() && !asks_for_cuda) {
+    return Fail(ExitCode::kUsage, "--gpu agent and --gpu launch need cuda in --activities");
+  }
+  if (asks_for_cuda || gpu == GpuChoice::kLaunch) return CudaCalls::kAlways;
+  return arguments.activities.has_value() || gpu == GpuChoice::kOff ? CudaCalls::kNever
+                                                                    : CudaCalls::kWhereUsed;
+}
+
+// Returns the agent, where CUPTI may be used.
+absl::StatusOr<std::optional<AgentOptions>> ChooseAgent(const RecordArguments& arguments) {
+  const bool is_asked = arguments.gpu == GpuChoice::kAgent;
+  if (arguments.options.plan.cuda_calls == CudaCalls::kNever || arguments.no_inject ||
+      (!is_asked && arguments.gpu != GpuChoice::kAuto)) {
+    return std::nullopt;
+  }
+  std::string library = FindAgentLibrary();
+  if (!library.empty()) return AgentOptions{std::move(library), is_asked};
+  if (!is_asked) return std::nullopt;
+  return Fail(
+      ExitCode::kHostUnfit,
+      "--gpu agent: there is no libproftrace_agent.so beside this program (it is built where "
+      "CUPTI's headers are found); --gpu launch needs none");
+}
+
+absl::Status CompleteSteps(RecordArguments* arguments) {
+  RecordOptions& options = arguments->options;
+  if (arguments->schedule.has_value()) {
+    options.steps = arguments->schedule->TotalSteps();
+    options.counts_steps = true;
+  }
+  absl::StatusOr<std::optional<FlightOptions>> flight =
+      MakeFlightOptions(arguments->flight, options.plan.profile_memory);
+  if (!flight.ok()) return flight.status();
+  options.flight = *std::move(flight);
+  return absl::OkStatus();
+}
+
+absl::Status CompleteTier(RecordArguments* arguments) {
+  RecordOptions& options = arguments->options;
+  if (options.puts_jumps && arguments->no_inject) return Exclude("--tier patch", "--no-inject");
+  if (options.without_bpf && !options.puts_jumps) {
+    return Fail(ExitCode::kUsage, "--no-bpf is for --tier patch: tier bpf records by eBPF alone");
+  }
+  options.bpf.beside_jumps = options.puts_jumps;
+  options.info.tier = options.puts_jumps ? "patch" : "bpf";
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::StatusOr<Activities> ParseActivities(const std::string& text) {
+  constexpr std::string_view kWords[] = {"cpu", "cuda", "syscalls", "io", "sched", "faults"};
+  Activities activities;
+  for (const std::string_view word : SplitText(text, ",", /*skip_empty=*/false)) {
+    if (std::find(std::begin(kWords), std::end(kWords), word) == std::end(kWords)) {
+      return Fail(ExitCode::kUsage, NoneOf(word, kWords));
+    }
+    activities.cuda = activities.cuda || word == "cuda";
+  }
+  activities.system = SystemActivities::FromText(text);
+  return activities;
+}
 
 absl::Status ParseMetadata(const RecordArguments& arguments, RecordingInfo* info) {
   absl::Status status = ParsePairs(arguments.metadata, &info->metadata);
@@ -61,92 +156,60 @@ absl::Status ParseMetadata(const RecordArguments& arguments, RecordingInfo* info
   return absl::OkStatus();
 }
 
-absl::StatusOr<CudaCalls> ChooseCudaCalls(const RecordArguments& arguments) {
-  const std::optional<std::string>& activities = arguments.activities;
-  if (arguments.gpu != "auto" && arguments.gpu != "agent" && arguments.gpu != "launch" &&
-      arguments.gpu != "off") {
-    return Fail(ExitCode::kUsage,
-                "--gpu " + arguments.gpu + ": it is 'auto', 'agent', 'launch' or 'off'");
-  }
-  if (arguments.gpu == "agent" && arguments.no_inject) {
-    return Fail(ExitCode::kUsage, "--gpu agent and --no-inject exclude each other");
-  }
-  const bool asks_for_cuda = activities && HasActivity(*activities, "cuda");
-  const bool has_cpu = !activities || HasActivity(*activities, "cpu");
-  if (!has_cpu && (asks_for_cuda || arguments.gpu == "agent" || arguments.gpu == "launch")) {
-    return Fail(ExitCode::kUsage,
-                "activity of GPUs is recorded with that of operators: give "
-                "--activities cpu,cuda");
-  }
-  if (asks_for_cuda && arguments.gpu == "off") {
-    return Fail(ExitCode::kUsage,
-                "--activities " + *activities + " and --gpu off exclude each other");
-  }
-  if (has_cpu && (arguments.gpu == "launch" || arguments.gpu == "agent") && activities &&
-      !asks_for_cuda) {
-    return Fail(ExitCode::kUsage,
-                "--activities cpu and --gpu " + arguments.gpu + " exclude each other");
-  }
-  if (asks_for_cuda || arguments.gpu == "launch") return CudaCalls::kAlways;
-  return activities || arguments.gpu == "off" ? CudaCalls::kNever : CudaCalls::kWhereUsed;
-}
-
-absl::Status ParseActivities(const RecordArguments& arguments, RecordOptions* options) {
-  if (!arguments.activities.has_value()) return absl::OkStatus();
-  for (const std::string_view name : SplitText(*arguments.activities, ",", /*skip_empty=*/false)) {
-    if (std::find(std::begin(kActivities), std::end(kActivities), name) == std::end(kActivities)) {
-      return Fail(ExitCode::kUsage, "--activities " + *arguments.activities +
-                                        ": it is a list of cpu, cuda, syscalls, io, sched, faults");
+absl::Status ApplyTestSwitches(std::string_view words, RecordOptions* options) {
+  constexpr std::string_view kLossThreads = "loss-threads=";
+  for (const std::string_view word : SplitText(words, ",", /*skip_empty=*/true)) {
+    std::optional<uint32_t> threads;
+    if (word.starts_with(kLossThreads)) {
+      threads = ParseNumber<uint32_t>(word.substr(kLossThreads.size()));
+    }
+    if (threads.has_value()) {
+      options->bpf.loss_threads = *threads;
+    } else if (word == "empty-program") {
+      options->bpf.empty_program = true;
+    } else if (word == "trace-events") {
+      options->bpf.first_api = UprobeApi::kTrace;
+    } else if (word == "perf-links") {
+      options->bpf.first_api = UprobeApi::kPerf;
+    } else if (word == "links-for-all") {
+      options->bpf.force_links_for_all = true;
+    } else if (word == "keep-counting") {
+      options->keeps_counting = true;
+    } else {
+      return Fail(ExitCode::kUsage, std::string(kTestSwitches) + ": there is no switch '" +
+                                        std::string(word) + "'; unset it, it is for tests");
     }
   }
-  options->info.system = SystemActivities::FromText(*arguments.activities);
-  if (options->info.system.operators) return absl::OkStatus();
-  for (const auto& [is_set, name] : {std::pair(arguments.steps.has_value(), "--steps"),
-                                     std::pair(arguments.schedule.has_value(), "--schedule"),
-                                     std::pair(arguments.record_shapes, "--record-shapes"),
-                                     std::pair(arguments.with_flops, "--with-flops"),
-                                     std::pair(arguments.profile_memory, "--profile-memory"),
-                                     std::pair(arguments.with_stack, "--with-stack"),
-                                     std::pair(arguments.with_modules, "--with-modules"),
-                                     std::pair(arguments.sample.has_value(), "--sample")}) {
-    if (!is_set) continue;
-    return Fail(ExitCode::kUsage, std::string(name) + " needs operators: give --activities cpu," +
-                                      *arguments.activities);
-  }
   return absl::OkStatus();
 }
 
-absl::Status ParseBudget(const RecordArguments& arguments, RecordOptions* options) {
-  if (!arguments.max_overhead.has_value()) return absl::OkStatus();
-  const absl::StatusOr<double> percent = ParsePercent(*arguments.max_overhead);
-  if (!percent.ok()) {
-    return Fail(ExitCode::kUsage, "--max-overhead: " + std::string(percent.status().message()));
+absl::Status CompleteOptions(RecordArguments* arguments, bool has_command) {
+  RecordOptions& options = arguments->options;
+  if (arguments->activities.has_value()) options.info.system = arguments->activities->system;
+  // An nn.Module is known by the frame of its call; flops are made of shapes.
+  options.bpf.with_stack = options.bpf.with_stack || arguments->with_modules;
+  options.plan.record_shapes = options.plan.record_shapes || options.info.with_flops;
+  options.bpf.record_shapes = options.plan.record_shapes;
+  options.bpf.has_budget = options.max_overhead_percent.has_value();
+  options.plan.cache_directory = CacheDirectory();
+  options.info.proftrace_version = kVersion;
+  absl::Status status = CheckTargets(*arguments, has_command);
+  if (status.ok()) status = CheckOperators(*arguments);
+  if (status.ok()) status = CompleteTier(arguments);
+  if (status.ok()) status = CompleteSteps(arguments);
+  if (status.ok()) status = ParseMetadata(*arguments, &options.info);
+  if (!status.ok()) return status;
+  if (options.samples_wakers && !options.info.system.sched) {
+    return Fail(ExitCode::kUsage, "--waker-stacks needs sched in --activities");
   }
-  if (!options->info.system.operators) {
-    return Fail(ExitCode::kUsage,
-                "--max-overhead is kept by counting operators: give --activities cpu," +
-                    *arguments.activities);
-  }
-  options->max_overhead_percent = *percent;
-  options->keeps_counting = arguments.keep_counting;
-  options->bpf.has_budget = true;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::optional<AgentOptions>> ChooseAgent(const RecordArguments& arguments,
-                                                        CudaCalls cuda_calls) {
-  const bool is_asked = arguments.gpu == "agent";
-  if (cuda_calls == CudaCalls::kNever || arguments.no_inject ||
-      (!is_asked && arguments.gpu != "auto")) {
-    return std::nullopt;
-  }
-  std::string library = FindAgentLibrary();
-  if (!library.empty()) return AgentOptions{std::move(library), is_asked};
-  if (!is_asked) return std::nullopt;
-  return Fail(
-      ExitCode::kHostUnfit,
-      "--gpu agent: there is no libproftrace_agent.so beside this program (it is built where "
-      "CUPTI's headers are found); --gpu launch needs none");
+  const absl::StatusOr<CudaCalls> cuda_calls = ChooseCudaCalls(*arguments);
+  if (!cuda_calls.ok()) return cuda_calls.status();
+  options.plan.cuda_calls = *cuda_calls;
+  absl::StatusOr<std::optional<AgentOptions>> agent = ChooseAgent(*arguments);
+  if (!agent.ok()) return agent.status();
+  options.agent = *std::move(agent);
+  const char* switches = std::getenv(kTestSwitches);
+  return switches == nullptr ? absl::OkStatus() : ApplyTestSwitches(switches, &options);
 }
 
 }  // namespace proftrace

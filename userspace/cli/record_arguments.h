@@ -1,74 +1,74 @@
-// Reads the command line of `record`, and decides by it what is recorded at all.
+// The command line of `record`: its options, and what they decide together.
 #pragma once
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "userspace/capture/recorder.h"
 #include "userspace/cli/flight_options.h"
+#include "userspace/cli/step_schedule.h"
 
 namespace proftrace {
 
+// --gpu.
+enum class GpuChoice : uint8_t { kAuto, kAgent, kLaunch, kOff };
+
+// --activities.
+struct Activities {
+  SystemActivities system;
+  bool cuda = false;
+};
+
 struct RecordArguments {
-  std::vector<uint32_t> pids;
-  std::optional<std::string> duration;
-  std::optional<std::string> start_at;
-  std::optional<uint64_t> steps;
-  std::optional<std::string> schedule;
+  // Most options are read right into it. CompleteOptions() makes the rest.
+  RecordOptions options;
+  std::optional<StepSchedule> schedule;
   FlightArguments flight;
   std::string output;
   static constexpr char kDefaultFormats[] = "table,csv,chrome,folded,flamegraph";
   std::string formats = kDefaultFormats;
-  std::string buffer_size = "32M";
-  std::optional<std::string> max_overhead;
-  std::optional<std::string> sample;
-  bool waker_stacks = false;
-  std::optional<std::string> activities;
-  std::string tier = "bpf";
-  std::string gpu = "auto";
-  std::string trace_name;
+  std::optional<Activities> activities;
+  GpuChoice gpu = GpuChoice::kAuto;
   std::vector<std::string> metadata;
   std::vector<std::string> metadata_json;
-  bool no_follow_children = false;
-  bool all_processes = false;
-  bool profile_memory = false;
-  bool record_shapes = false;
-  bool with_flops = false;
-  bool with_stack = false;
-  bool cuda_sync_events = false;
   bool with_modules = false;
-  bool all_options = false;
+  bool cuda_sync_events = false;
   bool no_inject = false;
   bool as_root = false;
-  bool no_bpf = false;
   bool strict = false;
   bool force = false;
   bool quiet = false;
   bool no_progress = false;
   int verbose = 0;
-  std::string probe_program = "record";
-  bool trace_events = false;
-  bool perf_links = false;
-  bool links_for_all = false;
-  bool keep_counting = false;
-  uint32_t loss_threads = 0;
+  // All options that are of no use without operators.
+  std::vector<const CLI::Option*> of_operators;
 };
 
-// --activities, as far as it is not for GPUs: sets `info.system`. These fail with kUsage.
-absl::Status ParseActivities(const RecordArguments& arguments, RecordOptions* options);
-// --max-overhead; after --activities.
-absl::Status ParseBudget(const RecordArguments& arguments, RecordOptions* options);
+// The words of tests and benchmarks, which no command line has: a list like
+// "links-for-all,loss-threads=4". empty-program: probes that record nothing, the kernel's floor;
+// trace-events, perf-links: the older ways to attach; links-for-all: as on Linux 6.6 to 6.9;
+// keep-counting: a budget leaves no operator out; loss-threads: threads whose losses are told
+// apart.
+inline constexpr char kTestSwitches[] = "PROFTRACE_TEST_SWITCHES";
+
+void AddRecordOptions(CLI::App* record, RecordArguments* arguments);
+
+// Makes of all that was read what is recorded, after the last option. `has_command`: whether one
+// follows "--". Fails with kUsage where options do not go together; also with kHostUnfit.
+absl::Status CompleteOptions(RecordArguments* arguments, bool has_command);
+
+// "cpu,cuda,sched": fails with kUsage for any other word.
+absl::StatusOr<Activities> ParseActivities(const std::string& text);
 // --metadata and --metadata-json.
 absl::Status ParseMetadata(const RecordArguments& arguments, RecordingInfo* info);
-// Returns which calls of CUDA --activities and --gpu ask for.
-absl::StatusOr<CudaCalls> ChooseCudaCalls(const RecordArguments& arguments);
-// Returns the agent, where CUPTI may be used. Also kHostUnfit.
-absl::StatusOr<std::optional<AgentOptions>> ChooseAgent(const RecordArguments& arguments,
-                                                        CudaCalls cuda_calls);
+// Reads kTestSwitches's words into the options.
+absl::Status ApplyTestSwitches(std::string_view words, RecordOptions* options);
 
 }  // namespace proftrace

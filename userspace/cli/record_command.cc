@@ -16,142 +16,22 @@
 
 #include "exporters/formats.h"
 #include "symbols/plan/process.h"
-#include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/capture/recorder.h"
-#include "userspace/cli/cache_directory.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/cut_cycles.h"
 #include "userspace/cli/finish_recording.h"
 #include "userspace/cli/flight_dumps.h"
-#include "userspace/cli/flight_options.h"
 #include "userspace/cli/launch.h"
-#include "userspace/cli/parse.h"
 #include "userspace/cli/record_arguments.h"
 #include "userspace/cli/result_directory.h"
 #include "userspace/cli/say.h"
-#include "userspace/cli/step_schedule.h"
 #include "userspace/cli/stop_signals.h"
-#include "userspace/cli/version.h"
 #include "userspace/wire/capture_writer.h"
 
 namespace proftrace {
 namespace {
-
-// Below this many bytes a burst of one scheduler slice no longer fits.
-constexpr uint64_t kSmallestRing = 4096;
-constexpr uint64_t kLargestRing = 1u << 30;
-
-absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
-                                          const std::vector<std::string>& all) {
-  RecordOptions options;
-  for (const uint32_t pid : arguments.pids) {
-    const bool again = std::any_of(options.pids.begin(), options.pids.end(),
-                                   [pid](Pid other) { return Raw(other) == pid; });
-    if (!again) options.pids.push_back(Pid{pid});
-  }
-  if (arguments.duration.has_value()) {
-    absl::StatusOr<double> seconds = ParseDuration(*arguments.duration);
-    if (!seconds.ok()) return seconds.status();
-    options.duration_s = *seconds;
-  }
-  if (arguments.start_at.has_value()) {
-    const int64_t now_ns = ClockNs(CLOCK_REALTIME);
-    const absl::StatusOr<int64_t> start_ns = ParseInstant(*arguments.start_at, now_ns);
-    if (!start_ns.ok()) return start_ns.status();
-    if (*start_ns < now_ns) {
-      return Fail(ExitCode::kUsage, "--start-at " + *arguments.start_at + " is over already");
-    }
-    options.start_unix_ns = *start_ns;
-  }
-  options.steps = arguments.steps;
-  if (arguments.schedule.has_value()) {
-    absl::StatusOr<StepSchedule> schedule = ParseSchedule(*arguments.schedule);
-    if (!schedule.ok()) return schedule.status();
-    options.steps = schedule->TotalSteps();
-    options.counts_steps = true;
-  }
-  absl::StatusOr<std::optional<FlightOptions>> flight = MakeFlightOptions(
-      arguments.flight,
-      {arguments.steps.has_value() || arguments.schedule.has_value(), arguments.profile_memory});
-  if (!flight.ok()) return flight.status();
-  options.flight = *std::move(flight);
-  absl::StatusOr<uint64_t> ring_bytes = ParseSize(arguments.buffer_size);
-  if (!ring_bytes.ok()) return ring_bytes.status();
-  if (*ring_bytes < kSmallestRing || *ring_bytes > kLargestRing) {
-    return Fail(ExitCode::kUsage, "--buffer-size must be from 4K to 1G");
-  }
-  options.bpf.ring_bytes = static_cast<uint32_t>(kSmallestRing);
-  while (options.bpf.ring_bytes < *ring_bytes) options.bpf.ring_bytes *= 2;
-  options.all = arguments.all_processes;
-  options.bpf.loss_threads = arguments.loss_threads;
-  options.bpf.follow_children = !arguments.no_follow_children;
-  options.bpf.empty_program = arguments.probe_program == "empty";
-  if (arguments.trace_events) options.bpf.first_api = UprobeApi::kTrace;
-  if (arguments.perf_links) options.bpf.first_api = UprobeApi::kPerf;
-  options.bpf.force_links_for_all = arguments.links_for_all;
-  if (arguments.sample.has_value()) {
-    const absl::StatusOr<int64_t> period_ns = ParseFrequency(*arguments.sample);
-    if (!period_ns.ok()) return period_ns.status();
-    options.sample_period_ns = *period_ns;
-  }
-  if (absl::Status status = ParseActivities(arguments, &options); !status.ok()) return status;
-  if (absl::Status status = ParseBudget(arguments, &options); !status.ok()) return status;
-  if (arguments.waker_stacks && !options.info.system.sched) {
-    return Fail(ExitCode::kUsage, "--waker-stacks needs sched in --activities");
-  }
-  options.samples_wakers = arguments.waker_stacks;
-  options.plan.cache_directory = CacheDirectory();
-  options.plan.profile_memory = arguments.profile_memory;
-  // Flops are made of shapes.
-  options.plan.record_shapes = arguments.record_shapes || arguments.with_flops;
-  // An nn.Module is known by the frame of its call.
-  options.bpf.with_stack = arguments.with_stack || arguments.with_modules;
-  options.bpf.beside_jumps = arguments.tier == "patch";
-  options.bpf.record_shapes = options.plan.record_shapes;
-  absl::StatusOr<CudaCalls> cuda_calls = ChooseCudaCalls(arguments);
-  if (!cuda_calls.ok()) return cuda_calls.status();
-  options.plan.cuda_calls = *cuda_calls;
-  absl::StatusOr<std::optional<AgentOptions>> agent = ChooseAgent(arguments, *cuda_calls);
-  if (!agent.ok()) return agent.status();
-  options.agent = *std::move(agent);
-  options.puts_jumps = arguments.tier == "patch";
-  options.without_bpf = arguments.no_bpf;
-  options.info.tier = arguments.tier;
-  options.info.with_flops = arguments.with_flops;
-  options.info.proftrace_version = kVersion;
-  options.info.arguments = all;
-  options.info.trace_name = arguments.trace_name;
-  if (absl::Status status = ParseMetadata(arguments, &options.info); !status.ok()) return status;
-  return options;
-}
-
-absl::Status CheckChoices(const RecordArguments& arguments, bool has_command) {
-  const int targets =
-      (arguments.pids.empty() ? 0 : 1) + (arguments.all_processes ? 1 : 0) + (has_command ? 1 : 0);
-  if (targets != 1) {
-    return Fail(ExitCode::kUsage,
-                "give what to record: -p PID of a running process, -a for every PyTorch process, "
-                "or -- COMMAND ARGS");
-  }
-  if (arguments.all_processes && arguments.no_follow_children) {
-    return Fail(ExitCode::kUsage, "-a records children too: give it or --no-follow-children");
-  }
-  if (arguments.steps.has_value() && arguments.schedule.has_value()) {
-    return Fail(ExitCode::kUsage, "give --steps or --schedule, not both");
-  }
-  if (arguments.tier != "bpf" && arguments.tier != "patch") {
-    return Fail(ExitCode::kUsage, "--tier " + arguments.tier + ": choose bpf or patch");
-  }
-  if (arguments.no_inject && arguments.tier == "patch") {
-    return Fail(ExitCode::kUsage, "--tier patch and --no-inject exclude each other");
-  }
-  if (arguments.no_bpf && arguments.tier != "patch") {
-    return Fail(ExitCode::kUsage, "--no-bpf is for --tier patch: tier bpf records by eBPF alone");
-  }
-  return absl::OkStatus();
-}
 
 // What is recorded, as it is when it begins; `Targets::refused` are not.
 struct Targets {
@@ -213,7 +93,7 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
   callbacks.on_left_behind = [](const std::string& what) { Say("warning: %s", what.c_str()); };
   callbacks.on_missing = [](const std::string& what) { Say("warning: %s", what.c_str()); };
   if (arguments.quiet) return callbacks;
-  const bool all = arguments.all_processes;
+  const bool all = options.all;
   if (!options.info.system.operators) {
     callbacks.on_ready = [all, targets, what = options.info.system.ToText()](const Ready& ready) {
       const std::string who = all ? "all processes" : DescribeTargets(*targets, 0);
@@ -223,7 +103,7 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
   } else {
     callbacks.on_ready = ReadyLine(targets, all);
   }
-  if (!arguments.no_bpf) {
+  if (!options.without_bpf) {
     callbacks.on_without_bpf = [](const std::string& why) {
       Say("jumps record alone, without eBPF: %s", why.c_str());
     };
@@ -272,24 +152,31 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
   return callbacks;
 }
 
-absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::string>& all,
-                       const std::vector<std::string>& command) {
-  if (absl::Status status = CheckChoices(arguments, !command.empty()); !status.ok()) return status;
-  absl::StatusOr<RecordOptions> options = MakeOptions(arguments, all);
-  if (!options.ok()) return options.status();
+absl::StatusOr<std::vector<const Format*>> ChooseFormats(const RecordArguments& arguments) {
   absl::StatusOr<std::vector<const Format*>> formats = ParseFormatList(arguments.formats);
   if (!formats.ok()) return formats.status();
+  const RecordOptions& options = arguments.options;
   for (const Format* format : *formats) {
-    const bool lacks_memory = format->needs == FormatNeeds::kMemory && !arguments.profile_memory;
-    const bool lacks_samples = format->needs == FormatNeeds::kSamples && !arguments.sample;
+    const bool lacks_memory = format->needs == FormatNeeds::kMemory && !options.plan.profile_memory;
+    const bool lacks_samples =
+        format->needs == FormatNeeds::kSamples && !options.sample_period_ns.has_value();
     if (!lacks_memory && !lacks_samples) continue;
     return Fail(ExitCode::kUsage, "--format " + std::string(format->name) + " needs " +
                                       (lacks_memory ? "--profile-memory" : "--sample"));
   }
+  return formats;
+}
+
+absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>& command) {
+  absl::Status complete = CompleteOptions(&arguments, !command.empty());
+  if (!complete.ok()) return complete;
+  RecordOptions* options = &arguments.options;
+  const absl::StatusOr<std::vector<const Format*>> formats = ChooseFormats(arguments);
+  if (!formats.ok()) return formats.status();
 
   StopOnSignals();
   std::unique_ptr<LaunchedCommand> launched;
-  std::string comm = arguments.all_processes ? "all" : "command";
+  std::string comm = options->all ? "all" : "command";
   Pid first{static_cast<uint32_t>(getpid())};
   for (const Pid pid : options->pids) {
     absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
@@ -372,106 +259,16 @@ absl::Status RunRecord(const RecordArguments& arguments, const std::vector<std::
 void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
                       const std::vector<std::string>& command, Action* action) {
   auto arguments = std::make_shared<RecordArguments>();
+  arguments->options.info.arguments = all;
   CLI::App* record = app.add_subcommand(
       "record",
-      "Attach to running PyTorch processes, or start one after --, and record what they do.\n"
-      "'record' may be left out. Example: sudo proftrace record -p 4711 -d 10s -o result");
-  record->add_option("-p,--pid", arguments->pids, "process to record; may be given several times")
-      ->check(WhyNoPid);
-  record->add_flag("-a,--all-processes", arguments->all_processes,
-                   "every process that has loaded PyTorch, also those that start later");
-  record->add_option("-d,--duration", arguments->duration,
-                     "how long: 10s, 250ms, 2m; without it until ^C or the target's end");
-  record->add_option("--start-at", arguments->start_at,
-                     "when: 2026-11-22T02:35:00Z, +5s, or /10s for the next multiple of 10 s");
-  record
-      ->add_option("--steps", arguments->steps,
-                   "until so many steps (rounds of the job's loop) are over")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}));
-  record->add_option("--schedule", arguments->schedule,
-                     "steps as torch.profiler.schedule() takes them, one result directory a "
-                     "cycle: skip_first=10,wait=5,warmup=1,active=3,repeat=2,skip_first_wait=1 "
-                     "(not 0: the first cycle does not wait)");
-  AddFlightOptions(record, &arguments->flight);
-  record->add_option("-o,--output", arguments->output,
-                     "directory for the results; missing or empty");
-  record->add_option("--format", arguments->formats, "outputs to write; 'none' = capture only")
-      ->capture_default_str();
-  record->add_option("--buffer-size", arguments->buffer_size, "of the ring in the kernel")
-      ->capture_default_str();
-  record->add_option(
-      "--activities", arguments->activities,
-      "what to record, a list: cpu = operators; cuda (default: where the CUDA driver is in use); "
-      "syscalls; io = those that move bytes of files or the network; sched = time off the CPU, and "
-      "why; faults = page faults. Without cpu any process can be recorded");
-  record->add_flag("--record-shapes", arguments->record_shapes,
-                   "record what operators are called with: sizes, types, strides, numbers");
-  record->add_flag("--with-flops", arguments->with_flops,
-                   "estimate floating-point operations by torch's formulas; records shapes, too");
-  record->add_flag("--profile-memory", arguments->profile_memory,
-                   "record allocations and frees of CPU and device memory");
-  record->add_flag("--with-stack", arguments->with_stack,
-                   "record the Python stacks in which operators are called");
-  record->add_flag("--with-modules", arguments->with_modules,
-                   "record which nn.Modules call operators, eager ones, too; as --with-stack does");
-  record->add_flag("--cuda-sync-events", arguments->cuda_sync_events,
-                   "traces get rows of waits for the GPU and of its events, too (`export` has "
-                   "the same option)");
-  record->add_option("--max-overhead", arguments->max_overhead,
-                     "what recording may take of the job's time, 5% say: the hottest small "
-                     "operators are only counted where it would take more");
-  record->add_option("--sample", arguments->sample,
-                     "look at every thread so often, whatever it does, 99Hz say: its frames of "
-                     "Python and of C, and what it waits for");
-  record->add_flag("--waker-stacks", arguments->waker_stacks,
-                   "with sched: what a thread was in when it woke another one, frames of Python "
-                   "and of C");
-  record->add_flag("--all", arguments->all_options,
-                   "all of --record-shapes, --with-flops, --profile-memory, --with-stack and "
-                   "--with-modules");
-  record->add_option("--tier", arguments->tier, "how events are captured")->capture_default_str();
-  record->add_flag("--no-bpf", arguments->no_bpf,
-                   "with --tier patch: load no BPF programs, as where this user may not; what "
-                   "needs them is named as missing");
-  record
-      ->add_option("--gpu", arguments->gpu,
-                   "how GPU activity is captured: agent = by CUPTI, in the process; launch = the "
-                   "calls of the CUDA Runtime and Driver alone; auto = by CUPTI where it can be "
-                   "used, else launch, where the driver is in use; off")
-      ->capture_default_str();
-  record->add_option("--trace-name", arguments->trace_name, "kept in the trace as traceName");
-  record->add_option("--metadata", arguments->metadata, "KEY=VALUE, kept in the trace");
-  record->add_option("--metadata-json", arguments->metadata_json,
-                     "KEY=JSON, likewise: a number, a list or an object, say");
-  record->add_flag(
-      "--follow-children,!--no-follow-children",
-      [arguments](int64_t on) { arguments->no_follow_children = on < 0; },
-      "record forked and spawned children (on)");
-  record->add_flag("--as-root", arguments->as_root,
-                   "under sudo: the command after -- runs as root, not as the user who called "
-                   "sudo");
-  record->add_flag("--no-inject", arguments->no_inject,
-                   "change nothing in the target: no agent for CUPTI, no jumps");
-  record->add_flag("--strict", arguments->strict, "exit with 9 when events were lost");
-  record->add_flag("--force", arguments->force, "write into a directory that is not empty");
-  record->add_flag("-q,--quiet", arguments->quiet, "only the table and errors");
-  record->add_flag("--no-progress", arguments->no_progress, "no live line");
-  record->add_flag("-v,--verbose", arguments->verbose, "say which children are followed");
-  // For tests and benchmarks; not in --help.
-  record->add_option("--probe-program", arguments->probe_program)
-      ->check(CLI::IsMember({"record", "empty"}))
-      ->group("");
-  record->add_flag("--trace-events", arguments->trace_events)->group("");
-  record->add_flag("--perf-links", arguments->perf_links)->group("");
-  record->add_flag("--links-for-all", arguments->links_for_all)->group("");
-  record->add_flag("--keep-counting", arguments->keep_counting)->group("");
-  record->add_option("--loss-threads", arguments->loss_threads)->group("");
-  record->callback([arguments, all, command, action] {
-    if (arguments->all_options) {
-      arguments->record_shapes = arguments->with_flops = arguments->profile_memory = true;
-      arguments->with_stack = arguments->with_modules = true;
-    }
-    *action = [arguments, all, command] { return RunRecord(*arguments, all, command); };
+      "Attach to running PyTorch processes, or start one after --, and record what they do. The "
+      "word record may be left out.\n"
+      "Example: sudo proftrace -p 4711 -d 10s -o result");
+  record->footer("[OPTIONS] (-p PID | -a | -- COMMAND [ARGS])");
+  AddRecordOptions(record, arguments.get());
+  record->callback([arguments, command, action] {
+    *action = [arguments, command] { return RunRecord(*arguments, command); };
   });
 }
 

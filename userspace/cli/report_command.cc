@@ -1,3 +1,4 @@
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"
+#include "userspace/cli/option_kinds.h"
 #include "userspace/cli/results.h"
 #include "userspace/cli/say.h"
 #include "userspace/cli/view_options.h"
@@ -22,7 +24,7 @@ struct ReportArguments {
   int max_name_column_width = 55;
   int max_shapes_column_width = 80;
   int max_src_column_width = 75;
-  std::string time_unit;
+  TimeUnit time_unit = TimeUnit::kAuto;
   std::string header;
   KeyAveragesOptions grouping;
   ProcessChoice processes;
@@ -36,6 +38,11 @@ struct ReportArguments {
 
 // torch's None.
 constexpr int kNoLimit = -1;
+
+constexpr std::array<Choice<TimeUnit>, 4> kTimeUnits = {{{"auto", TimeUnit::kAuto},
+                                                         {"us", TimeUnit::kMicroseconds},
+                                                         {"ms", TimeUnit::kMilliseconds},
+                                                         {"s", TimeUnit::kSeconds}}};
 
 std::optional<int> WidthLimit(int width) {
   return width == kNoLimit ? std::nullopt : std::optional<int>(width);
@@ -51,11 +58,7 @@ absl::StatusOr<TableOptions> MakeTableOptions(const ReportArguments& arguments) 
   table.header = arguments.header;
   table.top_level_events_only = arguments.top_level_events_only;
   table.is_verbose = arguments.is_verbose;
-  if (!arguments.time_unit.empty()) {
-    absl::StatusOr<TimeUnit> unit = ParseTimeUnit(arguments.time_unit);
-    if (!unit.ok()) return unit.status();
-    table.time_unit = *unit;
-  }
+  table.time_unit = arguments.time_unit;
   if (absl::Status status = CheckTableOptions(table); !status.ok()) return status;
   return table;
 }
@@ -101,23 +104,29 @@ std::vector<CLI::Option*> AddTableOptions(CLI::App* report, ReportArguments* arg
           ->capture_default_str(),
       report
           ->add_option("--max-name-column-width", arguments->max_name_column_width,
-                       "in characters, as the next two; -1 = no limit")
+                       "in characters; -1 = no limit")
           ->capture_default_str(),
-      report->add_option("--max-shapes-column-width", arguments->max_shapes_column_width)
+      report
+          ->add_option("--max-shapes-column-width", arguments->max_shapes_column_width,
+                       "in characters; -1 = no limit")
           ->capture_default_str(),
-      report->add_option("--max-src-column-width", arguments->max_src_column_width)
+      report
+          ->add_option("--max-src-column-width", arguments->max_src_column_width,
+                       "in characters; -1 = no limit")
           ->capture_default_str(),
-      report->add_option("--time-unit", arguments->time_unit, "us, ms or s"),
+      AddChoice(report, "--time-unit", &arguments->time_unit, kTimeUnits, "of all times"),
       report->add_option("--header", arguments->header, "a line above the table"),
       report->add_flag("--step-rows", arguments->step_rows,
                        "the job's steps as ProfilerStep* row, also where none were asked for"),
-      report->add_flag("--top-level-events-only", arguments->top_level_events_only),
+      report->add_flag("--top-level-events-only", arguments->top_level_events_only,
+                       "rows that were called by no other row alone"),
       report->add_flag("-v,--verbose", arguments->is_verbose,
                        "name each piece of code that is not recorded if it runs"),
   };
   for (CLI::Option* option : AddGroupingOptions(report, &arguments->grouping)) {
     options.push_back(option);
   }
+  for (CLI::Option* option : options) option->group("Table of key averages");
   return options;
 }
 
@@ -129,10 +138,12 @@ void AddViews(CLI::App* report, ReportArguments* arguments,
         name, [arguments, view] { arguments->view = view; }, text);
     for (CLI::Option* other : views) option->excludes(other);
     for (CLI::Option* other : of_table) option->excludes(other);
+    option->group("Instead of that table");
     views.push_back(option);
   };
   add("--by-file", SystemView::kByFile, "I/O by file, pipe and socket (--activities syscalls, io)");
-  add("--by-syscall", SystemView::kBySystemCall, "system calls by name (likewise)");
+  add("--by-syscall", SystemView::kBySystemCall,
+      "system calls by name (--activities syscalls, io)");
   add("--waits", SystemView::kWaits, "which thread waited for which (--activities sched)");
   add("--gpu-idle", SystemView::kGpuIdle,
       "why GPUs had nothing to do: what the launching threads did meanwhile");
@@ -148,7 +159,7 @@ void AddReportCommand(CLI::App& app, Action* action) {
       "--by-file, --by-syscall and --waits, what the kernel did, with --gpu-idle, why GPUs were "
       "idle.\n"
       "Example: proftrace report result --sort-by cpu_time_total --row-limit 20");
-  report->add_option("capture", arguments->capture, "result directory or .ptrec file")->required();
+  report->add_option("CAPTURE", arguments->capture, "result directory or .ptrec file")->required();
   report->add_option("--row-limit", arguments->row_limit, "-1 = all")->capture_default_str();
   const std::vector<CLI::Option*> of_table = AddTableOptions(report, arguments.get());
   AddViews(report, arguments.get(), of_table);

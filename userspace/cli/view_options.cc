@@ -11,7 +11,8 @@ void AddProcessOptions(CLI::App* command, ProcessChoice* choice) {
       "--pid", choice->pid,
       "rows of this process alone; without it rows of all processes are added up");
   command
-      ->add_option("--rank", choice->rank, "likewise, of the process of this rank and its workers")
+      ->add_option("--rank", choice->rank,
+                   "rows of the process of this rank and of its workers alone")
       ->excludes(pid);
 }
 

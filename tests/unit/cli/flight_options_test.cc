@@ -33,16 +33,14 @@ TEST(ParseTriggerTest, RefusesNonsense) {
   }
 }
 
-ExitCode CodeOf(const FlightArguments& arguments, const FlightSurroundings& others = {}) {
-  return ExitCodeOf(MakeFlightOptions(arguments, others).status());
-}
+FlightTrigger Trigger(const char* text) { return *ParseTrigger(text); }
 
 TEST(MakeFlightOptionsTest, ChoosesWhatWasAskedFor) {
   FlightArguments arguments;
-  EXPECT_FALSE(MakeFlightOptions(arguments, {})->has_value());
-  arguments.window = "30s";
-  arguments.triggers = {"step>2x", "exit"};
-  const auto options = MakeFlightOptions(arguments, {});
+  EXPECT_FALSE(MakeFlightOptions(arguments, false)->has_value());
+  arguments.window_s = 30;
+  arguments.triggers = {Trigger("step>2x"), Trigger("exit")};
+  const auto options = MakeFlightOptions(arguments, false);
   ASSERT_TRUE(options.ok());
   ASSERT_TRUE(options->has_value());
   EXPECT_EQ((*options)->window_ns, 30'000'000'000);
@@ -51,24 +49,20 @@ TEST(MakeFlightOptionsTest, ChoosesWhatWasAskedFor) {
   EXPECT_TRUE((*options)->WatchesSteps());
 }
 
-TEST(MakeFlightOptionsTest, RefusesWhatDoesNotGoTogether) {
+TEST(MakeFlightOptionsTest, ATriggerOfMemoryNeedsMemory) {
   FlightArguments arguments;
-  arguments.triggers = {"exit"};
-  EXPECT_EQ(CodeOf(arguments), ExitCode::kUsage);
-  arguments.window = "soon";
-  EXPECT_EQ(CodeOf(arguments), ExitCode::kUsage);
-  arguments.window = "2000m";
-  EXPECT_EQ(CodeOf(arguments), ExitCode::kUsage);
-  arguments.window = "30s";
-  EXPECT_EQ(CodeOf(arguments), ExitCode::kDone);
-  EXPECT_EQ(CodeOf(arguments, {.waits_for_steps = true, .records_memory = false}),
-            ExitCode::kUsage);
-  arguments.memory = "1M";
-  EXPECT_EQ(CodeOf(arguments), ExitCode::kUsage);
-  arguments.memory = "64M";
-  arguments.triggers = {"oom"};
-  EXPECT_EQ(CodeOf(arguments), ExitCode::kUsage);
-  EXPECT_EQ(CodeOf(arguments, {.waits_for_steps = false, .records_memory = true}), ExitCode::kDone);
+  arguments.window_s = 30;
+  arguments.triggers = {Trigger("oom")};
+  EXPECT_EQ(ExitCodeOf(MakeFlightOptions(arguments, false).status()), ExitCode::kUsage);
+  EXPECT_TRUE(MakeFlightOptions(arguments, true).ok());
+}
+
+TEST(FlightValuesTest, WindowsAndMemoryHaveLimits) {
+  EXPECT_EQ(*ParseWindow("30s"), 30);
+  EXPECT_EQ(ExitCodeOf(ParseWindow("soon").status()), ExitCode::kUsage);
+  EXPECT_EQ(ExitCodeOf(ParseWindow("2000m").status()), ExitCode::kUsage);
+  EXPECT_EQ(*ParseFlightMemory("64M"), uint64_t{64} << 20);
+  EXPECT_EQ(ExitCodeOf(ParseFlightMemory("1M").status()), ExitCode::kUsage);
 }
 
 }  // namespace

@@ -78,14 +78,17 @@ class PagesTest(unittest.TestCase):
                          ["README.md", "README.md has TODO"])
 
     def test_options_are_read_from_help(self) -> None:
-        text = ("What it does.\nUsage: report [OPTIONS] capture\n\nPositionals:\n  capture TEXT REQUIRED       a file\n\nOptions:\n"
-                "  -h,--help                   Print this help message and exit\n"
-                "  -p,--pid UINT ... REQUIRED Excludes: --rank --waits\n                              of this\n"
-                "                              one | that one\n  --most UINT:UINT in [1 - 9]=3 Needs: --pid\n\nOutputs:\n"
-                "  --size TEXT=32M             of it\n  --on,--off{false}           both\n")
+        text = ("What it does.\nUsage: proftrace report CAPTURE [OPTIONS]\n\nArguments:\n  CAPTURE                  a file\n\nOptions:\n"
+                "  -h, --help               Print this help message and exit\n"
+                "  -p, --pid PID            of this\n"
+                "                           one | that one (must be given; may be given again; not with\n"
+                "                           --rank, --waits)\n\nOutputs:\n"
+                "  --flight-recorder-memory SIZE\n                           of it (with --flight-recorder; default: 32M)\n"
+                "  --tier bpf|patch         how (default: bpf)\n  --on, --off              both\n")
         self.assertEqual(generator.options(text, "report").rows, [
-            ("`-p`, `--pid`", "number, may be given again, must be given", "", "of this one \\| that one"),
-            ("`--most`", "[1 - 9]", "`3`", ""), ("`--size`", "text", "`32M`", "of it"), ("`--on`, `--off`", "", "", "both")])
+            ("`-p`, `--pid`", "`PID`", "", "of this one \\| that one (must be given; may be given again; not with --rank, --waits)"),
+            ("`--flight-recorder-memory`", "`SIZE`", "`32M`", "of it (with --flight-recorder)"),
+            ("`--tier`", "`bpf\\|patch`", "`bpf`", "how"), ("`--on`, `--off`", "", "", "both")])
         with self.assertRaises(generator.Missing):
             generator.options("Options:\nsomething else\n", "report")
 
