@@ -14,10 +14,6 @@ namespace {
 
 constexpr int kSchemaVersion = 1;
 
-OrderedJson NumberOrNull(const std::optional<int>& number) {
-  return number.has_value() ? OrderedJson(*number) : OrderedJson(nullptr);
-}
-
 template <typename T>
 OrderedJson NumberOrNull(bool is_known, T number) {
   return is_known ? OrderedJson(number) : OrderedJson(nullptr);
@@ -27,6 +23,29 @@ OrderedJson TextList(const std::vector<std::string>& texts) {
   OrderedJson list = OrderedJson::array();
   for (const std::string& text : texts) list.push_back(ToValidUtf8(text));
   return list;
+}
+
+template <typename T>
+OrderedJson NumberOrNull(const std::optional<T>& number) {
+  return number.has_value() ? OrderedJson(*number) : OrderedJson(nullptr);
+}
+
+OrderedJson ClocksJson(const ClockSnapshot& clocks) {
+  OrderedJson json = {{"monotonic_ns", clocks.monotonic_ns},
+                      {"monotonic_raw_ns", NumberOrNull(clocks.monotonic_raw_ns)},
+                      {"boottime_ns", NumberOrNull(clocks.boottime_ns)},
+                      {"realtime_ns", NumberOrNull(clocks.realtime_ns)},
+                      {"tai_ns", NumberOrNull(clocks.tai_ns)},
+                      {"gap_ns", clocks.gap_ns}};
+  json["ntp"] = nullptr;
+  if (!clocks.ntp.has_value()) return json;
+  json["ntp"] = {{"synchronised", clocks.ntp->is_synchronised},
+                 {"max_error_ns", clocks.ntp->max_error_ns},
+                 {"estimated_error_ns", clocks.ntp->estimated_error_ns},
+                 {"offset_ns", clocks.ntp->offset_ns},
+                 {"frequency_ppb", clocks.ntp->frequency_ppb},
+                 {"status", clocks.ntp->status}};
+  return json;
 }
 
 OrderedJson GroupsJson(const std::vector<ProcessGroup>& groups) {
@@ -232,12 +251,21 @@ OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) 
   json["host"] = {{"name", ToValidUtf8(info.host.name)},
                   {"kernel", ToValidUtf8(info.host.kernel)},
                   {"cpus", info.host.cpus}};
+  if (!info.host.boot_id.empty()) json["host"]["boot_id"] = info.host.boot_id;
+  if (!info.host.machine_id_hash.empty()) {
+    json["host"]["machine_id_hash"] = info.host.machine_id_hash;
+  }
   json["target"] = std::move(targets);
   json["window"] = {{"start_unix_ns", NumberOrNull(info.window.monotonic_to_unix_ns != 0,
                                                    timeline.ToUnixNs(info.window.start_ns))},
                     {"duration_ns", NumberOrNull(info.has_end, info.window.duration_ns)},
                     {"attach_s", info.window.attach_s},
                     {"detach_s", NumberOrNull(info.has_end, info.window.detach_s)}};
+  if (!info.clocks.empty()) {
+    json["clocks"] = {{"snapshots", info.clocks.size()},
+                      {"first", ClocksJson(info.clocks.front())},
+                      {"last", ClocksJson(info.clocks.back())}};
+  }
   if (info.flight.has_value()) {
     json["flight_recorder"] = {{"reason", ToValidUtf8(info.flight->reason)},
                                {"asked_s", info.flight->asked_s}};

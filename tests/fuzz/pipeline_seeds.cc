@@ -311,7 +311,7 @@ std::string Metadata() {
   info.proftrace_version = "0";
   info.arguments = {"-p", "100"};
   info.metadata = {{"key", "value"}};
-  info.host = Host{"example", "6.1", 2};
+  info.host = Host{"example", "6.1", 2, "0123-4567", "89ab"};
   info.window.monotonic_to_unix_ns = 1'700'000'000'000'000'000;
   writer.AddRecording(info);  // before the first record
   info.window.start_ns = 900;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "userspace/model/clock_snapshot.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/process_group.h"
 
@@ -163,6 +164,11 @@ struct Host {
   std::string name;
   std::string kernel;
   uint32_t cpus = 0;
+  // What tells one boot of one host from all others; empty in older captures.
+  std::string boot_id = {};
+  // A hash of /etc/machine-id, which is not to be given away: 16 hex digits. Hosts of one image may
+  // have the same; empty where it cannot be read.
+  std::string machine_id_hash = {};
 };
 
 struct RecordingInfo {
@@ -184,6 +190,9 @@ struct RecordingInfo {
   // the window was are not known.
   bool has_end = true;
   Window window;
+  // At the begin of the window, every ten seconds, and at its end, in order of time. A part of a
+  // longer recording has all snapshots of that one; older captures have none.
+  std::vector<ClockSnapshot> clocks;
   Cost cost;
   std::optional<RecordedSteps> steps;
   std::optional<FlightNote> flight;  // none: no flight recorder's

@@ -128,6 +128,8 @@ class MetadataWriter {
   // `count`: of all groups that were made, as Target has it.
   void AddProcessGroups(Pid pid, const std::vector<ProcessGroup>& groups,
                         std::optional<int> count = std::nullopt);
+  // One of a recording's snapshots, in order of time.
+  void AddClocks(const ClockSnapshot& clocks);
   void AddUnsupported(const Unsupported& unsupported);
   // Adds how GPU activity was captured: RecordingInfo::gpu.
   void AddGpu(const std::string& how);
