@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <string>
+#include <type_traits>
 
 #include "exporters/sinks/escape.h"
 #include "exporters/text/key_averages_json.h"
@@ -79,6 +80,19 @@ double ProbesLateMs(const RecordingInfo& info, const Target& target) {
   return static_cast<double>(std::max<int64_t>(0, target.probes_on_ns - from_ns)) * 1e-6;
 }
 
+// What is known of the job that it is a part of.
+OrderedJson JobJson(const JobIdentity& job) {
+  OrderedJson json;
+  ForEachJobField(job, [&json](const JobField& field, const auto& value) {
+    if constexpr (std::is_same_v<decltype(value), const std::string&>) {
+      if (!value.empty()) json[field.key] = ToValidUtf8(value);
+    } else {
+      if (value) json[field.key] = *value;
+    }
+  });
+  return json;
+}
+
 OrderedJson TargetJson(const RecordingInfo& info, const Target& target) {
   OrderedJson json = {{"pid", Raw(target.pid)},
                       {"ppid", Raw(target.ppid)},
@@ -96,6 +110,12 @@ OrderedJson TargetJson(const RecordingInfo& info, const Target& target) {
                       {"probes_late_ms", ProbesLateMs(info, target)},
                       {"operators_probed", target.operator_count},
                       {"gpu_agent", AgentState(info, target.pid)}};
+  if (target.job != JobIdentity()) json["job"] = JobJson(target.job);
+  if (!target.namespace_pids.empty()) {
+    json["namespace_pids"] = target.namespace_pids;
+    json["pid_namespace"] = NumberOrNull(target.pid_namespace != 0, target.pid_namespace);
+    json["start_ticks"] = target.start_ticks;
+  }
   if (!target.process_groups.empty()) {
     json["process_groups"] = GroupsJson(target.process_groups);
     json["process_group_count"] = NumberOrNull(target.process_group_count);

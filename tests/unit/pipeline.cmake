@@ -26,6 +26,7 @@ proftrace_unit_test(wire_test PARSER
     pipeline/clock_metadata_test.cc
     pipeline/decoder_test.cc
     pipeline/inputs_test.cc
+    pipeline/job_metadata_test.cc
     pipeline/keywords_test.cc
     pipeline/metadata_test.cc
     pipeline/samples_test.cc

@@ -11,6 +11,7 @@
 
 #include "userspace/model/clock_snapshot.h"
 #include "userspace/model/ids.h"
+#include "userspace/model/job_identity.h"
 #include "userspace/model/process_group.h"
 
 namespace proftrace {
@@ -43,6 +44,12 @@ struct Target {
   // Folders that its modules are found in (sys.path and the like), as torch.profiler sorts them:
   // each ends with "/", and the first one that fits is left out of a file's name.
   std::vector<std::string> python_paths;
+  JobIdentity job;
+  // Its numbers in the PID namespaces that it is in, from the recorder's on to its own; and the
+  // number of its own, as in /proc/PID/ns/pid. None, and 0, in older captures.
+  std::vector<uint32_t> namespace_pids;
+  uint64_t pid_namespace = 0;
+  uint64_t start_ticks = 0;  // since boot, in clock ticks: tells a PID apart that is used again
 };
 
 struct Window {

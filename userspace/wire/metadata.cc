@@ -310,6 +310,10 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
     } else if (type == "thread") {
       threads.push_back(ThreadEntry{Pid{Number<uint32_t>(entry, "pid")},
                                     Tid{Number<uint32_t>(entry, "tid")}, Text(entry, "name")});
+    } else if (type == "job") {
+      jobs[Number<uint32_t>(entry, "pid")] =
+          JobEntry{OptionalNumber(entry, "rank"), OptionalNumber(entry, "world_size"),
+                   JobFromJson(Member(entry, "job"))};
     } else if (type == "process_groups") {
       const auto pid = Number<uint32_t>(entry, "pid");
       process_groups[pid] = GroupsFromJson(entry);
@@ -428,6 +432,14 @@ void MetadataWriter::AddModulePath(const ModuleKey& module, int64_t told_ns,
 
 void MetadataWriter::AddProcess(const ProcessEntry& process) {
   impl_->entries.push_back(ProcessToJson(process));
+}
+
+void MetadataWriter::AddJob(Pid pid, const JobEntry& job) {
+  impl_->entries.push_back({{"type", "job"},
+                            {"pid", Raw(pid)},
+                            {"rank", OptionalNumber(job.rank)},
+                            {"world_size", OptionalNumber(job.world_size)},
+                            {"job", JobToJson(job.identity)}});
 }
 
 void MetadataWriter::AddThread(const ThreadEntry& thread) {
