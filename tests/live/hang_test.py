@@ -104,10 +104,16 @@ class HangTest(LiveTest):
         self.assertEqual(waiting["collective"]["name"], "all_reduce")
         self.assertEqual(sleeps["stack"]["frames"][0]["name"], "step")
         self.assertEqual(waiting["stack"]["frames"][-1]["name"], "<module>")
-        (missing,) = [one for one in found["missing"] if one["waiting"] == [0, 1, 2, 4, 7]]
+        (missing,) = [one for one in found["missing"] if one["job"] == waiting["job"]]
+        self.assertEqual(missing["waiting"], [0, 1, 2, 4, 7])
         self.assertEqual(missing["missing"], [3, 5, 6])
         self.assertEqual(missing["without_process"], [])
         self.assertEqual(missing["collective"]["name"], "all_reduce")
+        # As gloo counts them itself: two have begun one less.
+        (uneven,) = [one for one in found["uneven_groups"] if one["job"] == waiting["job"]]
+        self.assertEqual([begun["ranks"] for begun in uneven["begun"]], [[3, 5], [0, 1, 2, 4, 6, 7]])
+        few, many = (begun["count"] for begun in uneven["begun"])
+        self.assertEqual(many, few + 1)
 
     def test_the_ranks_that_the_others_wait_for_come_first(self) -> None:
         with Job(str(self.directory), RANKS, tell_rank=True) as job:
@@ -120,8 +126,9 @@ class HangTest(LiveTest):
             self.assertEqual(text.returncode, 0, text.stderr)
             lines = text.stdout.splitlines()
             self.assertRegex(lines[1], r"^Ranks 0-2, 4, 7 wait in all_reduce, called from <string>:\d+\.$")
-            self.assertRegex(lines[2], r"^  Missing: rank 3 is in no collective: waits in \w+, in step ")
-            self.assertRegex(lines[3], r"^  Missing: rank 5 is in no collective: waits in read")
+            self.assertRegex(lines[2], r"^  Missing: rank 3 is in no call of torch.distributed: waits in \w+, in step ")
+            self.assertRegex(lines[3], r"^  Missing: rank 5 is in no call of torch.distributed: waits in read")
+            self.assertRegex(text.stdout, r"(?m)^Collectives of process group .*gloo\): Ranks 3, 5 have begun \d+; ranks 0-2, 4, 6, 7 have begun \d+\.$")
             self.assertRegex(lines[4], r"^  Missing: rank 6 is in barrier, called from <string>:\d+\.$")
             # What cannot be read is named, and the rest is shown.
             gone = job.processes[5]

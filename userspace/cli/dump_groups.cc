@@ -104,6 +104,23 @@ std::optional<EnteredCollective> CollectiveOfStack(const DumpedStack& stack) {
   return entered;
 }
 
+void TellJobsApart(std::vector<RankDump>* dumps) {
+  const Ranks ranks(*dumps);
+  std::set<std::pair<std::string, int>> seen;
+  std::set<std::string> several;
+  for (const RankDump& one : *dumps) {
+    if (!one.rank || !ranks.IsRank(one)) continue;
+    if (!seen.emplace(one.job, *one.rank).second) several.insert(one.job);
+  }
+  std::vector<RankDump*> renamed;
+  for (RankDump& one : *dumps) {
+    if (one.rank && ranks.IsRank(one) && several.contains(one.job)) renamed.push_back(&one);
+  }
+  for (RankDump* one : renamed) {
+    one->job += (one->job.empty() ? "" : " ") + ("of PID " + std::to_string(Raw(one->parent)));
+  }
+}
+
 std::vector<DumpGroup> FoldDumps(const std::vector<RankDump>& dumps) {
   const Ranks ranks(dumps);
   std::map<std::tuple<std::string, bool, std::string>, DumpGroup> by_place;
@@ -174,6 +191,37 @@ std::vector<MissingRanks> FindMissingRanks(const std::vector<RankDump>& dumps,
     all.push_back(std::move(one));
   }
   return all;
+}
+
+std::vector<UnevenGroup> FindUnevenGroups(const std::vector<RankDump>& dumps) {
+  // Names are used again, by groups of other members.
+  using Key = std::tuple<std::string, std::string, std::string, std::string, int, std::vector<int>>;
+  struct Members {
+    ProcessGroup group;
+    std::map<uint64_t, std::vector<int>> ranks;
+  };
+  std::map<Key, Members> all;
+  for (const RankDump& one : dumps) {
+    for (const BegunCollectives& begun : one.begun) {
+      const ProcessGroup& group = begun.group;
+      Members& members =
+          all[Key(one.job, group.backend, group.name, group.description, group.size, group.ranks)];
+      members.group = group;
+      members.ranks[begun.count].push_back(one.rank.value_or(group.rank));
+    }
+  }
+  std::vector<UnevenGroup> uneven;
+  for (auto& [key, members] : all) {
+    if (members.ranks.size() < 2) continue;
+    UnevenGroup& one = uneven.emplace_back();
+    one.job = std::get<0>(key);
+    one.group = std::move(members.group);
+    for (auto& [count, ranks] : members.ranks) {
+      std::sort(ranks.begin(), ranks.end());
+      one.ranks.emplace_back(count, std::move(ranks));
+    }
+  }
+  return uneven;
 }
 
 std::string RankRanges(const std::vector<int>& ranks) {

@@ -7,11 +7,19 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "userspace/cli/process_dump.h"
+#include "userspace/model/process_group.h"
 
 namespace proftrace {
+
+// How many collectives of a process group a rank has begun.
+struct BegunCollectives {
+  ProcessGroup group;
+  uint64_t count = 0;
+};
 
 // A process and what is known of its place in a job.
 struct RankDump {
@@ -21,7 +29,12 @@ struct RankDump {
   std::optional<int> world_size;
   std::optional<int> local_world_size;
   std::string job;  // equal texts are one job; empty = it is of none
+  std::vector<BegunCollectives> begun;
 };
+
+// Tells jobs apart that have one name, as in containers that use the same port: where a rank is
+// there twice, what started its process is added to the name.
+void TellJobsApart(std::vector<RankDump>* dumps);
 
 // A collective of torch.distributed that a thread is in.
 struct EnteredCollective {
@@ -48,7 +61,7 @@ const DumpedStack* MainStack(const ProcessDump& dump);
 const DumpedThread* MainThread(const ProcessDump& dump);
 
 // Folds the dumps. Ranks come before helpers; of each job smaller groups before larger ones, of
-// equally large ones those that are in no collective.
+// equally large ones those that are in no call of torch.distributed.
 std::vector<DumpGroup> FoldDumps(const std::vector<RankDump>& dumps);
 
 // What a job waits for, told from where most of its ranks are.
@@ -63,6 +76,16 @@ struct MissingRanks {
 // Returns an entry for each job most of whose ranks are in one call, while others are not in it.
 std::vector<MissingRanks> FindMissingRanks(const std::vector<RankDump>& dumps,
                                            const std::vector<DumpGroup>& groups);
+
+// A process group not all of whose members have begun equally many collectives: the ones with
+// fewest are waited for, also where Python's stacks do not show the call.
+struct UnevenGroup {
+  std::string job;
+  ProcessGroup group;
+  // Ranks by how many they have begun, ascending.
+  std::vector<std::pair<uint64_t, std::vector<int>>> ranks;
+};
+std::vector<UnevenGroup> FindUnevenGroups(const std::vector<RankDump>& dumps);
 
 // "0-2, 4, 7"
 std::string RankRanges(const std::vector<int>& ranks);

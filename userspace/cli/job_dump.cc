@@ -45,19 +45,24 @@ std::string JobName(const ProcessInfo& info) {
   return name.empty() ? name : name.substr(1);
 }
 
-// A rank that no launcher has told: the one in the group of all, as the process has made it.
-void ReadRankFromGroups(const ProcessInfo& info, RankDump* one) {
+// Reads the process groups: how many collectives each has begun, and the rank where no launcher has
+// told it.
+void ReadGroupsOf(const ProcessInfo& info, RankDump* one) {
   ProbePlan plan;
   plan.torch_version = info.torch_version;
+  ProcessGroupReading reading;
   for (const bool old_strings : {false, true}) {
     plan.old_string_abi = old_strings;
-    const ProcessGroupReading reading = ReadProcessGroups(info.pid, plan);
-    const ProcessGroup* const group = DefaultGroup(reading.groups);
-    if (group == nullptr) continue;
-    one->rank = group->rank;
-    one->world_size = group->size;
-    return;
+    reading = ReadProcessGroups(info.pid, plan);
+    if (!reading.groups.empty()) break;
   }
+  for (size_t i = 0; i < reading.groups.size() && i < reading.entered.size(); ++i) {
+    if (reading.entered[i]) one->begun.push_back({reading.groups[i], *reading.entered[i]});
+  }
+  const ProcessGroup* const group = DefaultGroup(reading.groups);
+  if (group == nullptr || one->rank) return;
+  one->rank = group->rank;
+  one->world_size = group->size;
 }
 
 void DumpOne(const ProcessInfo& info, JobDumps* result) {
@@ -100,12 +105,12 @@ absl::StatusOr<JobDumps> TakeDumps(const std::vector<uint32_t>& pids) {
   for (const ProcessInfo& info : processes) DumpOne(info, &result);
   if (result.dumps.empty()) return result.failed.front().why;
   for (RankDump& one : result.dumps) {
-    if (one.rank) continue;
     const auto info = std::find_if(processes.begin(), processes.end(), [&](const auto& process) {
       return process.pid == one.dump.pid;
     });
-    ReadRankFromGroups(*info, &one);
+    ReadGroupsOf(*info, &one);
   }
+  TellJobsApart(&result.dumps);
   return result;
 }
 
@@ -161,7 +166,7 @@ std::string WhereText(const std::vector<RankDump>& dumps, const std::vector<Dump
       const DumpedStack* const stack = MainStack(dump);
       if (stack == nullptr || stack->frames.empty()) return "runs no Python";
       const DumpedFrame& frame = stack->frames.front();
-      return "is in no collective: " + WaitText(*MainThread(dump)) + ", in " +
+      return "is in no call of torch.distributed: " + WaitText(*MainThread(dump)) + ", in " +
              ShownText(frame.qualified_name) + " (" + ShownText(frame.file) +
              (frame.line ? ":" + std::to_string(*frame.line) : "") + ")";
     }
@@ -183,6 +188,25 @@ void PrintMissing(const std::vector<RankDump>& dumps, const std::vector<DumpGrou
   }
 }
 
+// "0 (default_pg, gloo)"
+std::string GroupText(const ProcessGroup& group) {
+  std::string text =
+      group.name.empty() ? "of " + std::to_string(group.size) + " ranks" : group.name;
+  std::string more = group.description;
+  if (!group.backend.empty()) more += (more.empty() ? "" : ", ") + group.backend;
+  return ShownText(more.empty() ? text : text + " (" + more + ")");
+}
+
+void PrintUneven(const UnevenGroup& uneven) {
+  std::string text;
+  for (const auto& [count, ranks] : uneven.ranks) {
+    text += text.empty() ? RankWord(ranks.size()) : ranks.size() == 1 ? "; rank " : "; ranks ";
+    absl::StrAppend(&text, RankRanges(ranks), ranks.size() == 1 ? " has" : " have", " begun ",
+                    count);
+  }
+  Print("Collectives of process group %s: %s.\n", GroupText(uneven.group).c_str(), text.c_str());
+}
+
 void PrintGroup(const std::vector<RankDump>& dumps, const DumpGroup& group) {
   const ProcessDump& first = dumps[group.members.front()].dump;
   const DumpedThread* const thread = MainThread(first);
@@ -190,7 +214,7 @@ void PrintGroup(const std::vector<RankDump>& dumps, const DumpGroup& group) {
   if (group.collective) {
     Print("in %s", PlaceText(*group.collective).c_str());
   } else {
-    Print("%s", group.is_of_ranks ? "in no collective" : "not a rank itself");
+    Print("%s", group.is_of_ranks ? "in no call of torch.distributed" : "not a rank itself");
   }
   if (thread == nullptr) {
     Print(", no Python\n");
@@ -212,6 +236,7 @@ void PrintJob(const JobDumps& all, const std::vector<DumpGroup>& groups,
       "main threads\n",
       all.dumps.size(), static_cast<double>(longest_ns) / 1e6, groups.size());
   for (const MissingRanks& one : missing) PrintMissing(all.dumps, groups, one);
+  for (const UnevenGroup& one : FindUnevenGroups(all.dumps)) PrintUneven(one);
   for (const RankDump& one : all.dumps) {
     if (one.dump.stopped_ns) continue;
     Print("PID %u went on while it was read: %s\n", Raw(one.dump.pid),
@@ -280,11 +305,27 @@ json JobJson(const JobDumps& all, const std::vector<DumpGroup>& groups,
                       {"missing", one.missing},
                       {"without_process", one.absent}});
   }
+  json uneven = json::array();
+  for (const UnevenGroup& one : FindUnevenGroups(all.dumps)) {
+    json begun = json::array();
+    for (const auto& [count, ranks] : one.ranks)
+      begun.push_back({{"count", count}, {"ranks", ranks}});
+    uneven.push_back({{"job", one.job},
+                      {"group", one.group.name},
+                      {"description", one.group.description},
+                      {"backend", one.group.backend},
+                      {"size", one.group.size},
+                      {"begun", begun}});
+  }
   json failed = json::array();
   for (const NotDumped& one : all.failed) {
     failed.push_back({{"pid", Raw(one.pid)}, {"why", std::string(one.why.message())}});
   }
-  return {{"missing", absent}, {"groups", folded}, {"processes", processes}, {"failed", failed}};
+  return {{"missing", absent},
+          {"uneven_groups", uneven},
+          {"groups", folded},
+          {"processes", processes},
+          {"failed", failed}};
 }
 
 }  // namespace

@@ -135,6 +135,26 @@ TEST(DumpGroupsTest, JobsOfOneHostAreKeptApart) {
   EXPECT_EQ(missing[0].job, "localhost:29500");
 }
 
+TEST(DumpGroupsTest, JobsOfOneNameAreToldApartByWhatStartedThem) {
+  std::vector<RankDump> dumps = HangingJob();
+  for (int rank = 0; rank < 8; ++rank) {
+    dumps.push_back(Rank(rank, "all_reduce", 10, 900 + static_cast<uint32_t>(rank)));
+    dumps.back().parent = Pid{2};
+  }
+  dumps.push_back(Rank(1, "", 99, 950));  // a worker of rank 1's DataLoader makes no second rank
+  dumps.back().parent = Pid{901};
+  TellJobsApart(&dumps);
+  EXPECT_EQ(dumps.front().job, "localhost:29500 of PID 1");
+  const auto missing = FindMissingRanks(dumps, FoldDumps(dumps));
+  ASSERT_EQ(missing.size(), 1u);
+  EXPECT_THAT(missing[0].waiting, ElementsAre(0, 1, 2, 4, 7));
+  std::vector<RankDump> one_job = HangingJob();
+  one_job.push_back(Rank(1, "", 99, 950));
+  one_job.back().parent = Pid{101};
+  TellJobsApart(&one_job);
+  EXPECT_EQ(one_job.front().job, "localhost:29500");
+}
+
 TEST(DumpGroupsTest, TheCallOfTheJobIsNamedAndNotWhatTorchMakesOfIt) {
   DumpedStack stack;
   const std::string c10d = std::string(kTorch) + "distributed_c10d.py";
@@ -147,6 +167,26 @@ TEST(DumpGroupsTest, TheCallOfTheJobIsNamedAndNotWhatTorchMakesOfIt) {
   EXPECT_FALSE(CollectiveOfStack(stack).has_value());
   stack.frames = {Frame(c10d, "barrier", 1)};  // further out nothing could be read
   EXPECT_EQ(CollectiveOfStack(stack), (EnteredCollective{"barrier", "", std::nullopt}));
+}
+
+TEST(DumpGroupsTest, GroupsWhoseMembersHaveBegunUnequallyManyCollectives) {
+  std::vector<RankDump> dumps;
+  for (int rank = 0; rank < 4; ++rank) {
+    dumps.push_back(Rank(rank, "all_reduce"));
+    const ProcessGroup world{"0", "default_pg", "gloo", rank, 4};
+    dumps.back().begun.push_back({world, rank == 2 ? 11u : 12u});
+    // Two groups of one name: each has done the same in all its members.
+    ProcessGroup row{"1", "rows", "gloo", rank % 2, 2};
+    row.ranks = rank < 2 ? std::vector<int>{0, 1} : std::vector<int>{2, 3};
+    dumps.back().begun.push_back({row, rank < 2 ? 5u : 6u});
+  }
+  const std::vector<UnevenGroup> uneven = FindUnevenGroups(dumps);
+  ASSERT_EQ(uneven.size(), 1u);
+  EXPECT_EQ(uneven[0].group.name, "0");
+  ASSERT_EQ(uneven[0].ranks.size(), 2u);
+  EXPECT_EQ(uneven[0].ranks[0].first, 11u);
+  EXPECT_THAT(uneven[0].ranks[0].second, ElementsAre(2));
+  EXPECT_THAT(uneven[0].ranks[1].second, ElementsAre(0, 1, 3));
 }
 
 TEST(DumpGroupsTest, RangesOfRanksAreShort) {
