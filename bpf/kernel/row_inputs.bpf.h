@@ -7,6 +7,7 @@
 #define PROFTRACE_BPF_ROW_INPUTS_H
 
 #include "bpf/shared/guards.bpf.h"
+#include "bpf/kernel/collective_names.bpf.h"
 #include "bpf/kernel/inferred_values.bpf.h"
 #include "bpf/shared/inputs.bpf.h"
 #include "bpf/kernel/python_keywords.bpf.h"
@@ -111,10 +112,29 @@ static __always_inline bool put_row_values(struct input_walk *walk)
 	return false;
 }
 
+/* Puts what torch's traces have of the row as keyword values. False: there is nothing. */
+static __always_inline bool put_row_keywords(struct input_walk *walk)
+{
+	struct input_buffer *buffer = walk->buffer;
+
+	switch (walk->signature->arguments[0].kind) {
+	case PT_ARGUMENT_INFERRED_VALUES:
+		if (!buffer->arguments[1])
+			return false;
+		put_keywords(walk, buffer->arguments[1]);
+		return true;
+	case PT_ARGUMENT_VALUES:
+		return put_collective(walk, buffer->arguments[0], buffer->arguments[1]);
+	}
+	return false;
+}
+
 /* Writes a row's inputs before the record of the row itself. Called by the program itself: the
  * kernel allows no more than eight nested calls. */
 static __noinline int write_row_inputs(struct pt_regs *ctx, __u64 cookie)
 {
+	__u64 sp = PT_REGS_SP(ctx); /* read once, or the compiler shares the address of this field,
+				      which the kernel refuses */
 	__u32 key = cookie >> 48;
 	struct pt_place *place = key ? bpf_map_lookup_elem(&value_places, &key) : NULL;
 	struct pt_signature *signature;
@@ -144,11 +164,9 @@ static __noinline int write_row_inputs(struct pt_regs *ctx, __u64 cookie)
 	bpf_loop(words.row->count, load_row_word, &words, 0);
 	if (!put_row_values(&walk))
 		bpf_loop(signature->count, visit_argument, &walk, 0);
-	send_inputs(buffer, PT_REGS_SP(ctx), cookie, PT_INPUTS);
-	if (signature->arguments[0].kind == PT_ARGUMENT_INFERRED_VALUES && buffer->arguments[1]) {
-		put_keywords(&walk, buffer->arguments[1]);
-		send_inputs(buffer, PT_REGS_SP(ctx), cookie, PT_KEYWORDS);
-	}
+	send_inputs(buffer, sp, cookie, PT_INPUTS);
+	if (put_row_keywords(&walk))
+		send_inputs(buffer, sp, cookie, PT_KEYWORDS);
 	*(volatile __u64 *)&buffer->busy = 0;
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "exporters/args/args_text.h"
+#include "exporters/args/collective_args.h"
 #include "userspace/aggregate/collectives.h"
 #include "userspace/aggregate/occupancy.h"
 
@@ -48,26 +49,10 @@ void AddGraph(const DeviceActivity& activity, DeviceArgsText* args) {
   args->Unsigned("graph node id", activity.graph_node);
 }
 
-// In Kineto's order (output_json.cpp).
 void AddCollective(const Timeline& timeline, const DeviceActivity& activity, DeviceArgsText* args) {
   const std::optional<Collective> collective =
       CollectiveOf(timeline, activity.op, timeline.device_name(activity.name));
-  if (!collective.has_value()) return;
-  args->Text("Collective name", collective->name);
-  args->Number("In msg nelems", collective->in_elements);
-  args->Number("Out msg nelems", collective->out_elements);
-  args->Number("Group size", collective->group_size);
-  args->Text("dtype", collective->type);
-  if (!collective->in_split.empty() && !collective->out_split.empty()) {
-    args->Text("In split size", collective->in_split);
-    args->Text("Out split size", collective->out_split);
-  }
-  if (!collective->group.empty()) {
-    args->Text("Process Group Name", collective->group);
-    args->Text("Process Group Description", collective->group_description);
-  }
-  if (!collective->ranks.empty()) args->Text("Process Group Ranks", collective->ranks);
-  if (collective->rank.has_value()) args->Number("Rank", *collective->rank);
+  if (collective.has_value()) AddCollectiveArgs(*collective, args);
 }
 
 void AddKernel(const Timeline& timeline, const DeviceActivity& activity, DeviceArgsText* args) {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "exporters/args/collective_args.h"
 #include "exporters/args/distributed_info.h"
-#include "exporters/args/keyword_args.h"
 #include "exporters/args/recording_json.h"
 #include "exporters/sinks/escape.h"
 #include "exporters/sinks/text_writer.h"
@@ -305,7 +305,8 @@ class ChromeTraceWriter {
     RowDetails details;
     details.sequence = timeline_.columns().sequence.at(id);
     details.inputs = timeline_.inputs_of(id);
-    if (details.inputs != nullptr) details.keywords = KeywordArgs(details.inputs->keywords);
+    if (details.inputs != nullptr)
+      details.keywords = RowKeywordArgs(timeline_, id, *details.inputs);
     details.bytes = timeline_.columns().call_bytes.at(id);
     details.call = timeline_.columns().cuda_call.at(id);
     details.call_stack = call_stacks_.Of(id);

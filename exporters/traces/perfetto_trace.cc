@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "exporters/args/args_text.h"
+#include "exporters/args/collective_args.h"
 #include "exporters/args/device_args.h"
-#include "exporters/args/keyword_args.h"
 #include "exporters/args/recording_json.h"
 #include "exporters/args/system_args.h"
 #include "exporters/traces/perfetto_packets.h"
@@ -234,7 +234,7 @@ class PerfettoWriter {
           {"Input Dims", inputs->dims}}) {
       if (!list.empty()) text += ", \"" + std::string(key) + "\": " + list;
     }
-    return text + KeywordArgs(inputs->keywords);
+    return text + RowKeywordArgs(timeline_, id, *inputs);
   }
 
   void WriteSystemEventsBefore(int64_t until_ns) {

@@ -46,6 +46,14 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kClasses 
     {"_ZTVN4c10d15ProcessGroupUCCE", "ucc"},
 }};
 
+// Functions that return a backend's counter (GroupCounter).
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kCounterFunctions = {{
+    {"_ZN4c10d16ProcessGroupGloo7nextTagEv", "gloo"},
+    {"_ZN4c10d16ProcessGroupNCCL25getSequenceNumberForGroupEv", "nccl"},
+}};
+constexpr size_t kCounterCodeBytes = 16;
+constexpr uint32_t kMostCounterOffset = 65536;
+
 // {0, 0} for what is no version.
 std::pair<int, int> MajorAndMinor(std::string_view version) {
   const std::vector<std::string_view> parts = SplitText(version, ".", /*skip_empty=*/false);
@@ -85,8 +93,18 @@ std::optional<ProcessGroup> ReadGroup(const TargetMemory& memory, uint64_t objec
   return group;
 }
 
-std::vector<GroupClass> FindClasses(Pid pid, const std::vector<MappedFile>& files, bool is_base) {
+std::optional<uint64_t> ReadCounter(const TargetMemory& memory, uint64_t object,
+                                    const GroupCounter& counter) {
+  uint64_t value = 0;
+  if (counter.bytes == 0 || counter.bytes > sizeof(value)) return std::nullopt;
+  if (!memory.Read(object + counter.offset, &value, counter.bytes)) return std::nullopt;
+  return value;
+}
+
+std::vector<GroupClass> FindClasses(Pid pid, const TargetMemory& memory,
+                                    const std::vector<MappedFile>& files, bool is_base) {
   std::vector<GroupClass> classes;
+  std::vector<std::pair<std::string_view, GroupCounter>> counters;
   for (const MappedFile& mapped : files) {
     // The backends' classes lie in libtorch_cpu, libtorch_cuda or, statically linked, elsewhere.
     if (!Contains(mapped.path, "torch")) continue;
@@ -97,13 +115,28 @@ std::vector<GroupClass> FindClasses(Pid pid, const std::vector<MappedFile>& file
     const auto load_bias = LoadBias(**file, mapped);
     if (!load_bias) continue;
     (*file)->ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
-      if (!symbol.is_defined || symbol.name().substr(0, 9) != "_ZTVN4c10") return;
+      if (!symbol.is_defined) return;
+      const std::string_view symbol_name = symbol.name();
+      for (const auto& [name, backend] : kCounterFunctions) {
+        std::array<uint8_t, kCounterCodeBytes> code{};
+        if (symbol_name != name ||
+            !memory.Read(*load_bias + symbol.address, code.data(), code.size())) {
+          continue;
+        }
+        counters.emplace_back(backend, CounterOfCode(code));
+      }
+      if (symbol_name.substr(0, 9) != "_ZTVN4c10") return;
       for (const auto& [name, backend] : kClasses) {
-        if (symbol.name() != name || backend.empty() != is_base) continue;
+        if (symbol_name != name || backend.empty() != is_base) continue;
         classes.push_back(
             GroupClass{*load_bias + symbol.address + kVtableHeaderBytes, std::string(backend)});
       }
     });
+  }
+  for (GroupClass& what : classes) {
+    for (const auto& [backend, counter] : counters) {
+      if (what.backend == backend) what.counter = counter;
+    }
   }
   return classes;
 }
@@ -161,11 +194,36 @@ bool NamesGroupThreads(std::string_view torch_version) {
   return MajorAndMinor(torch_version) >= std::pair(2, 11);
 }
 
-std::vector<ProcessGroup> FindGroups(const TargetMemory& memory,
-                                     std::span<const MemoryRange> ranges,
-                                     std::span<const GroupClass> classes, const GroupLayout& layout,
-                                     bool old_string_abi) {
-  std::vector<ProcessGroup> groups;
+GroupCounter CounterOfCode(std::span<const uint8_t> code) {
+  constexpr std::array<uint8_t, 4> kEndbr64 = {0xf3, 0x0f, 0x1e, 0xfa};
+  constexpr uint8_t kRexW = 0x48;
+  constexpr uint8_t kLoad = 0x8b;       // mov r, [r/m]
+  constexpr uint8_t kByteOfRdi = 0x47;  // eax or rax, [rdi + 8 bits]
+  constexpr uint8_t kWordOfRdi = 0x87;  // eax or rax, [rdi + 32 bits]
+  if (code.size() >= kEndbr64.size() &&
+      std::equal(kEndbr64.begin(), kEndbr64.end(), code.begin())) {
+    code = code.subspan(kEndbr64.size());
+  }
+  GroupCounter counter{0, 4};
+  if (!code.empty() && code[0] == kRexW) {
+    counter.bytes = 8;
+    code = code.subspan(1);
+  }
+  if (code.size() < 6 || code[0] != kLoad) return {};
+  if (code[1] == kByteOfRdi && code[2] < 0x80) {
+    counter.offset = code[2];
+  } else if (code[1] == kWordOfRdi) {
+    std::memcpy(&counter.offset, &code[2], sizeof(counter.offset));
+  } else {
+    return {};
+  }
+  return counter.offset < kMostCounterOffset ? counter : GroupCounter();
+}
+
+std::vector<FoundGroup> FindGroups(const TargetMemory& memory, std::span<const MemoryRange> ranges,
+                                   std::span<const GroupClass> classes, const GroupLayout& layout,
+                                   bool old_string_abi) {
+  std::vector<FoundGroup> groups;
   std::vector<uint64_t> words(kPieceBytes / 8);
   for (const MemoryRange& range : ranges) {
     for (uint64_t at = range.address; at < range.address + range.bytes; at += kPieceBytes) {
@@ -176,17 +234,21 @@ std::vector<ProcessGroup> FindGroups(const TargetMemory& memory,
         for (const GroupClass& what : classes) {
           if (words[i] != what.vtable || groups.size() >= kMostGroups) continue;
           auto group = ReadGroup(memory, at + 8 * i, what, layout, old_string_abi);
-          if (group) groups.push_back(*std::move(group));
+          if (!group) continue;
+          groups.push_back({*std::move(group), ReadCounter(memory, at + 8 * i, what.counter)});
         }
       }
     }
   }
-  const auto key = [](const ProcessGroup& group) {
+  const auto key = [](const FoundGroup& found) {
+    const ProcessGroup& group = found.group;
     return std::tuple(group.name.size(), group.name, group.description, group.backend, group.rank,
                       group.size);
   };
-  std::sort(groups.begin(), groups.end(),
-            [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  std::sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) {
+    // The one that has begun most comes first among equal ones, and stays.
+    return std::tuple(key(a), b.entered) < std::tuple(key(b), a.entered);
+  });
   groups.erase(std::unique(groups.begin(), groups.end(),
                            [&](const auto& a, const auto& b) { return key(a) == key(b); }),
                groups.end());
@@ -203,10 +265,14 @@ ProcessGroupReading ReadGroupsHere(Pid pid, const ProbePlan& plan) {
   const auto mappings = ReadMaps(pid);
   if (layout.rank == 0 || !mappings.ok()) return reading;
   const std::vector<MappedFile> files = GroupByFile(*mappings);
-  const std::vector<GroupClass> classes = FindClasses(pid, files, layout.is_base);
-  if (classes.empty()) return reading;
   const ProcessMemory memory(pid);
-  reading.groups = FindGroups(memory, HeapRanges(*mappings), classes, layout, plan.old_string_abi);
+  const std::vector<GroupClass> classes = FindClasses(pid, memory, files, layout.is_base);
+  if (classes.empty()) return reading;
+  for (FoundGroup& found :
+       FindGroups(memory, HeapRanges(*mappings), classes, layout, plan.old_string_abi)) {
+    reading.groups.push_back(std::move(found.group));
+    reading.entered.push_back(found.entered);
+  }
   reading.cut = budget.Why();
   if (reading.groups.empty() || layout.name == 0) return reading;
   const auto runtime = FindPythonRuntime(pid, memory, files);
@@ -257,6 +323,10 @@ std::string EncodeReading(const ProcessGroupReading& reading) {
   out.Number(static_cast<uint32_t>(reading.count.value_or(0)));
   out.Number(static_cast<uint32_t>(reading.groups.size()));
   for (const ProcessGroup& group : reading.groups) PutGroup(group, &out);
+  for (const std::optional<uint64_t>& entered : reading.entered) {
+    out.Number(static_cast<uint8_t>(entered.has_value() ? 1 : 0));
+    out.Number(entered.value_or(0));
+  }
   return out.Take();
 }
 
@@ -273,6 +343,11 @@ std::optional<ProcessGroupReading> DecodeReading(std::string_view bytes) {
     reading.groups.push_back(TakeGroup(&in));
     const ProcessGroup& group = reading.groups.back();
     if (group.rank < 0 || group.rank >= group.size) return std::nullopt;
+  }
+  for (uint32_t i = 0; i < groups && in.ok(); ++i) {
+    const bool is_known = in.Number<uint8_t>() != 0;
+    const auto entered = in.Number<uint64_t>();
+    reading.entered.push_back(is_known ? std::optional(entered) : std::nullopt);
   }
   return in.ok() && in.at_end() ? std::optional(std::move(reading)) : std::nullopt;
 }

@@ -30,18 +30,34 @@ GroupLayout GroupLayoutOf(std::string_view torch_version);
 // Whether a process that has groups has threads named pt_gloo_…, pt_nccl_…: 2.11 and later.
 bool NamesGroupThreads(std::string_view torch_version);
 
+// Where a backend counts the collectives that it has begun.
+struct GroupCounter {
+  uint32_t offset = 0;  // in the object
+  uint32_t bytes = 0;   // 4 or 8; 0 = not known
+};
+
+// Reads that from a function that returns the counter: gloo's nextTag(), NCCL's
+// getSequenceNumberForGroup(). Its code begins with a load from the object; other code tells
+// nothing.
+GroupCounter CounterOfCode(std::span<const uint8_t> code);
+
 // A class whose objects are looked for.
 struct GroupClass {
   uint64_t vtable = 0;  // as objects point to it
   std::string backend;  // "gloo"; empty for c10d::ProcessGroup itself
+  GroupCounter counter{};
+};
+
+struct FoundGroup {
+  ProcessGroup group;
+  std::optional<uint64_t> entered;  // how many collectives it has begun
 };
 
 // Finds the objects in `ranges` that hold together: 0 <= rank < size, a live reference count, names
 // that are text. Ascending by name, each once.
-std::vector<ProcessGroup> FindGroups(const TargetMemory& memory,
-                                     std::span<const MemoryRange> ranges,
-                                     std::span<const GroupClass> classes, const GroupLayout& layout,
-                                     bool old_string_abi);
+std::vector<FoundGroup> FindGroups(const TargetMemory& memory, std::span<const MemoryRange> ranges,
+                                   std::span<const GroupClass> classes, const GroupLayout& layout,
+                                   bool old_string_abi);
 
 // Returns where a process has its heaps: not more than can be looked through in a few tenths of a
 // second, and only parts of large ranges.
@@ -49,6 +65,8 @@ std::vector<MemoryRange> HeapRanges(const std::vector<Mapping>& mappings);
 
 struct ProcessGroupReading {
   std::vector<ProcessGroup> groups;
+  // For each of `groups`, how many collectives it had begun when it was read.
+  std::vector<std::optional<uint64_t>> entered;
   std::optional<int> count;     // of groups that were made, also those that it is not in
   std::string without_members;  // why a group's ranks are not known; empty: all are
   std::string cut;              // why the search ended early; empty: it did not

@@ -35,9 +35,15 @@ proftrace_unit_test(model_test
   SOURCES model/span_columns_test.cc model/system_calls_test.cc
   LIBS proftrace_model)
 proftrace_unit_test(cli_test
-  SOURCES cli/flight_options_test.cc cli/option_help_test.cc cli/parse_test.cc cli/record_arguments_test.cc cli/result_directory_test.cc
+  SOURCES
+    cli/dump_groups_test.cc
+    cli/flight_options_test.cc
+    cli/option_help_test.cc
+    cli/parse_test.cc
+    cli/record_arguments_test.cc
+    cli/result_directory_test.cc
     cli/results_test.cc cli/step_schedule_test.cc
-  LIBS proftrace_cli)
+  LIBS proftrace_cli GTest::gmock)
 
 # Writes captures of a made-up GPU job, for goldens and for checks with other programs.
 add_executable(write_gpu_capture ${PROJECT_SOURCE_DIR}/tests/support/write_gpu_capture.cc)

@@ -20,7 +20,7 @@ constexpr int64_t kMostRanks = 1 << 20;
 // How many elements come out, by those that go in; or what the operator's own lists of tensors
 // tell, where what goes in is a list of lists, of which neither torch nor we tell the shapes, or
 // what comes out has shapes of its own.
-enum class Output : uint8_t { kSame, kTimesGroup, kByGroup, kOfOutputs, kOfBothLists };
+enum class Output : uint8_t { kSame, kTimesGroup, kByGroup, kOfOutputs, kOfBothLists, kNothing };
 
 struct CollectiveKind {
   std::string_view op;    // the operator's name without its namespace
@@ -53,6 +53,7 @@ constexpr CollectiveKind kCollectiveKinds[] = {
     {"all_to_all_single", "all_to_all", Output::kSame},
     {"send", "send", Output::kSame},
     {"recv_", "recv", Output::kSame},
+    {"", "barrier", Output::kNothing},  // only where the row itself says so
 };
 
 // c10::toString(ScalarType) by caffe2::TypeMeta::name(), and by NCCL's names in kernels
@@ -150,6 +151,22 @@ struct Operator {
   SpanId span = kNoSpan;
 };
 
+const CollectiveKind* KindOf(std::string_view name) {
+  for (const CollectiveKind& kind : kCollectiveKinds) {
+    if (kind.name == name) return &kind;
+  }
+  return nullptr;
+}
+
+template <typename T>
+std::optional<T> KeywordOf(const OperatorInputs& inputs, std::string_view name) {
+  for (const KeywordValue& keyword : inputs.keywords) {
+    const T* const value = std::get_if<T>(&keyword.value);
+    if (keyword.name == name && value != nullptr) return *value;
+  }
+  return std::nullopt;
+}
+
 Operator OperatorOf(const Timeline& timeline, SpanId row) {
   SpanId above = timeline.began_in(row);
   for (int i = 0; i < kMostAncestors && above != kNoSpan; ++i) {
@@ -171,24 +188,26 @@ struct Elements {
   std::optional<int64_t> out;
 };
 
-Elements ElementsOf(const Operator& op, const OperatorInputs* of_op, std::optional<int64_t> in,
-                    int64_t group_size) {
+Elements ElementsOf(const CollectiveKind& kind, const OperatorInputs* of_op,
+                    std::optional<int64_t> in, std::optional<int64_t> group_size) {
   // The operator's first argument is what comes out, and has been allocated.
   const Json dims = of_op == nullptr ? Json() : Parse(of_op->dims);
   const bool has_outputs = dims.is_array() && !dims.empty();
   const std::optional<int64_t> outputs =
       has_outputs ? AllElementsOf(dims[0], /*is_list=*/true) : std::nullopt;
-  switch (op.kind->output) {
+  switch (kind.output) {
     case Output::kSame:
       return {in, in};
     case Output::kTimesGroup:
-      return {in, in ? Product(*in, group_size) : in};
+      return {in, in && group_size ? Product(*in, *group_size) : std::nullopt};
     case Output::kByGroup:
-      return {in, in ? std::optional(*in / group_size) : in};
+      return {in, in && group_size ? std::optional(*in / *group_size) : std::nullopt};
     case Output::kOfOutputs:
-      return {outputs ? Product(*outputs, group_size) : outputs, outputs};
+      return {outputs && group_size ? Product(*outputs, *group_size) : std::nullopt, outputs};
     case Output::kOfBothLists:
       return {in, outputs};
+    case Output::kNothing:
+      return {0, 0};
   }
   return {};
 }
@@ -211,19 +230,18 @@ std::string TypeByName(std::string_view name) {
   return "";
 }
 
-// A group's ranks: one that is no regular series has a negative start or no stride.
-std::string RanksOf(const Json& concrete, size_t first, int64_t size) {
+// A group's ranks by its first one and their distance. A group that is no regular series has a
+// negative start or no stride.
+Numbers RanksOf(const Json& concrete, size_t first, int64_t size) {
   const std::optional<int64_t> start = NumberAt(concrete, first);
   const std::optional<int64_t> stride = NumberAt(concrete, first + 1);
   if (!start || !stride || *start < 0 || *stride <= 0 || *start > kMostRanks ||
       *stride > kMostRanks || size > kMostRanks) {
-    return "";
+    return {};
   }
   Numbers ranks;
-  for (int64_t i = 0; i < size && ranks.size() <= kMostListed; ++i) {
-    ranks.push_back(*start + i * *stride);
-  }
-  return Listed(ranks);
+  for (int64_t i = 0; i < size; ++i) ranks.push_back(*start + i * *stride);
+  return ranks;
 }
 
 // Whether torch gives the rank of the root or of the peer (in some versions) instead of the own
@@ -237,14 +255,13 @@ bool MayHaveAnothersRank(std::string_view name) {
 
 constexpr int64_t kAnyRank = -1;
 
-// The group of that size in which the process has that rank, if there is but one.
-const ProcessGroup* GroupOf(const Timeline& timeline, Pid pid, int64_t rank, int64_t size) {
+template <typename Fits>
+const ProcessGroup* OnlyGroup(const Timeline& timeline, Pid pid, Fits fits) {
   const ProcessGroup* found = nullptr;
   for (const Target& target : timeline.info().targets) {
     if (target.pid != pid) continue;
     for (const ProcessGroup& group : target.process_groups) {
-      if (group.size != size || group.name.empty()) continue;
-      if (rank != kAnyRank && group.rank != rank) continue;
+      if (group.name.empty() || !fits(group)) continue;
       if (found != nullptr) return nullptr;
       found = &group;
     }
@@ -252,78 +269,162 @@ const ProcessGroup* GroupOf(const Timeline& timeline, Pid pid, int64_t rank, int
   return found;
 }
 
+// Returns the group of that size in which the process has that rank, if there is but one.
+const ProcessGroup* GroupOf(const Timeline& timeline, Pid pid, int64_t rank, int64_t size) {
+  return OnlyGroup(timeline, pid, [&](const ProcessGroup& group) {
+    return group.size == size && (rank == kAnyRank || group.rank == rank);
+  });
+}
+
+// Returns the group of that name, if there is but one: names are used again (split_group, meshes).
+const ProcessGroup* GroupOfName(const Timeline& timeline, Pid pid, std::string_view name,
+                                std::optional<int64_t> size) {
+  return OnlyGroup(timeline, pid, [&](const ProcessGroup& group) {
+    return group.name == name && (!size || group.size == *size);
+  });
+}
+
+// Adds the group: what the row says of it, else the only one that fits.
+void AddGroup(const Timeline& timeline, Pid pid, const OperatorInputs& inputs, Numbers ranks,
+              Collective* collective) {
+  const auto name = KeywordOf<std::string>(inputs, "Process Group Name");
+  const ProcessGroup* group = nullptr;
+  if (name && !name->empty()) {
+    group = GroupOfName(timeline, pid, *name, collective->group_size);
+    collective->group = *name;
+    const auto description = KeywordOf<std::string>(inputs, "Process Group Description");
+    collective->group_description =
+        description ? *description : (group != nullptr ? group->description : "");
+  } else if (collective->rank && collective->group_size) {
+    const int64_t own_rank = MayHaveAnothersRank(collective->name) ? kAnyRank : *collective->rank;
+    group = GroupOf(timeline, pid, own_rank, *collective->group_size);
+    if (group != nullptr) {
+      collective->group = group->name;
+      collective->group_description = group->description;
+    }
+  }
+  if (ranks.empty() && group != nullptr) ranks.assign(group->ranks.begin(), group->ranks.end());
+  if (ranks.empty()) return;
+  collective->ranks = Listed(ranks);
+  // For a message torch has the peer's rank in the group.
+  const std::optional<int64_t> peer = collective->rank;
+  if (!peer || *peer < 0 || static_cast<size_t>(*peer) >= ranks.size()) return;
+  if (collective->name == "send") collective->destination = ranks[*peer];
+  if (collective->name == "recv") collective->source = ranks[*peer];
+}
+
+// What the row record_param_comms was called with (ParamCommsUtils.hpp): [tensors,] number,
+// [group,] rank, collective, splits of the input and of the output, then (2.3 and later) the first
+// rank and the stride, and the size (2.1 and later).
+struct CallFacts {
+  Json dims;
+  bool is_list = false;
+  bool has_series = false;
+  std::optional<int64_t> in;
+  std::optional<Numbers> in_split;
+  std::optional<Numbers> out_split;
+};
+
+// Adds what comes out, and the name that goes with unequal parts.
+void AddElements(const CallFacts& call, const CollectiveKind& kind,
+                 const OperatorInputs* of_operator, Collective* collective) {
+  const Elements elements = ElementsOf(kind, of_operator, call.in, collective->group_size);
+  collective->in_elements = elements.in;
+  collective->out_elements = elements.out;
+  const bool is_by_parts =
+      kind.name == "all_to_all" && !call.is_list && call.out_split && !call.out_split->empty();
+  if (is_by_parts) {
+    // Rows of equal length, shared out unequally.
+    collective->name = "all_to_allv";
+    const std::optional<Numbers> shape = NumbersOf(call.dims[0]);
+    int64_t rows = 0;
+    for (const int64_t part : *call.out_split) rows += part;
+    collective->out_elements =
+        !shape || shape->empty() || shape->front() <= 0 || rows < 0 || !elements.in
+            ? std::nullopt
+            : Product(*elements.in / shape->front(), rows);
+  }
+  if (collective->name == "scatter" && !call.has_series) {
+    std::swap(collective->in_elements, collective->out_elements);  // as torch has them before 2.3
+  }
+}
+
+// Returns where the splits are: the first two lists side by side. The list's size: nowhere.
+size_t PlaceOfSplits(const Json& concrete) {
+  for (size_t i = 0; i + 1 < concrete.size(); ++i) {
+    if (TextAt(concrete, i).starts_with('[') && TextAt(concrete, i + 1).starts_with('[')) return i;
+  }
+  return concrete.size();
+}
+
+std::string TypeOf(const std::string& first_type, const OperatorInputs& inputs,
+                   const OperatorInputs* of_operator, std::string_view kernel) {
+  std::string type = TypeByName(first_type);
+  if (type.empty()) type = TypeByName(inputs.list_type);
+  if (type.empty() && of_operator != nullptr) type = TypeByName(of_operator->list_type);
+  return type.empty() ? TypeByKernel(kernel) : type;
+}
+
 }  // namespace
+
+std::optional<Collective> CollectiveOfRow(const Timeline& timeline, SpanId row,
+                                          std::string_view kernel) {
+  if (row == kNoSpan) return std::nullopt;
+  const Span& span = timeline.span(row);
+  if (timeline.label(span.label).name != "record_param_comms") return std::nullopt;
+  const OperatorInputs* inputs = timeline.inputs_of(row);
+  if (inputs == nullptr) return std::nullopt;
+  const Operator around = OperatorOf(timeline, row);
+  const auto own_name = KeywordOf<std::string>(*inputs, "Collective name");
+  const CollectiveKind* const kind = own_name ? KindOf(*own_name) : around.kind;
+  const OperatorInputs* of_operator =
+      around.kind == nullptr ? nullptr : timeline.inputs_of(around.span);
+  const Json types = Parse(inputs->types);
+  const Json concrete = Parse(inputs->concrete);
+  CallFacts call;
+  call.dims = Parse(inputs->dims);
+  if ((!own_name && kind == nullptr) || !call.dims.is_array() || !concrete.is_array()) {
+    return std::nullopt;
+  }
+  const std::string first_type = TextAt(types, 0);
+  const size_t splits = PlaceOfSplits(concrete);
+  const size_t after_splits = splits + 2;
+  call.is_list = first_type == "TensorList";
+  call.has_series = concrete.size() >= after_splits + 3;
+  const bool has_tensors = !first_type.empty() && first_type != "Scalar";
+  if (has_tensors && !call.dims.empty()) call.in = AllElementsOf(call.dims[0], call.is_list);
+  call.in_split = NumbersOf(Parse(TextAt(concrete, splits)));
+  call.out_split = NumbersOf(Parse(TextAt(concrete, splits + 1)));
+
+  Collective collective;
+  collective.name = own_name ? *own_name : std::string(kind->name);
+  collective.type = TypeOf(first_type, *inputs, of_operator, kernel);
+  collective.group_size = NumberAt(concrete, after_splits + (call.has_series ? 2 : 0));
+  if (collective.group_size && *collective.group_size <= 0) collective.group_size.reset();
+  if (splits >= 2) collective.rank = NumberAt(concrete, splits - 2);
+  collective.sequence = KeywordOf<int64_t>(*inputs, "Seq");
+  collective.is_p2p = KeywordOf<bool>(*inputs, "Is P2P");
+  if (kind != nullptr) AddElements(call, *kind, of_operator, &collective);
+  // ProcessGroupNCCL::barrier() says so.
+  if (collective.type.empty() && collective.name == "barrier") collective.type = "Byte";
+  if (call.in_split) collective.in_split = Listed(*call.in_split);
+  if (call.out_split) collective.out_split = Listed(*call.out_split);
+  Numbers ranks;
+  if (call.has_series && collective.group_size) {
+    ranks = RanksOf(concrete, after_splits, *collective.group_size);
+    if (!ranks.empty()) {
+      collective.first_rank = ranks.front();
+      collective.stride = NumberAt(concrete, after_splits + 1);
+    }
+  }
+  AddGroup(timeline, timeline.thread(span.thread).pid, *inputs, std::move(ranks), &collective);
+  return collective;
+}
 
 std::optional<Collective> CollectiveOf(const Timeline& timeline, SpanId op,
                                        std::string_view kernel) {
-  if (op == kNoSpan) return std::nullopt;
-  const Span& row = timeline.span(op);
-  if (timeline.label(row.label).name != "record_param_comms") return std::nullopt;
-  const OperatorInputs* inputs = timeline.inputs_of(op);
-  const Operator around = OperatorOf(timeline, op);
-  if (inputs == nullptr || around.kind == nullptr) return std::nullopt;
-  const OperatorInputs* of_operator = timeline.inputs_of(around.span);
-
-  // ParamCommsUtils.hpp: [tensors,] number, group, rank, collective, splits of the input and of the
-  // output, then (2.3 and later) the first rank and the stride, and the size (2.1 and later).
-  const Json dims = Parse(inputs->dims);
-  const Json types = Parse(inputs->types);
-  const Json concrete = Parse(inputs->concrete);
-  if (!dims.is_array() || !concrete.is_array()) return std::nullopt;
-  const std::string first_type = TextAt(types, 0);
-  const bool is_list = first_type == "TensorList";
-  std::string type = TypeByName(first_type);
-  if (type.empty()) type = TypeByName(inputs->list_type);
-  if (type.empty() && of_operator != nullptr) type = TypeByName(of_operator->list_type);
-  if (type.empty()) type = TypeByKernel(kernel);
-  constexpr size_t kBeforeSplits = 5;  // with the tensors
-  const size_t after_splits = kBeforeSplits + 2;
-  const bool has_series = concrete.size() >= after_splits + 3;
-  const std::optional<int64_t> size = NumberAt(concrete, after_splits + (has_series ? 2 : 0));
-  const std::optional<int64_t> rank = NumberAt(concrete, 3);
-  if (type.empty() || !size || *size <= 0) return std::nullopt;
-  const auto [in, all_out] = ElementsOf(
-      around, of_operator, dims.empty() ? std::nullopt : AllElementsOf(dims[0], is_list), *size);
-  if (!in) return std::nullopt;
-
-  Collective collective;
-  collective.name = std::string(around.kind->name);
-  collective.type = std::move(type);
-  collective.in_elements = *in;
-  collective.group_size = *size;
-  collective.rank = rank;
-  const std::optional<Numbers> in_split = NumbersOf(Parse(TextAt(concrete, kBeforeSplits)));
-  const std::optional<Numbers> out_split = NumbersOf(Parse(TextAt(concrete, kBeforeSplits + 1)));
-  std::optional<int64_t> out = all_out;
-  if (collective.name == "all_to_all" && !is_list && out_split && !out_split->empty()) {
-    // Rows of equal length, shared out unequally.
-    collective.name = "all_to_allv";
-    const std::optional<Numbers> shape = NumbersOf(dims[0]);
-    int64_t rows = 0;
-    for (const int64_t part : *out_split) rows += part;
-    out = !shape || shape->empty() || shape->front() <= 0 || rows < 0
-              ? std::nullopt
-              : Product(*in / shape->front(), rows);
-  }
-  if (!out) return std::nullopt;
-  collective.out_elements = *out;
-  if (collective.name == "scatter" && !has_series) {
-    std::swap(collective.in_elements, collective.out_elements);  // as torch has them before 2.3
-  }
-  if (in_split) collective.in_split = Listed(*in_split);
-  if (out_split) collective.out_split = Listed(*out_split);
-  if (has_series) collective.ranks = RanksOf(concrete, after_splits, *size);
-  const Pid pid = timeline.thread(row.thread).pid;
-  const ProcessGroup* group = nullptr;
-  if (rank) {
-    const int64_t own_rank = MayHaveAnothersRank(collective.name) ? kAnyRank : *rank;
-    group = GroupOf(timeline, pid, own_rank, *size);
-  }
-  if (group != nullptr) {
-    collective.group = group->name;
-    collective.group_description = group->description;
-  }
-  return collective;
+  std::optional<Collective> collective = CollectiveOfRow(timeline, op, kernel);
+  return collective && collective->is_whole() ? collective : std::nullopt;
 }
 
 }  // namespace proftrace

@@ -1,8 +1,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <vector>
 
-#include "userspace/base/shown_text.h"
+#include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/dump_text.h"
+#include "userspace/cli/job_dump.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/process_dump.h"
 #include "userspace/cli/say.h"
@@ -10,140 +13,22 @@
 namespace proftrace {
 namespace {
 
-using nlohmann::json;
+struct DumpOptions {
+  std::vector<uint32_t> pids;
+  bool all = false;
+  bool json = false;
+};
 
-json OrNull(const std::string& text) { return text.empty() ? json() : json(text); }
-
-json ToJson(const DumpedStack& stack) {
-  json frames = json::array();
-  for (const DumpedFrame& frame : stack.frames) {
-    frames.push_back({{"file", frame.file},
-                      {"line", frame.line ? json(*frame.line) : json()},
-                      {"name", frame.name},
-                      {"qualified_name", frame.qualified_name},
-                      {"first_line", frame.first_line}});
+absl::Status RunDump(const DumpOptions& options) {
+  if (options.all != options.pids.empty()) {
+    return Fail(ExitCode::kUsage,
+                "give what to dump: -p PID of a running process (once or several times), or -a for "
+                "every PyTorch process");
   }
-  return {{"interpreter", stack.interpreter},
-          {"thread_name", OrNull(stack.thread_name)},
-          {"gil", stack.has_gil         ? json("held")
-                  : stack.waits_for_gil ? json("awaited")
-                                        : json()},
-          {"frames", frames},
-          {"cut", stack.is_cut},
-          {"failed", stack.failed}};
-}
-
-std::string_view StateName(ThreadState state) {
-  switch (state) {
-    case ThreadState::kRuns:
-      break;
-    case ThreadState::kWaits:
-      return "waiting";
-    case ThreadState::kStopped:
-      return "stopped";
-    case ThreadState::kInPageFault:
-      return "page fault";
-  }
-  return "running";
-}
-
-json ToJson(const ProcessDump& dump) {
-  json threads = json::array();
-  for (const DumpedThread& thread : dump.threads) {
-    json stacks = json::array();
-    for (const DumpedStack& stack : thread.stacks) stacks.push_back(ToJson(stack));
-    threads.push_back({{"tid", thread.tid == 0 ? json() : json(thread.tid)},
-                       {"comm", thread.comm},
-                       {"state", StateName(thread.state)},
-                       {"system_call", OrNull(thread.system_call)},
-                       {"file", OrNull(thread.file)},
-                       {"kernel_function", OrNull(thread.kernel_function)},
-                       {"stacks", stacks}});
-  }
-  return {
-      {"pid", Raw(dump.pid)},
-      {"comm", dump.comm},
-      {"python_version", dump.python_version},
-      {"interpreters", dump.interpreters},
-      {"stopped_ms", dump.stopped_ns ? json(static_cast<double>(*dump.stopped_ns) / 1e6) : json()},
-      {"not_stopped", OrNull(dump.not_stopped)},
-      {"was_stopped", dump.was_stopped},
-      {"standstill", OrNull(dump.standstill)},
-      {"whole", dump.is_whole},
-      {"threads", threads}};
-}
-
-std::string WaitText(const DumpedThread& thread) {
-  if (thread.tid == 0) return "thread of the system not known";
-  std::string call = thread.system_call;
-  if (!thread.file.empty()) call += " (" + ShownText(thread.file) + ")";
-  switch (thread.state) {
-    case ThreadState::kRuns:
-      break;
-    case ThreadState::kStopped:
-      return "stopped by a signal" + (call.empty() ? "" : " in " + call);
-    case ThreadState::kInPageFault:
-      return "waits in a page fault";
-    case ThreadState::kWaits:
-      return "waits in " + (call.empty() ? "the kernel (" + thread.kernel_function + ")" : call);
-  }
-  return "running";
-}
-
-void PrintStack(const DumpedStack& stack) {
-  for (const DumpedFrame& frame : stack.frames) {
-    if (frame.file.empty()) {
-      Print("    (a frame that could not be read)\n");
-      continue;
-    }
-    Print("    %s (%s", ShownText(frame.qualified_name).c_str(), ShownText(frame.file).c_str());
-    if (frame.line) Print(":%d", *frame.line);
-    Print(")\n");
-  }
-  if (stack.is_cut) Print("    (more frames further out)\n");
-  if (stack.failed) Print("    (further out something could not be read)\n");
-}
-
-void PrintThread(const DumpedThread& thread) {
-  Print("\nThread %u (%s): %s", thread.tid, ShownText(thread.comm).c_str(),
-        WaitText(thread).c_str());
-  if (thread.stacks.empty()) {
-    Print(", no Python\n");
-    return;
-  }
-  for (const DumpedStack& stack : thread.stacks) {
-    if (stack.has_gil) Print(", holds the GIL");
-    if (stack.waits_for_gil) Print(", waits for the GIL");
-    if (!stack.thread_name.empty()) Print(", \"%s\"", ShownText(stack.thread_name).c_str());
-  }
-  Print("\n");
-  for (const DumpedStack& stack : thread.stacks) {
-    if (stack.interpreter != 0) {
-      Print("  in subinterpreter %llu:\n", static_cast<unsigned long long>(stack.interpreter));
-    }
-    PrintStack(stack);
-  }
-}
-
-void PrintDump(const ProcessDump& dump) {
-  Print("PID %u (%s), Python %s, %zu threads", Raw(dump.pid), ShownText(dump.comm).c_str(),
-        ShownText(dump.python_version).c_str(), dump.threads.size());
-  if (dump.interpreters > 1) Print(", %u interpreters", dump.interpreters);
-  if (dump.was_stopped) Print(", stopped by a signal before");
-  if (dump.stopped_ns) {
-    Print(", stopped for %.1f ms\n", static_cast<double>(*dump.stopped_ns) / 1e6);
-  } else {
-    Print(", not stopped: %s\n", ShownText(dump.not_stopped).c_str());
-  }
-  if (!dump.standstill.empty()) Print("%s\n", ShownText(dump.standstill).c_str());
-  for (const DumpedThread& thread : dump.threads) PrintThread(thread);
-  if (!dump.is_whole) Print("\nThere are Python threads that could not be read.\n");
-}
-
-absl::Status RunDump(uint32_t pid, bool as_json) {
-  return DumpProcess(Pid{pid}, [as_json](const ProcessDump& dump) {
-    if (as_json) {
-      PrintDocument(ToJson(dump));
+  if (options.all || options.pids.size() > 1) return DumpJob(options.pids, options.json);
+  return DumpProcess(Pid{options.pids.front()}, [&options](const ProcessDump& dump) {
+    if (options.json) {
+      PrintDocument(DumpJson(dump));
     } else {
       PrintDump(dump);
     }
@@ -153,20 +38,21 @@ absl::Status RunDump(uint32_t pid, bool as_json) {
 }  // namespace
 
 void AddDumpCommand(CLI::App& app, Action* action) {
-  struct Options {
-    uint32_t pid = 0;
-    bool json = false;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DumpOptions>();
   CLI::App* dump = app.add_subcommand(
       "dump",
-      "Show the Python stack of each thread of a process once, innermost frame first, and what it\n"
-      "waits for. The process is stopped for some milliseconds; how long is printed.\n"
-      "Example: sudo proftrace dump -p 4711");
-  dump->add_option("-p,--pid", options->pid, "the process")->required()->check(WhyNoPid);
+      "Show the Python stack of each thread of a process once, innermost frame first, and what it "
+      "waits for. Of several processes, equal stacks are shown once, with their ranks, the odd "
+      "ones first. A process is stopped for some milliseconds; how long is printed.\n"
+      "Example: sudo proftrace dump -p 4711\n"
+      "Example: sudo proftrace dump -a");
+  dump->add_option("-p,--pid", options->pids, "the process")
+      ->type_name("PID")
+      ->check(WhyNoPid);
+  dump->add_flag("-a,--all-processes", options->all,
+                 "all PyTorch processes of this host that may be looked at");
   dump->add_flag("--json", options->json, "as one JSON document");
-  dump->callback(
-      [options, action] { *action = [options] { return RunDump(options->pid, options->json); }; });
+  dump->callback([options, action] { *action = [options] { return RunDump(*options); }; });
 }
 
 }  // namespace proftrace

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -65,31 +66,30 @@ std::string Stop(StoppedThreads* stopped, const absl::Status& no_turn, std::stri
 }
 
 // `stopped`: null = they cannot be stopped, for the reason `no_turn`.
-absl::Status RunWithStop(Pid pid, StoppedThreads* stopped, const absl::Status& no_turn,
-                         const std::function<absl::Status(RemoteStop*)>& work) {
+absl::StatusOr<std::string> RunWithStop(
+    Pid pid, StoppedThreads* stopped, const absl::Status& no_turn,
+    const std::function<absl::StatusOr<std::string>(RemoteStop*)>& work) {
   const HighestPriority priority;
   TargetAnswers answers(pid, nullptr);
   WorkerOrder order;
   order.what = "reads PID " + std::to_string(Raw(pid));
   order.longest_s = kLongestDumpS;
   return RunWorker(
-             order,
-             [&work](WorkerChannel* channel) -> absl::StatusOr<std::string> {
-               AskForEntries(channel);
-               RemoteStop stop(channel);
-               if (absl::Status status = work(&stop); !status.ok()) return status;
-               return "";
-             },
-             [&](std::string_view question) {
-               const char kind = question.empty() ? '\0' : question.front();
-               if (kind != kStopAll && kind != kRelease) return answers.Answer(question);
-               if (kind == kStopAll) {
-                 return WorkerAnswer{Stop(stopped, no_turn, question.substr(1)), UniqueFd()};
-               }
-               if (stopped != nullptr) stopped->Release();
-               return WorkerAnswer();
-             })
-      .status();
+      order,
+      [&work](WorkerChannel* channel) {
+        AskForEntries(channel);
+        RemoteStop stop(channel);
+        return work(&stop);
+      },
+      [&](std::string_view question) {
+        const char kind = question.empty() ? '\0' : question.front();
+        if (kind != kStopAll && kind != kRelease) return answers.Answer(question);
+        if (kind == kStopAll) {
+          return WorkerAnswer{Stop(stopped, no_turn, question.substr(1)), UniqueFd()};
+        }
+        if (stopped != nullptr) stopped->Release();
+        return WorkerAnswer();
+      });
 }
 
 }  // namespace
@@ -124,14 +124,18 @@ absl::Status RemoteStop::StopAll(int64_t deadline_ns, const std::set<int>& excep
 
 void RemoteStop::Release() { channel_->Ask(std::string(1, kRelease)); }
 
-absl::Status RunDumpWorker(Pid pid, const std::function<absl::Status(RemoteStop*)>& work) {
-  bool has_run = false;
+absl::StatusOr<std::string> RunDumpWorker(
+    Pid pid, const std::function<absl::StatusOr<std::string>(RemoteStop*)>& work) {
+  std::optional<absl::StatusOr<std::string>> result;
   const absl::Status status = StoppedThreads::Use(pid, [&](StoppedThreads* stopped) {
-    has_run = true;
-    return RunWithStop(pid, stopped, absl::OkStatus(), work);
+    result = RunWithStop(pid, stopped, absl::OkStatus(), work);
+    return result->status();
   });
-  // Where somebody else has the turn the process is read while it goes on.
-  return has_run ? status : RunWithStop(pid, nullptr, status, work);
+  if (!result) {
+    // Somebody else has the turn: the process is read while it goes on.
+    return RunWithStop(pid, nullptr, status, work);
+  }
+  return status.ok() ? *std::move(result) : absl::StatusOr<std::string>(status);
 }
 
 }  // namespace proftrace

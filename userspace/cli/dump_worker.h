@@ -3,6 +3,7 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstdint>
 #include <functional>
@@ -32,7 +33,8 @@ class RemoteStop {
 };
 
 // Runs `work` in a worker that may read the process and have its threads stopped. Whatever becomes
-// of the worker, they go on. Status as `work` returns it, or as RunWorker().
-absl::Status RunDumpWorker(Pid pid, const std::function<absl::Status(RemoteStop*)>& work);
+// of the worker, they go on. Returns what `work` returns, or as RunWorker().
+absl::StatusOr<std::string> RunDumpWorker(
+    Pid pid, const std::function<absl::StatusOr<std::string>(RemoteStop*)>& work);
 
 }  // namespace proftrace

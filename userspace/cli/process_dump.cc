@@ -23,6 +23,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
+#include "userspace/cli/dump_bytes.h"
 #include "userspace/cli/dump_worker.h"
 #include "userspace/inject/standstill.h"
 #include "userspace/model/python_lines.h"
@@ -463,7 +464,11 @@ absl::Status ReadProcess(const std::vector<Mapping>& mappings, RemoteStop* stop,
 
 }  // namespace
 
-absl::Status DumpProcess(Pid pid, const std::function<void(const ProcessDump&)>& show) {
+namespace {
+
+// `work` gets the dump in the worker; what it returns is returned.
+absl::StatusOr<std::string> DumpInWorker(
+    Pid pid, const std::function<std::string(const ProcessDump&)>& work) {
   if (absl::Status status = CheckIsNoThread(pid); !status.ok()) return status;
   const auto mappings = ReadMaps(pid);
   if (!mappings.ok()) return mappings.status();
@@ -477,11 +482,29 @@ absl::Status DumpProcess(Pid pid, const std::function<void(const ProcessDump&)>&
   if (absl::Status status = CheckPermission(pid, dump.comm, *mappings); !status.ok()) return status;
   dump.was_stopped = IsStopped(pid);
   if (const auto still = FindStandstill(pid); still.has_value()) dump.standstill = still->sentence;
-  return RunDumpWorker(pid, [&](RemoteStop* stop) {
-    const absl::Status status = ReadProcess(*mappings, stop, &dump);
-    if (status.ok()) show(dump);
-    return status;
+  return RunDumpWorker(pid, [&](RemoteStop* stop) -> absl::StatusOr<std::string> {
+    if (absl::Status status = ReadProcess(*mappings, stop, &dump); !status.ok()) return status;
+    return work(dump);
   });
+}
+
+}  // namespace
+
+absl::Status DumpProcess(Pid pid, const std::function<void(const ProcessDump&)>& show) {
+  return DumpInWorker(pid,
+                      [&show](const ProcessDump& dump) {
+                        show(dump);
+                        return std::string();
+                      })
+      .status();
+}
+
+absl::StatusOr<ProcessDump> TakeDump(Pid pid) {
+  const absl::StatusOr<std::string> bytes = DumpInWorker(pid, EncodeDump);
+  if (!bytes.ok()) return bytes.status();
+  std::optional<ProcessDump> dump = DecodeDump(*bytes);
+  if (dump) return *std::move(dump);
+  return Fail(ExitCode::kBug, absl::StrCat("what was read of PID ", Raw(pid), " is no dump"));
 }
 
 }  // namespace proftrace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include <cstdint>
 #include <functional>
@@ -68,5 +69,8 @@ struct ProcessDump {
 // worker without rights. kNoTarget, kNotPermitted; kNoTorch: there is no Python in it, or one that
 // cannot be read.
 absl::Status DumpProcess(Pid pid, const std::function<void(const ProcessDump&)>& show);
+
+// Does the same and returns it.
+absl::StatusOr<ProcessDump> TakeDump(Pid pid);
 
 }  // namespace proftrace

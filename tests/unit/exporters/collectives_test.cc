@@ -182,5 +182,73 @@ TEST_F(CollectiveTest, NothingWhereAFactIsMissing) {
   }
 }
 
+// What the row itself says.
+class NamedCollectiveTest : public CollectiveTest {
+ protected:
+  static OperatorInputs Named(OperatorInputs inputs, const std::string& name,
+                              const std::string& group, const std::string& description,
+                              int64_t sequence, bool is_p2p = false) {
+    inputs.keywords = {{"Seq", sequence},
+                       {"Is P2P", is_p2p},
+                       {"Process Group Name", group},
+                       {"Process Group Description", description},
+                       {"Collective name", name}};
+    return inputs;
+  }
+};
+
+TEST_F(NamedCollectiveTest, TheRowsOwnWordsComeBeforeWhatFits) {
+  groups_.push_back({"5", "columns", "nccl", 1, 8});  // fits as well
+  const OperatorInputs inputs =
+      Named(Inputs("[[4, 5]]", "TensorList"), "allreduce", "5", "columns", 17);
+  const auto made = Made("aten::add", inputs);  // the operator around does not matter
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->name, "allreduce");
+  EXPECT_EQ(made->in_elements, 20);
+  EXPECT_EQ(made->sequence, 17);
+  EXPECT_EQ(made->is_p2p, false);
+  EXPECT_EQ(made->group, "5");
+  EXPECT_EQ(made->group_description, "columns");
+}
+
+TEST_F(NamedCollectiveTest, MembersOfAnIrregularGroupAreThoseOfTheProcess) {
+  ProcessGroup group{"9", "odd", "nccl", 1, 3};
+  group.ranks = {0, 3, 4};
+  groups_.push_back(group);
+  const OperatorInputs send = Named(Inputs("[6]", "float", "[]", "[]", R"("-1", "0", "3")"), "send",
+                                    "9", "odd", 4, /*is_p2p=*/true);
+  const auto made = Made("c10d::send", send);
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->ranks, "[0, 3, 4]");
+  EXPECT_EQ(made->destination, 3);  // by the peer's rank in the group, 1
+  EXPECT_EQ(made->source, std::nullopt);
+  EXPECT_EQ(made->is_p2p, true);
+  const OperatorInputs receive = Named(Inputs("[6]", "float", "[]", "[]", R"("-1", "0", "3")"),
+                                       "recv", "9", "odd", 5, /*is_p2p=*/true);
+  EXPECT_EQ(Made("c10d::recv_", receive)->source, 3);
+}
+
+TEST_F(NamedCollectiveTest, RowsWithoutTensorsAndOfOlderVersions) {
+  OperatorInputs barrier;
+  barrier.dims = "[[], [], [], [], [], [], [], [], []]";
+  barrier.types =
+      R"(["", "", "Scalar", "", "ScalarList", "ScalarList", "Scalar", "Scalar", "Scalar"])";
+  barrier.concrete = R"(["", "", "1", "", "[]", "[]", "0", "1", "4"])";
+  const auto made = Made("aten::add", Named(barrier, "barrier", "0", "default_pg", 3), "");
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->in_elements, 0);
+  EXPECT_EQ(made->out_elements, 0);
+  EXPECT_EQ(made->type, "Byte");
+  EXPECT_EQ(made->rank, 1);
+  EXPECT_EQ(made->ranks, "[0, 1, 2, 3]");
+  // 1.13: tensors, number, rank, collective, splits. What it does not say is not there.
+  OperatorInputs old;
+  old.dims = "[[], [], [], [], [], []]";
+  old.types = R"(["TensorList", "Scalar", "Scalar", "", "", ""])";
+  old.concrete = R"(["", "8", "1", "", "[]", "[]"])";
+  old.keywords = {{"Seq", int64_t{8}}, {"Collective name", std::string("reduce_scatter")}};
+  EXPECT_FALSE(Made("c10d::reduce_scatter_", old).has_value());  // its group's size is not known
+}
+
 }  // namespace
 }  // namespace proftrace

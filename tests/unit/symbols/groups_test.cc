@@ -41,7 +41,16 @@ class ProcessGroupsTest : public ::testing::Test {
   }
 
   std::vector<ProcessGroup> Find(const char* version = "2.11.0", bool old_abi = false) {
-    const std::vector<GroupClass> classes = {{kGloo, "gloo"}, {kNccl, "nccl"}};
+    std::vector<ProcessGroup> groups;
+    for (FoundGroup& found :
+         FindWithCounters({{kGloo, "gloo"}, {kNccl, "nccl"}}, version, old_abi)) {
+      groups.push_back(std::move(found.group));
+    }
+    return groups;
+  }
+
+  std::vector<FoundGroup> FindWithCounters(const std::vector<GroupClass>& classes,
+                                           const char* version = "2.11.0", bool old_abi = false) {
     return FindGroups(memory_, std::span(&heap_, 1), classes, GroupLayoutOf(version), old_abi);
   }
 
@@ -59,6 +68,39 @@ TEST_F(ProcessGroupsTest, ReadsEachGroupOnceInOrderOfItsName) {
                                   ProcessGroup{"2", "", "gloo", 3, 8},
                                   ProcessGroup{"10", "rows", "nccl", 3, 8}));
   EXPECT_EQ(DefaultGroup(groups), &groups[0]);
+}
+
+TEST_F(ProcessGroupsTest, CountsCollectivesWhereTheBackendDoes) {
+  memory_.PutWord(AddObject(kGloo, 1, 0, 2, "0", "default_pg") + 96, uint64_t{7} << 32 | 41);
+  memory_.PutWord(AddObject(kNccl, 1, 0, 2, "1", "") + 96, (uint64_t{1} << 40) + 2);
+  AddObject(kGloo, 1, 0, 2, "0", "default_pg");  // a copy that has begun none
+  const std::vector<FoundGroup> found =
+      FindWithCounters({{kGloo, "gloo", {96, 4}}, {kNccl, "nccl", {96, 8}}});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].entered, 41u);
+  EXPECT_EQ(found[1].entered, (uint64_t{1} << 40) + 2);
+  EXPECT_EQ(FindWithCounters({{kGloo, "gloo"}})[0].entered, std::nullopt);
+}
+
+TEST(GroupCounterTest, IsReadFromTheCodeThatReturnsIt) {
+  using Code = std::vector<uint8_t>;
+  const auto of = [](const Code& code) {
+    const GroupCounter counter = CounterOfCode(code);
+    return std::pair(counter.offset, counter.bytes);
+  };
+  const auto none = std::pair(0u, 0u);
+  // gloo's nextTag() in 1.13 and 2.11; NCCL's getSequenceNumberForGroup() in 2.11.
+  EXPECT_EQ(of({0x8b, 0x87, 0xac, 0, 0, 0, 0x8d, 0x50, 0x01}), std::pair(0xacu, 4u));
+  EXPECT_EQ(of({0x8b, 0x87, 0xd4, 0, 0, 0, 0x8d, 0x50, 0x01}), std::pair(0xd4u, 4u));
+  EXPECT_EQ(of({0x48, 0x8b, 0x87, 0xe8, 0x03, 0, 0, 0xc3}), std::pair(0x3e8u, 8u));
+  EXPECT_EQ(of({0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x47, 0x40, 0xc3, 0, 0, 0}),
+            std::pair(0x40u, 8u));
+  // NCCL's of 1.13, which asks first whether there is a number; and what is no load of rdi's.
+  EXPECT_EQ(of({0x80, 0x7f, 0x20, 0, 0x75, 0x0a, 0x31, 0xc0}), none);
+  EXPECT_EQ(of({0x8b, 0x86, 0xac, 0, 0, 0, 0x8d, 0x50}), none);
+  EXPECT_EQ(of({0x8b, 0x87, 0, 0, 0, 0x7f, 0x8d, 0x50}), none);  // far outside of any object
+  EXPECT_EQ(of({0x8b, 0x87, 0xac}), none);
+  EXPECT_EQ(of({}), none);
 }
 
 TEST_F(ProcessGroupsTest, ReadsTheOlderStrings) {

@@ -1,0 +1,240 @@
+#include "userspace/cli/dump_groups.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "userspace/base/text.h"
+
+namespace proftrace {
+namespace {
+
+// Files of torch that calls of collectives go through: the functions themselves, what they are
+// wrapped in, and what traced code calls.
+constexpr std::string_view kCollectiveFiles[] = {
+    "torch/distributed/distributed_c10d.py",
+    "torch/distributed/c10d_logger.py",
+    "torch/distributed/_functional_collectives.py",
+    "torch/distributed/nn/functional.py",
+};
+// Wrappers that have no name of their own to tell (c10d_logger.py).
+constexpr std::string_view kWrappers[] = {"wrapper", "inner", "<lambda>"};
+constexpr int kMostMissingRanks = 1 << 16;
+
+bool IsOfCollectives(const std::string& file) {
+  return std::any_of(std::begin(kCollectiveFiles), std::end(kCollectiveFiles),
+                     [&](std::string_view known) { return file.ends_with(known); });
+}
+
+bool IsWrapper(const std::string& name) {
+  return std::find(std::begin(kWrappers), std::end(kWrappers), name) != std::end(kWrappers);
+}
+
+// All that makes two processes stand at the same place.
+std::string PlaceOf(const ProcessDump& dump) {
+  std::string place;
+  const DumpedStack* stack = MainStack(dump);
+  if (stack == nullptr) return place;
+  for (const DumpedFrame& frame : stack->frames) {
+    place += frame.file + "\n" + frame.qualified_name + "\n" +
+             (frame.line ? std::to_string(*frame.line) : "") + "\n";
+  }
+  return place;
+}
+
+// Whether a process is a rank of a job itself. Workers of a DataLoader inherit their parent's rank.
+class Ranks {
+ public:
+  explicit Ranks(const std::vector<RankDump>& dumps) {
+    for (const RankDump& one : dumps) {
+      by_pid_[Raw(one.dump.pid)] = &one;
+      any_rank_ |= one.rank.has_value();
+    }
+  }
+  bool IsRank(const RankDump& one) const {
+    const auto parent = by_pid_.find(Raw(one.parent));
+    const RankDump* const above = parent == by_pid_.end() ? nullptr : parent->second;
+    if (above != nullptr && above->rank == one.rank) return false;
+    // A launcher has none. Where nobody has a rank, each process is one by itself.
+    return one.rank.has_value() || !any_rank_;
+  }
+
+ private:
+  std::map<uint32_t, const RankDump*> by_pid_;
+  bool any_rank_ = false;
+};
+
+}  // namespace
+
+const DumpedThread* MainThread(const ProcessDump& dump) {
+  for (const DumpedThread& thread : dump.threads) {
+    if (thread.tid == Raw(dump.pid) && !thread.stacks.empty()) return &thread;
+  }
+  for (const DumpedThread& thread : dump.threads) {
+    if (!thread.stacks.empty()) return &thread;
+  }
+  return nullptr;
+}
+
+const DumpedStack* MainStack(const ProcessDump& dump) {
+  const DumpedThread* const thread = MainThread(dump);
+  return thread == nullptr ? nullptr : &thread->stacks.front();
+}
+
+std::optional<EnteredCollective> CollectiveOfStack(const DumpedStack& stack) {
+  const std::vector<DumpedFrame>& frames = stack.frames;
+  const auto first = std::find_if(frames.begin(), frames.end(), [](const DumpedFrame& frame) {
+    return IsOfCollectives(frame.file);
+  });
+  if (first == frames.end()) return std::nullopt;
+  // The outermost function of torch's that has a name is what the job has called: a barrier is one
+  // although it runs an all_reduce.
+  EnteredCollective entered;
+  auto frame = first;
+  for (; frame != frames.end() && IsOfCollectives(frame->file); ++frame) {
+    if (!IsWrapper(frame->name) || entered.name.empty()) entered.name = frame->name;
+  }
+  if (frame != frames.end()) {
+    entered.file = frame->file;
+    entered.line = frame->line;
+  }
+  return entered;
+}
+
+void TellJobsApart(std::vector<RankDump>* dumps) {
+  const Ranks ranks(*dumps);
+  std::set<std::pair<std::string, int>> seen;
+  std::set<std::string> several;
+  for (const RankDump& one : *dumps) {
+    if (!one.rank || !ranks.IsRank(one)) continue;
+    if (!seen.emplace(one.job, *one.rank).second) several.insert(one.job);
+  }
+  std::vector<RankDump*> renamed;
+  for (RankDump& one : *dumps) {
+    if (one.rank && ranks.IsRank(one) && several.contains(one.job)) renamed.push_back(&one);
+  }
+  for (RankDump* one : renamed) {
+    one->job += (one->job.empty() ? "" : " ") + ("of PID " + std::to_string(Raw(one->parent)));
+  }
+}
+
+std::vector<DumpGroup> FoldDumps(const std::vector<RankDump>& dumps) {
+  const Ranks ranks(dumps);
+  std::map<std::tuple<std::string, bool, std::string>, DumpGroup> by_place;
+  for (size_t i = 0; i < dumps.size(); ++i) {
+    const RankDump& one = dumps[i];
+    const bool is_rank = ranks.IsRank(one);
+    DumpGroup& group = by_place[{one.job, !is_rank, PlaceOf(one.dump)}];
+    group.job = one.job;
+    group.is_of_ranks = is_rank;
+    group.members.push_back(i);
+    const DumpedStack* const stack = MainStack(one.dump);
+    if (stack != nullptr) group.collective = CollectiveOfStack(*stack);
+  }
+  std::vector<DumpGroup> groups;
+  for (auto& [place, group] : by_place) {
+    std::sort(group.members.begin(), group.members.end(), [&](size_t a, size_t b) {
+      return std::tuple(dumps[a].rank.value_or(-1), Raw(dumps[a].dump.pid)) <
+             std::tuple(dumps[b].rank.value_or(-1), Raw(dumps[b].dump.pid));
+    });
+    groups.push_back(std::move(group));
+  }
+  const auto key = [&](const DumpGroup& group) {
+    const RankDump& first = dumps[group.members.front()];
+    return std::tuple(!group.is_of_ranks, group.job, group.members.size(),
+                      group.collective.has_value(), first.rank.value_or(-1), Raw(first.dump.pid));
+  };
+  std::sort(groups.begin(), groups.end(),
+            [&](const DumpGroup& a, const DumpGroup& b) { return key(a) < key(b); });
+  return groups;
+}
+
+std::vector<MissingRanks> FindMissingRanks(const std::vector<RankDump>& dumps,
+                                           const std::vector<DumpGroup>& groups) {
+  std::map<std::string, std::vector<const DumpGroup*>> jobs;
+  for (const DumpGroup& group : groups) {
+    if (group.is_of_ranks) jobs[group.job].push_back(&group);
+  }
+  std::vector<MissingRanks> all;
+  for (const auto& [job, of_job] : jobs) {
+    const DumpGroup& most = *of_job.back();  // the largest one comes last
+    size_t ranks = 0;
+    for (const DumpGroup* group : of_job) ranks += group->members.size();
+    if (!most.collective || 2 * most.members.size() <= ranks) continue;
+    MissingRanks one{job, *most.collective, {}, {}, {}};
+    std::set<int> here;
+    int known = 0;
+    int world = 0;
+    bool is_whole_job_here = true;
+    for (const DumpGroup* group : of_job) {
+      for (const size_t member : group->members) {
+        const RankDump& dump = dumps[member];
+        if (!dump.rank) continue;
+        ++known;
+        here.insert(*dump.rank);
+        world = std::max(world, dump.world_size.value_or(0));
+        is_whole_job_here &=
+            dump.world_size && dump.local_world_size.value_or(*dump.world_size) == *dump.world_size;
+        (group == &most ? one.waiting : one.missing).push_back(*dump.rank);
+      }
+    }
+    if (known == 0) continue;
+    for (int rank = 0; is_whole_job_here && rank < std::min(world, kMostMissingRanks); ++rank) {
+      if (!here.contains(rank)) one.absent.push_back(rank);
+    }
+    if (one.missing.empty() && one.absent.empty()) continue;
+    std::sort(one.waiting.begin(), one.waiting.end());
+    std::sort(one.missing.begin(), one.missing.end());
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+std::vector<UnevenGroup> FindUnevenGroups(const std::vector<RankDump>& dumps) {
+  // Names are used again, by groups of other members.
+  using Key = std::tuple<std::string, std::string, std::string, std::string, int, std::vector<int>>;
+  struct Members {
+    ProcessGroup group;
+    std::map<uint64_t, std::vector<int>> ranks;
+  };
+  std::map<Key, Members> all;
+  for (const RankDump& one : dumps) {
+    for (const BegunCollectives& begun : one.begun) {
+      const ProcessGroup& group = begun.group;
+      Members& members =
+          all[Key(one.job, group.backend, group.name, group.description, group.size, group.ranks)];
+      members.group = group;
+      members.ranks[begun.count].push_back(one.rank.value_or(group.rank));
+    }
+  }
+  std::vector<UnevenGroup> uneven;
+  for (auto& [key, members] : all) {
+    if (members.ranks.size() < 2) continue;
+    UnevenGroup& one = uneven.emplace_back();
+    one.job = std::get<0>(key);
+    one.group = std::move(members.group);
+    for (auto& [count, ranks] : members.ranks) {
+      std::sort(ranks.begin(), ranks.end());
+      one.ranks.emplace_back(count, std::move(ranks));
+    }
+  }
+  return uneven;
+}
+
+std::string RankRanges(const std::vector<int>& ranks) {
+  std::string text;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(ranks[i]);
+    if (last > i) text += (last == i + 1 ? ", " : "-") + std::to_string(ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace proftrace

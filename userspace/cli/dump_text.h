@@ -1,0 +1,21 @@
+// How `proftrace dump` shows what it has read: as text, and as JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "userspace/cli/process_dump.h"
+
+namespace proftrace {
+
+// Returns what a thread does: "waits in futex".
+std::string WaitText(const DumpedThread& thread);
+
+// Print a stack's frames, a line each; a whole process.
+void PrintStack(const DumpedStack& stack);
+void PrintDump(const ProcessDump& dump);
+
+nlohmann::json StackJson(const DumpedStack& stack);
+nlohmann::json DumpJson(const ProcessDump& dump);
+
+}  // namespace proftrace
