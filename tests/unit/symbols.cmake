@@ -38,6 +38,16 @@ proftrace_unit_test(symbols_unwinder_entry_test
 add_dependencies(symbols_unwinder_entry_test own_runtime)
 target_compile_definitions(symbols_unwinder_entry_test
   PRIVATE PROFTRACE_OWN_RUNTIME="$<TARGET_FILE:own_runtime>")
+# Stripped, as distributions' interpreters are.
+add_library(collector MODULE ${PROJECT_SOURCE_DIR}/tests/support/collector.cc)
+target_compile_options(collector PRIVATE -O2 -fvisibility=hidden)
+target_link_options(collector PRIVATE -s)
+proftrace_unit_test(symbols_garbage_collector_test
+  SOURCES symbols/garbage_collector_test.cc
+  LIBS proftrace_symbols)
+add_dependencies(symbols_garbage_collector_test collector)
+target_compile_definitions(symbols_garbage_collector_test
+  PRIVATE PROFTRACE_COLLECTOR="$<TARGET_FILE:collector>")
 proftrace_unit_test(symbols_native_test PARSER
   SOURCES symbols/native_test.cc
   LIBS proftrace_symbols GTest::gmock)

@@ -108,6 +108,7 @@ absl::Status ParseActivities(const RecordArguments& arguments, RecordOptions* op
                                      std::pair(arguments.profile_memory, "--profile-memory"),
                                      std::pair(arguments.with_stack, "--with-stack"),
                                      std::pair(arguments.with_modules, "--with-modules"),
+                                     std::pair(arguments.python_gc, "--python-gc"),
                                      std::pair(arguments.sample.has_value(), "--sample")}) {
     if (!is_set) continue;
     return Fail(ExitCode::kUsage, std::string(name) + " needs operators: give --activities cpu," +

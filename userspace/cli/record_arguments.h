@@ -42,6 +42,7 @@ struct RecordArguments {
   bool with_stack = false;
   bool cuda_sync_events = false;
   bool with_modules = false;
+  bool python_gc = false;
   bool all_options = false;
   bool no_inject = false;
   bool as_root = false;

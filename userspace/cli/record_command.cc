@@ -104,6 +104,7 @@ absl::StatusOr<RecordOptions> MakeOptions(const RecordArguments& arguments,
   options.samples_wakers = arguments.waker_stacks;
   options.plan.cache_directory = CacheDirectory();
   options.plan.profile_memory = arguments.profile_memory;
+  options.plan.python_gc = arguments.python_gc;
   // Flops are made of shapes.
   options.plan.record_shapes = arguments.record_shapes || arguments.with_flops;
   // An nn.Module is known by the frame of its call.
@@ -414,6 +415,9 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
                    "record the Python stacks in which operators are called");
   record->add_flag("--with-modules", arguments->with_modules,
                    "record which nn.Modules call operators, eager ones, too; as --with-stack does");
+  record->add_flag("--python-gc", arguments->python_gc,
+                   "rows of Python's garbage collections, `Python GC`, as torch's "
+                   "record_python_gc_info gives them");
   record->add_flag("--cuda-sync-events", arguments->cuda_sync_events,
                    "traces get rows of waits for the GPU and of its events, too (`export` has "
                    "the same option)");
