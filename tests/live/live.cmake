@@ -85,7 +85,7 @@ add_test(NAME live_links_for_all COMMAND links_for_all_test)
 set_tests_properties(live_links_for_all PROPERTIES
   LABELS live SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 180)
 
-add_executable(hostile_inputs_test hostile_inputs_test.cc root_main.cc)
+add_executable(hostile_inputs_test hostile_inputs_test.cc hostile_keywords_test.cc root_main.cc)
 target_link_libraries(hostile_inputs_test
   PRIVATE proftrace_capture proftrace_decode proftrace_warnings GTest::gtest)
 add_test(NAME live_hostile_inputs COMMAND hostile_inputs_test)
