@@ -294,6 +294,9 @@ OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) 
                     {"annotations", counts.of(SpanKind::kAnnotation)},
                     {"autograd", counts.of(SpanKind::kAutograd)},
                     {"runtime", counts.of(SpanKind::kRuntime)}};
+  if (counts.of(SpanKind::kCollection) > 0) {
+    json["events"]["collections"] = counts.of(SpanKind::kCollection);
+  }
   if (timeline.has_stacks()) json["events"]["python"] = aggregates.python_rows.size();
   if (timeline.has_memory()) json["events"]["memory"] = timeline.memory_events().size();
   if (timeline.has_device_records()) AddDeviceCounts(timeline, &json["events"]);

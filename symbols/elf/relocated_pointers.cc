@@ -31,6 +31,10 @@ std::vector<uint64_t> FindReadOnlyText(const ElfFile& file, std::string_view tex
     const size_t want = std::min<uint64_t>(piece.size(), section->size - begin);
     const size_t got = file.ReadOffset(section->file_offset + begin, piece.data(), want);
     const std::string_view bytes(piece.data(), got);
+    // Before the section's first text there is no other one's end.
+    if (begin == 0 && bytes.starts_with(std::string_view(pattern).substr(1))) {
+      found.push_back(section->address);
+    }
     for (size_t at = bytes.find(pattern); at != std::string_view::npos;
          at = bytes.find(pattern, at + 1)) {
       if (found.size() == kMaxTexts) return found;

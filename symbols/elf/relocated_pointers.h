@@ -18,8 +18,8 @@ struct RelocatedPointer {
 // Returns all relative relocations, ascending by place.
 std::vector<RelocatedPointer> ReadRelocatedPointers(const ElfFile& file);
 
-// Returns addresses of the NUL-terminated text in the read-only data, at most eight. A NUL must
-// stand before it, too, so that it is no part of a longer text.
+// Returns addresses of the NUL-terminated text in the read-only data, at most eight. A NUL, or the
+// section's begin, must stand before it, so that it is no part of a longer text.
 std::vector<uint64_t> FindReadOnlyText(const ElfFile& file, std::string_view text);
 
 // A Python type's methods for the `with` statement: an entry "__enter__" of a PyMethodDef array and

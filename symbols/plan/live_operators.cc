@@ -27,16 +27,16 @@ constexpr int64_t kLongestLookNs = 10'000'000'000;
 
 constexpr int64_t kLongestLookS = kLongestLookNs / 1'000'000'000;
 
-bool IsContributor(Pid pid, const MappedFile& mapped) {
+bool IsContributor(Pid pid, const MappedFile& mapped, bool has_collector) {
   auto opened = OpenMappedFile(pid, mapped);
   if (!opened.ok()) return false;
   const auto file = ElfFile::Open(std::move(opened->file));
-  return file.ok() && MayContribute(**file, /*full=*/false);
+  return file.ok() && MayContribute(**file, /*full=*/false, has_collector);
 }
 
 }  // namespace
 
-bool HasNewContributor(Pid pid, std::set<FileId>* known) {
+bool HasNewContributor(Pid pid, bool has_collector, std::set<FileId>* known) {
   ReadBudget budget({.bytes = kMostLookBytes, .cpu_ns = kLongestLookNs});
   const ReadBudget::Scope scope(&budget);
   const auto mappings = ReadMaps(pid);
@@ -49,8 +49,9 @@ bool HasNewContributor(Pid pid, std::set<FileId>* known) {
   }
   if (added.empty()) return false;
   const auto found = ReadInWorker(pid, kLongestLookS, [&]() -> absl::StatusOr<std::string> {
-    return std::any_of(added.begin(), added.end(),
-                       [pid](const MappedFile& mapped) { return IsContributor(pid, mapped); })
+    return std::any_of(
+               added.begin(), added.end(),
+               [&](const MappedFile& mapped) { return IsContributor(pid, mapped, has_collector); })
                ? "found"
                : "";
   });

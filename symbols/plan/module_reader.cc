@@ -79,7 +79,10 @@ size_t CountOperators(const ModuleFacts& facts) {
 }
 
 ModuleReader::ModuleReader(Pid pid, const PlanOptions& options, WorkerChannel* channel)
-    : pid_(pid), channel_(channel), deadline_ns_(ThreadCpuNs() + options.longest_reading_ns) {}
+    : pid_(pid),
+      channel_(channel),
+      deadline_ns_(ThreadCpuNs() + options.longest_reading_ns),
+      has_collector_(options.python_gc) {}
 
 std::vector<Module> ModuleReader::ReadAll(const std::vector<MappedFile>& files) {
   std::vector<Module> modules;
@@ -171,7 +174,7 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
   module.zeroed_data = ZeroedData(**file, place->bias);
   auto facts = AskForFacts(channel_, *held, module.build_id, /*find=*/false);
   const bool is_known = facts.ok() && facts->has_value();
-  if (!is_known && !MayContribute(**file, full)) {
+  if (!is_known && !MayContribute(**file, full, has_collector_)) {
     if ((*file)->is_cut()) NoteUnread(mapped, (*file)->WhyCut());
     return std::nullopt;
   }

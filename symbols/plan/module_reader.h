@@ -63,6 +63,7 @@ class ModuleReader {
   Pid pid_;
   WorkerChannel* channel_;
   int64_t deadline_ns_;
+  bool has_collector_;  // interpreters contribute
   // Notes an unread file if it is named as torch's: others may be anything.
   void NoteUnread(const MappedFile& mapped, const std::string& reason);
   // Notes that a file is lost that contributes.

@@ -92,7 +92,7 @@ bool DecodeFunction(CacheReader* in, uint64_t file_bytes, ProbedFunction* functi
   function->callbacks.key_set_offset = static_cast<int16_t>(in->Number<uint16_t>());
   function->callbacks.frame_words = in->Number<uint16_t>();
   const uint32_t ends = in->Number<uint32_t>();
-  const bool is_role = role <= static_cast<uint8_t>(FunctionRole::kDistEngine) ||
+  const bool is_role = role <= static_cast<uint8_t>(FunctionRole::kCollector) ||
                        IsMemoryRole(static_cast<FunctionRole>(role)) ||
                        role == static_cast<uint8_t>(FunctionRole::kCudaCall);
   if (!in->ok() || !is_role || rule > static_cast<uint8_t>(ExitRule::kReturn) ||

@@ -94,10 +94,11 @@ Label TakeLabel(PlanReader* in) {
   label.name = in->Text();
   label.overload_name = in->Text();
   label.category =
-      static_cast<Category>(in->Below<uint8_t>(static_cast<uint8_t>(Category::kCudaDriver)));
+      static_cast<Category>(in->Below<uint8_t>(static_cast<uint8_t>(Category::kPythonFunction)));
   label.scope =
       static_cast<Scope>(in->Below<uint8_t>(static_cast<uint8_t>(Scope::kStaticRuntimeModel)));
-  label.kind = static_cast<SpanKind>(in->Below<uint8_t>(static_cast<uint8_t>(SpanKind::kRuntime)));
+  label.kind =
+      static_cast<SpanKind>(in->Below<uint8_t>(static_cast<uint8_t>(SpanKind::kCollection)));
   label.is_async = in->Flag();
   return label;
 }

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -166,11 +167,12 @@ int DumpLibrary(const char* path) {
               static_cast<unsigned long>(facts.dispatcher_slot),
               static_cast<unsigned long>(facts.python_node_vtable));
   std::map<std::string, int> counts;
-  static constexpr const char* kRoles[] = {"operator",  "boxed", "evaluate",
-                                           "node call", "catch", "distributed engine"};
+  static constexpr const char* kRoles[] = {
+      "operator", "boxed", "evaluate", "node call", "catch", "distributed engine", "collector"};
   static constexpr const char* kRules[] = {"no exit", "conditional", "site set", "return"};
   for (const ProbedFunction& function : facts.functions) {
-    const std::string role = kRoles[static_cast<int>(function.role)];
+    const auto number = static_cast<size_t>(function.role);
+    const std::string role = number < std::size(kRoles) ? kRoles[number] : "memory or CUDA";
     ++counts[role + ", " + kRules[static_cast<int>(function.exit_rule)]];
     if (function.callbacks.offset != 0) ++counts[role + ", key set known"];
     if (!function.begin_emulated) ++counts[role + ", begin single-stepped"];

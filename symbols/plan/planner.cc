@@ -38,6 +38,7 @@ class PlanBuilder {
         modules_(std::move(modules)),
         profile_memory_(options.profile_memory),
         record_shapes_(options.record_shapes),
+        python_gc_(options.python_gc),
         cuda_calls_(options.cuda_calls) {}
   ProbePlan Run(const std::vector<MappedFile>& files);
 
@@ -64,6 +65,7 @@ class PlanBuilder {
   std::vector<Module> modules_;
   bool profile_memory_;
   bool record_shapes_;
+  bool python_gc_;
   CudaCalls cuda_calls_;
   SchemaReading schemas_;
   TorchLayout torch_layout_;
@@ -148,6 +150,12 @@ std::optional<Label> PlanBuilder::LabelOf(const ProbedFunction& function) const 
       label.name = kDistEngineName;
       label.kind = SpanKind::kAutograd;
       return label;
+    case FunctionRole::kCollector:
+      if (!python_gc_) return std::nullopt;
+      label.name = "Python GC";
+      label.category = Category::kPythonFunction;
+      label.kind = SpanKind::kCollection;
+      return label;
     case FunctionRole::kBoxed:
     case FunctionRole::kCatch:
       return label;
@@ -210,6 +218,7 @@ ProbePoint PlanBuilder::BeginPoint(const ProbedFunction& function, size_t site) 
       }
       return {function.begin, PT_COOKIE(site, abi::PT_ROLE_BEGIN, 0, 0)};
     case FunctionRole::kDistEngine:
+    case FunctionRole::kCollector:
       return {function.begin, PT_COOKIE(site, abi::PT_ROLE_BEGIN, 0, 0)};
     case FunctionRole::kBoxed:
       return {function.begin, PT_COOKIE(site, abi::PT_ROLE_BOXED_BEGIN, function.argument,
@@ -421,6 +430,13 @@ void PlanBuilder::AddGaps() {
   }
   if (!has(FunctionRole::kNodeCall)) {
     plan_.gaps.push_back({"autograd node rows", "Node::operator() was not found"});
+  }
+  if (python_gc_ && !has(FunctionRole::kCollector)) {
+    plan_.gaps.push_back({"garbage collections of Python (--python-gc)",
+                          plan_.python_version.empty()
+                              ? "no interpreter of Python was found in the process"
+                              : absl::StrCat("the collector of Python ", plan_.python_version,
+                                             " could not be told from its code")});
   }
   if (!has(FunctionRole::kCatch)) {
     plan_.gaps.push_back({"ends by exception", "no mapped file defines __cxa_begin_catch"});

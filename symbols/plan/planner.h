@@ -35,6 +35,8 @@ struct PlanOptions {
   bool profile_memory = false;
   // Probes that read operators' inputs (--record-shapes). Takes some ten milliseconds more.
   bool record_shapes = false;
+  // Probes for the garbage collections of Python (--python-gc).
+  bool python_gc = false;
   // Probes for calls of the CUDA Runtime and Driver (--gpu).
   CudaCalls cuda_calls = CudaCalls::kWhereUsed;
   // In processor time: files made to take long must not hold up the tracer. What is not reached in
@@ -88,9 +90,10 @@ struct SchemaTexts {
 SchemaTexts ReadSchemaTexts(Pid pid, const ProbePlan& plan,
                             const std::vector<OperatorInfo>& operators);
 
-// Whether the process has mapped a file that is not in `known` and may have rows of its own: a new
-// plan has more then. Afterwards all of its files are in `known`.
-bool HasNewContributor(Pid pid, std::set<FileId>* known);
+// Whether the process has mapped a file that is not in `known` and may have rows of its own (where
+// `has_collector`, also an interpreter's of its collections): a new plan has more then. Afterwards
+// all of its files are in `known`.
+bool HasNewContributor(Pid pid, bool has_collector, std::set<FileId>* known);
 
 // Whether the process still registers operators, as far as the plan tells: the Dispatcher cannot be
 // read, or lacks many of those that have functions. Names are guessed then.

@@ -14,6 +14,7 @@
 #include "symbols/elf/rtti_search.h"
 #include "symbols/torch/cuda_functions.h"
 #include "symbols/torch/function_analysis.h"
+#include "symbols/torch/garbage_collector.h"
 #include "symbols/torch/node_calls.h"
 #include "symbols/torch/range_functions.h"
 #include "symbols/torch/row_makers.h"
@@ -126,6 +127,7 @@ class Analysis {
   void AddRanges();
   void AddNcclWorkEnds();
   void AddCudaCalls();
+  void AddCollectors();
   void AddAutograd();
   void AddEntry(FunctionRole role, const NamedFunction& symbol);
 
@@ -141,6 +143,7 @@ class Analysis {
   std::map<uint64_t, NamedFunction> range_functions_;  // by address
   std::map<uint64_t, NamedFunction> cuda_functions_;   // by address
   std::vector<NamedFunction> nccl_work_ends_;
+  bool has_collector_ = false;
   std::optional<NamedFunction> evaluate_;
   std::optional<NamedFunction> dist_engine_;
   std::optional<NamedFunction> callbacks_;
@@ -174,6 +177,7 @@ void Analysis::NoteSymbol(const ElfSymbol& symbol) {
   }
   if (!symbol.is_defined || !name.starts_with("_")) {
     if (symbol.is_defined && name.starts_with(kPythonInit)) facts_.is_python_binding = true;
+    has_collector_ |= symbol.is_defined && name == kCollectorEntry;
     return;
   }
   if (const auto function = FindAutogradFunction(name); function != AutogradFunction::kNone) {
@@ -403,6 +407,19 @@ void Analysis::AddCudaCalls() {
   for (const auto& [address, symbol] : cuda_functions_) AddEntry(FunctionRole::kCudaCall, symbol);
 }
 
+// Nothing is said where none is found: the plan does where one is asked for.
+void Analysis::AddCollectors() {
+  if (!has_collector_) return;
+  for (const FunctionRange& range : FindCollectors(image_, &analysis_)) {
+    const auto graph = analysis_.BuildGraph(range.start, range.end);
+    if (!graph.ok()) continue;
+    ProbedFunction function;
+    function.role = FunctionRole::kCollector;
+    function.symbol = SymbolOf(range);
+    analysis_.Add(std::move(function), *graph, WorkRule::kAnyCall);
+  }
+}
+
 void Analysis::AddAutograd() {
   for (const auto& [function, symbol] : autograd_functions_) {
     const auto graph = analysis_.BuildGraph(symbol.address, symbol.address + symbol.size);
@@ -463,6 +480,7 @@ ModuleFacts Analysis::Run() {
   AddRanges();
   AddNcclWorkEnds();
   AddCudaCalls();
+  AddCollectors();
   // Only torch's Python binding has the class; it imports what it makes rows with.
   if (facts_.python_node_vtable == 0 && operators_.empty() && !targets_.step_callbacks.empty()) {
     facts_.python_node_vtable = FindVtable(image_.file(), kPythonNodeType).value_or(0);
@@ -491,13 +509,16 @@ std::string_view OperatorIdentifier(std::string_view symbol) {
   return identifier;
 }
 
-bool MayContribute(ElfFile& file, bool full) {
+bool MayContribute(ElfFile& file, bool full, bool has_collector) {
   bool found = false;
   file.ForEachSymbol(full, [&](const ElfSymbol& symbol) {
     // nvtxRangePushA, cudaLaunchKernel
     const char first = symbol.text[0];
     const bool may_be = first == '_' || first == 'n' || first == 'c';
     if (!found && may_be) found = IsInteresting(symbol.name(), symbol.is_defined);
+    if (has_collector && first == 'P') {
+      found |= symbol.is_defined && symbol.name() == kCollectorEntry;
+    }
   });
   return found || !FindHiddenUnwinders(file).empty();
 }

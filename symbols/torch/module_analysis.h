@@ -24,6 +24,7 @@ enum class FunctionRole : uint8_t {
   kNodeCall = 3,    // a copy of torch::autograd::Node::operator()
   kCatch = 4,       // __cxa_begin_catch
   kDistEngine = 5,  // DistEngine::execute_graph_task_until_ready_queue_empty
+  kCollector = 6,   // CPython's garbage collection (garbage_collector.h)
   // Entries in libc10, which tell torch's profiler of memory (enum pt_role).
   kAllocation = 32,
   kFree = 33,
@@ -114,7 +115,8 @@ std::string_view OperatorIdentifier(std::string_view symbol);
 
 // Whether the file can contribute at all, from its dynamic symbols alone (cheap); with `full`, from
 // .symtab too, as for a torch that is linked statically into a program that exports nothing.
-bool MayContribute(ElfFile& file, bool full);
+// `has_collector`: interpreters contribute their garbage collector.
+bool MayContribute(ElfFile& file, bool full, bool has_collector);
 
 // In processor time: a real libtorch takes two seconds, an emulated processor some forty. A file
 // made to take long must not hold up the tracer.

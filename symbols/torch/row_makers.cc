@@ -42,6 +42,8 @@ constexpr uint64_t kVtableFunctions = 16;  // behind the offset to the top and t
 // Its lists have element types of another class (c10::DynamicType).
 constexpr std::string_view kMobile = "5torch3jit6mobile";
 constexpr std::string_view kCold = ".cold";
+// What the contexts of Python's are given keyword values by (torch 2.4 and later).
+constexpr std::string_view kKeywordsArgument = "keyword_values";
 constexpr std::string_view kIsObserved = "_ZNK3c104impl13OperatorEntry10isObservedEv";
 // The flag lies behind the dispatch table of an OperatorDef, which has a hundred entries and more.
 constexpr int64_t kLeastFlagOffset = 1024;
@@ -561,6 +563,12 @@ void RowMakerSearch::AddFastContexts() {
     }
     begin->place = place;
     begin->inputs = FindContextInputs(*graph, targets_.constructors);
+    // Its words are the inputs and the keywords.
+    if (begin->inputs.words.size() < 2 &&
+        !FindReadOnlyText(image_.file(), kKeywordsArgument).empty()) {
+      AddGap("keyword values of torch._C._profiler._RecordFunctionFast (--record-shapes)",
+             "where it looks through the dict of them is not clear from its code");
+    }
     facts_->rows.push_back({SymbolOf(*enter), "", {*begin}});
     facts_->row_ends.push_back(*end);
   }

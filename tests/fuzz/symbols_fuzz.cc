@@ -45,7 +45,7 @@ void FuzzElf(const uint8_t* data, size_t size) {
   if (!fd.valid() || write(fd.get(), data, size) != static_cast<ssize_t>(size)) return;
   auto file = ElfFile::Open(std::move(fd));
   if (!file.ok()) return;
-  MayContribute(**file, true);
+  MayContribute(**file, true, true);
   const ModuleFacts facts = AnalyzeModule(file->get());
   const ModuleImage image(file->get());
   ModulePlan module;

@@ -46,11 +46,11 @@ set(live_tests
   faults file_swap flight flooded_ring fork_kill_points gpu gpu_check gpu_children gpu_idle
   gpu_kinds guardian hang harmless hostile_neighbour identity injection interpreters interrupted keywords kill_points
   loss memory memory_limit namespaces options other_processes outputs own_runtime patch patch_harmless
-  patch_limits patch_tier process_limit python_end ranges ranks remote_files sample sched spawned
+  patch_limits patch_tier process_limit python_end python_gc ranges ranks remote_files sample sched spawned
   stack_storms stacks standstill steps system targets threads two_tracers unprivileged views waits)
 foreach(test IN LISTS live_tests)
   set(python "${live_python}")
-  if(test MATCHES "^(agent|cuda|gpu_check|keywords)$")
+  if(test MATCHES "^(agent|cuda|gpu_check|keywords|python_gc)$")
     set(python "${cuda_python}")
   endif()
   set(file "${test}")
@@ -85,7 +85,7 @@ add_test(NAME live_links_for_all COMMAND links_for_all_test)
 set_tests_properties(live_links_for_all PROPERTIES
   LABELS live SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 180)
 
-add_executable(hostile_inputs_test hostile_inputs_test.cc root_main.cc)
+add_executable(hostile_inputs_test hostile_inputs_test.cc hostile_keywords_test.cc root_main.cc)
 target_link_libraries(hostile_inputs_test
   PRIVATE proftrace_capture proftrace_decode proftrace_warnings GTest::gtest)
 add_test(NAME live_hostile_inputs COMMAND hostile_inputs_test)

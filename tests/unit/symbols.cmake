@@ -41,6 +41,16 @@ proftrace_unit_test(symbols_unwinder_entry_test
 add_dependencies(symbols_unwinder_entry_test own_runtime)
 target_compile_definitions(symbols_unwinder_entry_test
   PRIVATE PROFTRACE_OWN_RUNTIME="$<TARGET_FILE:own_runtime>")
+# Stripped, as distributions' interpreters are.
+add_library(collector MODULE ${PROJECT_SOURCE_DIR}/tests/support/collector.cc)
+target_compile_options(collector PRIVATE -O2 -fvisibility=hidden)
+target_link_options(collector PRIVATE -s)
+proftrace_unit_test(symbols_garbage_collector_test
+  SOURCES symbols/garbage_collector_test.cc
+  LIBS proftrace_symbols)
+add_dependencies(symbols_garbage_collector_test collector)
+target_compile_definitions(symbols_garbage_collector_test
+  PRIVATE PROFTRACE_COLLECTOR="$<TARGET_FILE:collector>")
 proftrace_unit_test(symbols_native_test PARSER
   SOURCES symbols/native_test.cc
   LIBS proftrace_symbols GTest::gmock)
@@ -50,6 +60,15 @@ proftrace_unit_test(symbols_patch_windows_test PARSER
 proftrace_unit_test(symbols_rows_test
   SOURCES symbols/rows_test.cc
   LIBS proftrace_symbols)
+# What they call is nowhere: they are read, not loaded.
+foreach(clear 0 1)
+  add_library(fast_context_${clear} MODULE ${PROJECT_SOURCE_DIR}/tests/support/fast_context.cc)
+  target_compile_definitions(fast_context_${clear} PRIVATE CLEAR=${clear})
+  target_compile_options(fast_context_${clear} PRIVATE -O2 -fvisibility=hidden)
+  add_dependencies(symbols_rows_test fast_context_${clear})
+  target_compile_definitions(symbols_rows_test
+    PRIVATE PROFTRACE_FAST_CONTEXT_${clear}="$<TARGET_FILE:fast_context_${clear}>")
+endforeach()
 # Has a made-up function, whose catches it looks for in its own file.
 proftrace_unit_test(symbols_node_calls_test
   SOURCES symbols/node_calls_test.cc

@@ -69,7 +69,7 @@ std::vector<uint32_t> PathOf(const FoldedStacks& stacks, uint32_t node);
 
 // Numbers of spans by SpanKind, complete or not.
 struct SpanCounts {
-  std::array<uint64_t, 4> by_kind{};
+  std::array<uint64_t, 5> by_kind{};
 
   uint64_t of(SpanKind kind) const { return by_kind[static_cast<size_t>(kind)]; }
 };

@@ -88,7 +88,7 @@ class ItemWalk {
       }
       const ItemClass item_class = classes_[Raw(span.label)];
       is_open_to[Raw(id)] = item_class == ItemClass::kAnnotation;
-      if (span.is_async) return;
+      if (span.is_async || timeline_.label(span.label).kind == SpanKind::kCollection) return;
       StepItem item;
       item.start_ns = span.start_ns;
       item.end_ns = span.end_ns();

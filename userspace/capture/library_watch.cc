@@ -52,14 +52,14 @@ std::vector<LibraryWatch::LinkerList> LibraryWatch::ReadLists(Pid pid, const Tar
   return lists;
 }
 
-bool LibraryWatch::HasLoaded(Pid pid, Watched* watched) {
+bool LibraryWatch::HasLoaded(Pid pid, Watched* watched) const {
   const ProcessMemory memory(pid);
   const bool changed = HasChanged(memory, watched->lists);
   if (!changed && !watched->look_again) return false;
   if (changed) watched->lists = ReadLists(pid, memory);
   if (watched->lists.empty()) return false;
   watched->look_again = changed && watched->lists.front().last != 0;
-  return HasNewContributor(pid, &watched->files);
+  return HasNewContributor(pid, python_gc_, &watched->files);
 }
 
 }  // namespace proftrace

@@ -18,6 +18,9 @@ namespace proftrace {
 // May be used by several threads.
 class LibraryWatch {
  public:
+  // `python_gc`: a late interpreter has rows, too.
+  explicit LibraryWatch(bool python_gc) : python_gc_(python_gc) {}
+
   // Files of `plan` are known.
   void Add(Pid pid, const ProbePlan& plan);
   void Remove(Pid pid);
@@ -40,8 +43,9 @@ class LibraryWatch {
   // Whether a list has grown, or there is a new one.
   static bool HasChanged(const TargetMemory& memory, const std::vector<LinkerList>& lists);
   static std::vector<LinkerList> ReadLists(Pid pid, const TargetMemory& memory);
-  static bool HasLoaded(Pid pid, Watched* watched);
+  bool HasLoaded(Pid pid, Watched* watched) const;
 
+  const bool python_gc_;
   std::mutex mutex_;
   std::map<uint32_t, Watched> watched_;  // by pid
 };

@@ -64,7 +64,8 @@ std::optional<ItemClass> StepWatch::SiteClass(Pid pid, uint16_t site) {
   if (label.has_value()) {
     item_class =
         ClassifyItem(label->name, /*is_annotation=*/false, label->kind == SpanKind::kAutograd);
-    if (IsUnobserved(label->name)) item_class.reset();
+    // Garbage is collected whenever there is enough of it.
+    if (IsUnobserved(label->name) || label->kind == SpanKind::kCollection) item_class.reset();
   }
   site_classes_.emplace(key, item_class);
   return item_class;

@@ -90,6 +90,8 @@ void AddWhat(CLI::App* record, RecordArguments* arguments) {
   add("--with-stack", &options->bpf.with_stack, "the Python stacks that call operators");
   add("--with-modules", &arguments->with_modules,
       "the nn.Modules that call operators; records stacks, too");
+  add("--python-gc", &options->plan.python_gc,
+      "Python's garbage collections, rows `Python GC`, as torch's record_python_gc_info gives them");
   const auto all = [arguments, options] {
     options->plan.record_shapes = options->info.with_flops = options->plan.profile_memory = true;
     options->bpf.with_stack = arguments->with_modules = true;

@@ -222,8 +222,19 @@ absl::StatusOr<SpanId> SpanBuilder::AddRow(ThreadState& thread, SpanId parent, S
 
 bool SpanBuilder::IsInnerCall(const Event& event, SpanId parent) const {
   if (parent == kNoSpan || event.label >= labels_.size()) return false;
+  if (labels_[event.label].kind == SpanKind::kCollection) {
+    // CPython 3.13 enters the collector again, and leaves it at once, where what is collected asks
+    // for a collection.
+    SpanId above = parent;
+    while (above != kNoSpan && !IsCollection(above)) above = timeline_->span(above).parent;
+    return above != kNoSpan;
+  }
   return labels_[event.label].category == Category::kCudaDriver &&
          IsCudaCall(timeline_->label(timeline_->span(parent).label).category);
+}
+
+bool SpanBuilder::IsCollection(SpanId span) const {
+  return timeline_->label(timeline_->span(span).label).kind == SpanKind::kCollection;
 }
 
 bool SpanBuilder::IsEnginesLabel(EventLabel label) const {

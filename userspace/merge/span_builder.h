@@ -154,8 +154,10 @@ class SpanBuilder {
   bool IsDistEngine(const Event& event) const;
   // Whether kDistEngineName runs a node, without the engine's row around it.
   bool IsBareNode(const Event& event, const ThreadState& thread) const;
-  // Whether the call is how the CUDA Runtime does what it was called for: Kineto has no row of it.
+  // Whether torch has no row of the call: it is how the CUDA Runtime does what it was called for,
+  // or a collection of garbage that was asked for while one runs.
   bool IsInnerCall(const Event& event, SpanId parent) const;
+  bool IsCollection(SpanId span) const;
   // Gives the row that began last on the thread its sequence number.
   void OnSequence(const Event& event, ThreadState& thread);
   void SetSequence(const Event& event, Frame* frame);

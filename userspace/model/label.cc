@@ -12,6 +12,8 @@ std::string_view CategoryName(Category category) {
       return "cuda_runtime";
     case Category::kCudaDriver:
       return "cuda_driver";
+    case Category::kPythonFunction:
+      return "python_function";
   }
   return "unknown";
 }

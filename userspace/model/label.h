@@ -15,6 +15,7 @@ enum class Category : uint8_t {
   kUserAnnotation = 1,
   kCudaRuntime = 2,
   kCudaDriver = 3,
+  kPythonFunction = 4,
 };
 
 // torch's at::RecordScope, with its values (aten/src/ATen/record_function.h).
@@ -37,6 +38,7 @@ enum class SpanKind : uint8_t {
   kAutograd = 1,    // evaluate_function, or a node's own row
   kAnnotation = 2,  // record_function and friends
   kRuntime = 3,     // a call of the CUDA Runtime or Driver
+  kCollection = 4,  // Python's garbage collection
 };
 
 struct Label {

@@ -31,9 +31,9 @@ std::optional<Label> LabelFromJson(const json& row) {
   for (size_t i = 2; i < 5; ++i) {
     if (!row[i].is_number_unsigned()) return {};
   }
-  if (row[2].get<uint64_t>() > static_cast<uint64_t>(Category::kCudaDriver) ||
+  if (row[2].get<uint64_t>() > static_cast<uint64_t>(Category::kPythonFunction) ||
       row[3].get<uint64_t>() > static_cast<uint64_t>(Scope::kStaticRuntimeModel) ||
-      row[4].get<uint64_t>() > static_cast<uint64_t>(SpanKind::kRuntime)) {
+      row[4].get<uint64_t>() > static_cast<uint64_t>(SpanKind::kCollection)) {
     return {};
   }
   return Label{FromJsonText(row[0].get_ref<const std::string&>()),

@@ -319,6 +319,28 @@ TEST(SpanBuilderTest, ARangeThatIsPoppedIsTheLastOneOfItsThread) {
   EXPECT_EQ(timeline->ledger().unmatched_end, 1u);
 }
 
+TEST(SpanBuilderTest, ACollectionWithinACollectionIsNoRow) {
+  CaptureMetadata metadata = TestMetadata();
+  metadata.plans[1].sites[3] = {"Python GC", "", Category::kPythonFunction, Scope::kFunction,
+                                SpanKind::kCollection};
+  RecordMaker maker;
+  maker.Begin(1, 10, 3, 0);
+  maker.Begin(1, 20, 3, 1);  // asked for by what is collected
+  maker.End(1, 21, 3, 1);
+  maker.Begin(1, 30, 1, 1);
+  maker.Begin(1, 31, 3, 2);
+  maker.End(1, 32, 3, 2);
+  maker.End(1, 40, 1, 1);
+  maker.End(1, 50, 3, 0);
+  maker.Begin(1, 60, 3, 0);
+  maker.End(1, 70, 3, 0);
+  const auto timeline = Build(maker, metadata);
+  EXPECT_THAT(Paths(*timeline), ElementsAre("Python GC", "Python GC>aten::a", "Python GC"));
+  EXPECT_EQ(timeline->span(SpanId{0}).duration_ns, 40);
+  EXPECT_EQ(timeline->span(SpanId{0}).self_ns, 30);
+  EXPECT_EQ(timeline->ledger().unmatched_end, 0u);
+}
+
 TEST(SpanBuilderTest, WhatTheCudaRuntimeDoesThroughTheDriverIsNoRow) {
   CaptureMetadata metadata = TestMetadata();
   metadata.plans[1].sites[2] = {"cudaMemcpyAsync", "", Category::kCudaRuntime, Scope::kFunction,

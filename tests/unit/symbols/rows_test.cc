@@ -1,13 +1,18 @@
 // Rows outside the dispatcher's functions: their names, operators and ends, from made-up code.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "symbols/elf/elf_file.h"
 #include "symbols/plan/planner.h"
 #include "symbols/torch/cuda_functions.h"
 #include "symbols/torch/given_names.h"
+#include "symbols/torch/module_analysis.h"
 #include "symbols/torch/range_functions.h"
 #include "symbols/torch/row_extent.h"
 #include "symbols/torch/row_makers.h"
@@ -391,6 +396,21 @@ TEST_F(RowMakersTest, ContextsOfPythonHaveASequenceAndADict) {
       FindContextInputs(Build(LooksThroughMembers(true, told)), {kMaker}).has_keyword_scope);
   EXPECT_EQ(FindContextInputs(Build(LooksThroughMembers(false, told)), {kMaker}).kind,
             RowInputKind::kUnknown);
+}
+
+TEST(FastContextTest, KeywordValuesWhoseDictIsNotFoundAreNamed) {
+  for (const auto& [path, is_clear] :
+       {std::pair(PROFTRACE_FAST_CONTEXT_1, true), std::pair(PROFTRACE_FAST_CONTEXT_0, false)}) {
+    auto file = ElfFile::Open(UniqueFd(open(path, O_RDONLY | O_CLOEXEC)));
+    ASSERT_TRUE(file.ok()) << file.status();
+    const ModuleFacts facts = AnalyzeModule(file->get());
+    ASSERT_EQ(facts.rows.size(), 1u);
+    EXPECT_EQ(facts.rows.front().probes.front().inputs.words.size(), is_clear ? 2u : 1u);
+    const bool is_named = std::any_of(facts.gaps.begin(), facts.gaps.end(), [](const PlanGap& gap) {
+      return gap.feature.starts_with("keyword values of torch._C._profiler");
+    });
+    EXPECT_EQ(is_named, !is_clear);
+  }
 }
 
 TEST_F(RowMakersTest, WhatPythonGetsIsNoAnnotationOfTheDispatchers) {

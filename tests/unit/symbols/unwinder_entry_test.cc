@@ -120,7 +120,7 @@ TEST(UnwinderEntryTest, OtherAccessorsAreNoUnwinder) {
 TEST(UnwinderEntryTest, ALibraryThatBringsItsRuntimeAlong) {
   auto file = ElfFile::Open(UniqueFd(open(PROFTRACE_OWN_RUNTIME, O_RDONLY | O_CLOEXEC)));
   ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_TRUE(MayContribute(**file, /*full=*/false));
+  EXPECT_TRUE(MayContribute(**file, /*full=*/false, /*has_collector=*/false));
   const ModuleFacts facts = AnalyzeModule(file->get());
   ASSERT_EQ(facts.row_ends.size(), 1u);
   EXPECT_EQ(facts.row_ends.front().role, abi::PT_ROLE_UNWOUND);
@@ -147,7 +147,7 @@ TEST(UnwinderEntryTest, TheUnwinderOfThisProcess) {
   ASSERT_NE(dladdr(reinterpret_cast<const void*>(&_Unwind_SetIP), &info), 0);
   auto file = ElfFile::Open(UniqueFd(open(info.dli_fname, O_RDONLY | O_CLOEXEC)));
   ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_TRUE(MayContribute(**file, /*full=*/false));
+  EXPECT_TRUE(MayContribute(**file, /*full=*/false, /*has_collector=*/false));
   const ModuleFacts facts = AnalyzeModule(file->get());
   ASSERT_EQ(facts.row_ends.size(), 1u);
   const RowProbe& entry = facts.row_ends.front();
