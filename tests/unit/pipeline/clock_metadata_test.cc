@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/pipeline_timeline.h"
+#include "tests/unit/pipeline/timeline.h"
 #include "userspace/wire/flight_keeper.h"
 
 namespace proftrace {

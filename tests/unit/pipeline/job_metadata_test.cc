@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tests/unit/pipeline_timeline.h"
+#include "tests/unit/pipeline/timeline.h"
 
 namespace proftrace {
 namespace {
