@@ -17,7 +17,8 @@ namespace proftrace {
 inline constexpr std::string_view kCollectorEntry = "PyGC_Collect";
 
 // Returns the functions that say that they collect, ascending by address: mostly one, but the
-// compiler may have made several of it. `analysis` builds their graphs. Takes some ten milliseconds.
+// compiler may have made several of it. `analysis` builds their graphs. Takes some ten
+// milliseconds.
 std::vector<FunctionRange> FindCollectors(const ModuleImage& image, FunctionAnalysis* analysis);
 
 }  // namespace proftrace

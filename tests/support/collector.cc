@@ -1,5 +1,5 @@
-// An interpreter as far as its garbage collector goes: local, without a name, and what it says is in a
-// part of it that the compiler puts apart.
+// An interpreter as far as its garbage collector goes: local, without a name, and what it says is
+// in a part of it that the compiler puts apart.
 #include <cstdio>
 
 namespace {

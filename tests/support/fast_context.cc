@@ -1,5 +1,5 @@
-// A class of contexts as torch's _RecordFunctionFast is: its __enter__ makes a row, whose name, inputs
-// and keyword values are members of the object. CLEAR 0: the dict comes from elsewhere.
+// A class of contexts as torch's _RecordFunctionFast is: its __enter__ makes a row, whose name,
+// inputs and keyword values are members of the object. CLEAR 0: the dict comes from elsewhere.
 #include <cstdint>
 #include <new>
 
@@ -65,8 +65,9 @@ const char* const names[] = {"name", "input_values", "keyword_values", nullptr};
 
 extern "C" {
 
-__attribute__((visibility("default"))) Method methods[] = {
-    {"__enter__", Enter, 4, nullptr}, {"__exit__", Exit, 1, nullptr}, {nullptr, nullptr, 0, nullptr}};
+__attribute__((visibility("default"))) Method methods[] = {{"__enter__", Enter, 4, nullptr},
+                                                           {"__exit__", Exit, 1, nullptr},
+                                                           {nullptr, nullptr, 0, nullptr}};
 __attribute__((visibility("default"))) const char* const* Names() { return names; }
 
 }  // extern "C"

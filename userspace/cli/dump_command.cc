@@ -46,9 +46,7 @@ void AddDumpCommand(CLI::App& app, Action* action) {
       "ones first. A process is stopped for some milliseconds; how long is printed.\n"
       "Example: sudo proftrace dump -p 4711\n"
       "Example: sudo proftrace dump -a");
-  dump->add_option("-p,--pid", options->pids, "the process")
-      ->type_name("PID")
-      ->check(WhyNoPid);
+  dump->add_option("-p,--pid", options->pids, "the process")->type_name("PID")->check(WhyNoPid);
   dump->add_flag("-a,--all-processes", options->all,
                  "all PyTorch processes of this host that may be looked at");
   dump->add_flag("--json", options->json, "as one JSON document");

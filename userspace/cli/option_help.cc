@@ -46,7 +46,8 @@ std::string Description(const CLI::Option& option) {
   if (option.get_items_expected_max() > 1) notes.emplace_back("may be given again");
   if (!option.get_needs().empty()) notes.push_back("with " + OthersOf(option.get_needs()));
   // More are all of another group.
-  if (!option.get_excludes().empty() && option.get_excludes().size() <= kMostOthers) notes.push_back("not with " + OthersOf(option.get_excludes()));
+  if (!option.get_excludes().empty() && option.get_excludes().size() <= kMostOthers)
+    notes.push_back("not with " + OthersOf(option.get_excludes()));
   if (!option.get_default_str().empty() && option.get_items_expected_max() > 0) {
     notes.push_back("default: " + option.get_default_str());
   }
@@ -97,7 +98,10 @@ std::string Arguments(const CLI::App& command) {
 std::string HowToCall(const CLI::App& command) {
   std::string text = "Usage: proftrace ";
   if (command.get_parent() != nullptr) text += command.get_name() + " ";
-  return WrappedText(text + (command.get_footer().empty() ? Arguments(command) : command.get_footer()), kHelpColumns, 7) + "\n";
+  return WrappedText(
+             text + (command.get_footer().empty() ? Arguments(command) : command.get_footer()),
+             kHelpColumns, 7) +
+         "\n";
 }
 
 std::vector<std::string> WordsOf(const CLI::App& command) {
@@ -140,8 +144,8 @@ std::string HelpText::make_help(const CLI::App* command, std::string /*name*/,
                                 CLI::AppFormatMode /*mode*/) const {
   std::string text = WrappedText(command->get_description(), kHelpColumns, 0) + "\n";
   text += HowToCall(*command);
-  const auto positionals = command->get_options(
-      [](const CLI::Option* option) { return option->get_positional(); });
+  const auto positionals =
+      command->get_options([](const CLI::Option* option) { return option->get_positional(); });
   if (!positionals.empty()) text += "\nArguments:\n";
   for (const CLI::Option* option : positionals) {
     text += Line(option->get_name(/*positional=*/true), Description(*option));
@@ -158,7 +162,8 @@ std::string HelpText::make_help(const CLI::App* command, std::string /*name*/,
   for (const CLI::App* one : commands) {
     const std::string about = one->get_description();
     // The example is for the command's own help.
-    if (!one->get_group().empty()) text += Line(one->get_name(), about.substr(0, about.find("\nExample:")));
+    if (!one->get_group().empty())
+      text += Line(one->get_name(), about.substr(0, about.find("\nExample:")));
   }
   return text;
 }

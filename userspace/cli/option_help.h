@@ -19,7 +19,8 @@ inline constexpr char kGroupMessages[] = "Messages";
 inline constexpr size_t kHelpColumns = 80;
 
 // Prints a command's description, how it is called, and its options by groups, in kHelpColumns. A
-// command's footer is what follows its name where it is called, if that is not what its options say.
+// command's footer is what follows its name where it is called, if that is not what its options
+// say.
 class HelpText : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* command, std::string name,

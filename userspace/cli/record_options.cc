@@ -91,7 +91,8 @@ void AddWhat(CLI::App* record, RecordArguments* arguments) {
   add("--with-modules", &arguments->with_modules,
       "the nn.Modules that call operators; records stacks, too");
   add("--python-gc", &options->plan.python_gc,
-      "Python's garbage collections, rows `Python GC`, as torch's record_python_gc_info gives them");
+      "Python's garbage collections, rows `Python GC`, as torch's record_python_gc_info gives "
+      "them");
   const auto all = [arguments, options] {
     options->plan.record_shapes = options->info.with_flops = options->plan.profile_memory = true;
     options->bpf.with_stack = arguments->with_modules = true;
@@ -128,7 +129,8 @@ void AddWhen(CLI::App* record, RecordArguments* arguments) {
             "2026-11-22T02:35:00Z, +5s, or /10s for the next multiple of 10 s")
       ->group(kGroupWhen);
   CLI::Option* steps =
-      record->add_option("--steps", options->steps, "until so many rounds of the job's loop are over")
+      record
+          ->add_option("--steps", options->steps, "until so many rounds of the job's loop are over")
           ->type_name("N")
           ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}))
           ->group(kGroupWhen);
@@ -200,8 +202,7 @@ void AddOutputs(CLI::App* record, RecordArguments* arguments) {
                    "kept in the trace: a number, a list or an object, say")
       ->type_name("KEY=JSON")
       ->group(kGroupOutputs);
-  record
-      ->add_flag("--force", arguments->force, "write into a directory that is not empty")
+  record->add_flag("--force", arguments->force, "write into a directory that is not empty")
       ->group(kGroupOutputs);
   record->add_flag("--strict", arguments->strict, "exit with 9 when events were lost")
       ->group(kGroupOutputs);

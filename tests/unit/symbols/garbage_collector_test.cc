@@ -42,8 +42,7 @@ TEST(GarbageCollectorTest, IsTheFunctionThatSaysSoWhateverItsName) {
   Dl_info info{};
   const auto* collector = static_cast<const char*>(address());
   ASSERT_NE(dladdr(collector, &info), 0);
-  const auto start =
-      static_cast<uint64_t>(collector - static_cast<const char*>(info.dli_fbase));
+  const auto start = static_cast<uint64_t>(collector - static_cast<const char*>(info.dli_fbase));
   const uint64_t offset = file->FileOffset(start).value_or(0);
   EXPECT_GE(found.front().begin, offset);
   EXPECT_LE(found.front().begin, offset + 16);
