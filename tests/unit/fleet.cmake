@@ -10,3 +10,11 @@ proftrace_unit_test(fleet_clock_test
   LIBS proftrace_fleet_clock GTest::gmock)
 # Ten thousand systems: these are optimized, as the library is.
 target_compile_options(fleet_clock_test PRIVATE -O1)
+
+# Many inputs on one timeline.
+proftrace_unit_test(fleet_merge_test
+  SOURCES
+    fleet/joined_inputs_test.cc
+    fleet/merge_test.cc
+    fleet/parts_test.cc
+  LIBS proftrace_fleet GTest::gmock)
