@@ -121,7 +121,8 @@ absl::Status FleetMerge::SurveyInput(uint32_t input) {
     if (!MapEvent(input, &mapped)) return absl::OkStatus();
     const int64_t end_ns = *mapped.begin_ns + mapped.duration_ns;
     if (step) step_times_.Add(process, *step, *mapped.begin_ns, end_ns);
-    if (IsOnMainThread(event)) {
+    // That it was in its step says nothing.
+    if (!step && IsOnMainThread(event)) {
       collectives_->late_rows().See(process, *mapped.begin_ns, end_ns, event.name);
     }
     return absl::OkStatus();
@@ -251,7 +252,9 @@ absl::Status FleetMerge::Write(MergeWriter& writer) {
       if (absl::Status status = WriteInput(process, input, writer); !status.ok()) return status;
     }
     if (!windows_[process] || options_.one_file_a_rank) continue;
-    if (absl::Status status = WriteAdded(process, writer); !status.ok()) return status;
+    if (absl::Status status = WriteCollectives(process, writer); !status.ok()) return status;
+    if (busy_.empty()) continue;
+    if (absl::Status status = WriteBusyGpus(process, writer); !status.ok()) return status;
   }
   return writer.Finish();
 }
@@ -297,31 +300,38 @@ absl::Status FleetMerge::AddRow(const SourceEvent& event, uint64_t link, MergeWr
   return status;
 }
 
-absl::Status FleetMerge::WriteAdded(uint32_t process, MergeWriter& writer) {
-  if (absl::Status status = writer.BeginPart(PartOf(process, nullptr)); !status.ok()) return status;
+absl::Status FleetMerge::AddThreadName(std::string_view pid, int64_t tid, const std::string& name,
+                                       MergeWriter& writer) {
+  SourceEvent event;
+  event.phase = 'M';
+  event.pid = pid;
+  event.tid = tid;
+  event.name = "thread_name";
+  const std::string args = "{\"name\": \"" + name + "\"}";
+  event.args = args;
+  return AddRow(event, 0, writer);
+}
+
+absl::Status FleetMerge::WriteCollectives(uint32_t process, MergeWriter& writer) {
+  MergePart part = PartOf(process, nullptr);
+  // Perfetto's reader (v52) draws arrows within one machine only.
+  part.machine = 0;
+  if (absl::Status status = writer.BeginPart(part); !status.ok()) return status;
   absl::Status status;
-  std::set<std::pair<std::string_view, int64_t>> named;
-  const auto name = [&](std::string_view pid, int64_t tid, const std::string& text) {
-    if (!named.emplace(pid, tid).second) return;
-    SourceEvent event;
-    event.phase = 'M';
-    event.pid = pid;
-    event.tid = tid;
-    event.name = "thread_name";
-    const std::string args = "{\"name\": \"" + text + "\"}";
-    event.args = args;
-    status.Update(AddRow(event, 0, writer));
-  };
+  std::set<uint32_t> lanes;
   collectives_->ForEachRow(
       process,
       [&](const CollectiveRow& row) {
         if (!status.ok() || !IsInWindow(process, row.begin_ns, row.end_ns)) return;
-        name(kCollectivesPid, row.lane + 1, absl::StrCat("collectives ", row.lane + 1));
+        const int64_t lane = int64_t{row.lane} + 1;
+        if (lanes.insert(row.lane).second) {
+          status = AddThreadName(kCollectivesPid, lane, absl::StrCat("lane ", lane), writer);
+        }
         SourceEvent event;
         event.category = "collective";
         event.name = row.name;
         event.pid = kCollectivesPid;
-        event.tid = int64_t{row.lane} + 1;
+        event.tid = lane;
         event.begin_ns = row.begin_ns;
         event.duration_ns = row.end_ns - row.begin_ns;
         event.args = row.args;
@@ -340,11 +350,16 @@ absl::Status FleetMerge::WriteAdded(uint32_t process, MergeWriter& writer) {
         if (!arrow.is_start) event.others = "\"bp\": \"e\"";
         status.Update(AddRow(event, arrow.id, writer));
       });
+  return status.ok() ? writer.EndPart() : status;
+}
+
+absl::Status FleetMerge::WriteBusyGpus(uint32_t process, MergeWriter& writer) {
+  if (absl::Status status = writer.BeginPart(PartOf(process, nullptr)); !status.ok()) return status;
   int64_t number = 0;
   for (auto& [gpu, busy] : busy_) {
     ++number;
-    name(kGpuBusyPid, number,
-         absl::StrCat("GPU ", gpu.text.empty() ? std::to_string(gpu.number) : gpu.text));
+    const std::string name = "GPU " + (gpu.text.empty() ? std::to_string(gpu.number) : gpu.text);
+    absl::Status status = AddThreadName(kGpuBusyPid, number, name, writer);
     for (const auto& [begin_ns, end_ns] : busy.Take()) {
       SourceEvent event;
       event.category = "gpu_busy";
@@ -357,7 +372,7 @@ absl::Status FleetMerge::WriteAdded(uint32_t process, MergeWriter& writer) {
       if (!status.ok()) return status;
     }
   }
-  return status.ok() ? writer.EndPart() : status;
+  return writer.EndPart();
 }
 
 }  // namespace proftrace

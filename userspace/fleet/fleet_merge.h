@@ -92,7 +92,10 @@ class FleetMerge {
   absl::Status WriteInput(uint32_t process, uint32_t input, MergeWriter& writer);
   absl::Status WriteEvent(uint32_t process, uint32_t input, const SourceEvent& event,
                           MergeWriter& writer);
-  absl::Status WriteAdded(uint32_t process, MergeWriter& writer);
+  absl::Status WriteCollectives(uint32_t process, MergeWriter& writer);
+  absl::Status WriteBusyGpus(uint32_t process, MergeWriter& writer);
+  absl::Status AddThreadName(std::string_view pid, int64_t tid, const std::string& name,
+                             MergeWriter& writer);
   absl::Status AddRow(const SourceEvent& event, uint64_t link, MergeWriter& writer);
   bool IsInWindow(uint32_t process, int64_t begin_ns, int64_t end_ns) const;
   // Puts an event on the common clock. False: it has no place there.

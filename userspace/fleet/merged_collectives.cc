@@ -14,6 +14,9 @@ namespace {
 
 // Ranks that come so close together are not called late.
 constexpr int64_t kLeastLatenessNs = 10'000;
+// Readers take the ends of an arrow in order of time, and then in that of the file, in which the
+// late rank may come second.
+constexpr int64_t kArrowNs = 1;
 
 std::string Us(int64_t ns) {
   return absl::StrFormat("%s%d.%03d", ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
@@ -158,7 +161,7 @@ std::string MergedCollectives::ArgsOf(const Collective& of, uint32_t rank) const
 bool MergedCollectives::HasArrow(const Collective& of, uint32_t rank) const {
   const auto wait = WaitOf(of, rank);
   if (!wait || wait->ns == 0) return false;
-  return of.times.ranks[rank].left_ns > of.times.ranks[wait->on].entered_ns;
+  return of.times.ranks[rank].left_ns > of.times.ranks[wait->on].entered_ns + kArrowNs;
 }
 
 void MergedCollectives::ForEachRow(uint32_t process,
@@ -191,7 +194,7 @@ void MergedCollectives::ForEachRow(uint32_t process,
     const bool has_transfer = first_left_ns > begun_ns && of.times.ranks.size() > 1;
     if (has_transfer) row({outer.lane, begun_ns, first_left_ns, "transfer", "{}"});
     if (HasArrow(of, place.rank)) {
-      arrow({outer.lane, begun_ns, of.first_arrow + place.rank, false});
+      arrow({outer.lane, begun_ns + kArrowNs, of.first_arrow + place.rank, false});
     }
     for (uint32_t other = 0; other < of.times.ranks.size(); ++other) {
       if (other == place.rank || !HasArrow(of, other)) continue;

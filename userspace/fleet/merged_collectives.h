@@ -23,7 +23,8 @@ struct CollectiveRow {
   std::string args;  // a JSON object
 };
 
-// An end of an arrow, on the row of the lane that begins then.
+// An end of an arrow, on the innermost row of the lane that is open then. Its end is after its
+// start.
 struct CollectiveArrow {
   uint32_t lane = 0;
   int64_t time_ns = 0;
