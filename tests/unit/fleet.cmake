@@ -18,3 +18,16 @@ proftrace_unit_test(fleet_merge_test
     fleet/merge_test.cc
     fleet/parts_test.cc
   LIBS proftrace_fleet GTest::gmock)
+
+# What a merge reads.
+add_executable(print_source ${PROJECT_SOURCE_DIR}/tests/support/print_source.cc)
+target_link_libraries(print_source PRIVATE proftrace_fleet_sources)
+proftrace_unit_test(fleet_sources_test PARSER
+  SOURCES
+    fleet_sources/collective_rows_test.cc
+    fleet_sources/json_sources_test.cc
+    fleet_sources/json_text_test.cc
+    fleet_sources/other_sources_test.cc
+  LIBS proftrace_fleet_sources proftrace_exporters proftrace_pipeline GTest::gmock ZLIB::ZLIB PkgConfig::SQLITE3)
+target_compile_definitions(fleet_sources_test PRIVATE
+  PROFTRACE_GOLDEN_DIRECTORY="${PROJECT_SOURCE_DIR}/tests/golden")
