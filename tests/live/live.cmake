@@ -45,7 +45,7 @@ set(live_tests
   agent all bounds budget calls children clean confined cuda damage displaced docs dump exit_codes
   faults file_swap flight flooded_ring fork_kill_points gpu gpu_check gpu_children gpu_idle
   gpu_kinds guardian harmless hostile_neighbour injection interpreters interrupted keywords kill_points
-  loss memory memory_limit namespaces options other_processes outputs own_runtime patch patch_harmless
+  loss memory memory_limit merge namespaces options other_processes outputs own_runtime patch patch_harmless
   patch_limits patch_tier process_limit python_end ranges ranks remote_files sample sched spawned
   stack_storms stacks standstill steps system targets threads two_tracers unprivileged views waits)
 foreach(test IN LISTS live_tests)

@@ -105,8 +105,8 @@ struct FakeJob {
       latest_ns = std::max(latest_ns, At(late_ns, member));
     }
     for (int step = 0; step < collectives; ++step) {
-      // Not all steps are alike: so each can be told apart.
-      const int64_t true_ns = step * step_ns + step * step * 1'000;
+      // No two steps are equally long, so that each can be told apart without a number.
+      const int64_t true_ns = step * step_ns + step * step * 30'000;
       const int64_t entered_ns = true_ns + 1'000'000 + At(late_ns, rank);
       const int64_t left_ns = true_ns + 1'000'000 + latest_ns + transfer_ns + rank * 100;
       const auto add = [&](const std::string& name, const std::string& category, int64_t begin_ns,

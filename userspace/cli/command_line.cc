@@ -20,8 +20,8 @@
 namespace proftrace {
 namespace {
 
-constexpr std::array<std::string_view, 7> kCommands = {"record", "report", "export", "dump",
-                                                       "clean",  "list",   "doctor"};
+constexpr std::array<std::string_view, 8> kCommands = {"record", "report", "export", "merge",
+                                                       "dump",   "clean",  "list",   "doctor"};
 
 // `record` may be left out: everything that is no command and asks for no help is for it.
 void InsertRecord(std::vector<std::string>* arguments) {
@@ -82,6 +82,7 @@ int RunCommandLine(int argc, char** argv) {
   AddRecordCommand(app, all, command, &action);
   AddReportCommand(app, &action);
   AddExportCommand(app, &action);
+  AddMergeCommand(app, &action);
   AddDumpCommand(app, &action);
   AddCleanCommand(app, &action);
   AddListCommand(app, &action);

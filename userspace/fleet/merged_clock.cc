@@ -198,7 +198,13 @@ class MergedClockMaker {
     if (absl::Status status = FindReference(); !status.ok()) return status;
     if (options_.mode == ClockMode::kRealtime || options_.mode == ClockMode::kNone) {
       if (absl::Status status = CheckFleetInput(out_.fleet_); !status.ok()) return Disagree(status);
-      MatchByNumber(out_.fleet_, out_.moments_);
+      // The wall clocks may be too wrong to tell which calls without numbers belong together.
+      const auto clock = SolveFleetClock(out_.fleet_, out_.fleet_options_);
+      if (clock.ok()) {
+        out_.moments_ = clock->moments();
+      } else {
+        MatchByNumber(out_.fleet_, out_.moments_);
+      }
       FindBegins();
       return absl::OkStatus();
     }

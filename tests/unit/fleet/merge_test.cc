@@ -78,7 +78,7 @@ TEST(FleetMergeTest, HoursAndPpmAreRecoveredWithinTheBound) {
   ASSERT_GE(reference, 0);
   std::map<std::string, int> seen;
   for (const json& event : RowsOf(trace, "ProfilerStep#7")) {
-    const int64_t true_ns = 7 * job.step_ns + 49'000;
+    const int64_t true_ns = 7 * job.step_ns + 49 * 30'000;
     const int64_t off_ns = NsOf(event["ts"]) - (job.LocalAt(reference, true_ns) - base_ns);
     EXPECT_LE(std::abs(off_ns), *clock.worst_bound_ns + 1000) << event;
     ++seen["step"];
