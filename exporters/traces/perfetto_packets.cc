@@ -1,5 +1,7 @@
 #include "exporters/traces/perfetto_packets.h"
 
+#include <bit>
+
 #include "exporters/sinks/escape.h"
 
 namespace proftrace {
@@ -18,6 +20,7 @@ enum PacketField : uint32_t {
   kTimestampClockId = 58,
   kTracePacketDefaults = 59,
   kTrackDescriptor = 60,
+  kMachineId = 98,
   kGenericKernelTaskStateEvent = 117,
 };
 enum SequenceFlag : int64_t { kStateCleared = 1, kNeedsState = 2 };
@@ -41,14 +44,17 @@ constexpr int64_t kUnitSizeBytes = 3;
 enum EventField : uint32_t {
   kCategoryIids = 3,
   kDebugAnnotations = 4,
+  kLegacyEvent = 6,
   kType = 9,
   kNameIid = 10,
   kTrackUuid = 11,
   kCounterValue = 30,
+  kDoubleCounterValue = 44,
   kFlowIds = 47,
   kTerminatingFlowIds = 48,
 };
 enum EventType : int { kSliceBegin = 1, kSliceEnd = 2, kInstant = 3, kCounterPoint = 4 };
+enum LegacyEventField : uint32_t { kPhase = 2, kUnscopedId = 6, kBindToEnclosing = 12 };
 enum AnnotationField : uint32_t { kLegacyJsonValue = 9, kAnnotationName = 10 };
 enum InternedField : uint32_t { kEventCategories = 1, kEventNames = 2 };
 enum InternedNameField : uint32_t { kIid = 1, kInternedName = 2 };
@@ -67,6 +73,19 @@ ProtobufMessage ClockAt(BuiltinClock clock, int64_t time_ns) {
 }  // namespace
 
 void PerfettoPackets::BeginTrace(int64_t time_ns, int64_t unix_ns) {
+  BeginSequence(time_ns, unix_ns);
+}
+
+void PerfettoPackets::BeginMachine(uint32_t machine, int64_t time_ns, int64_t unix_ns) {
+  if (machine == machine_) return;
+  machine_ = machine;
+  names_.clear();
+  categories_.clear();
+  new_names_.Clear();
+  BeginSequence(time_ns, unix_ns);
+}
+
+void PerfettoPackets::BeginSequence(int64_t time_ns, int64_t unix_ns) {
   ProtobufMessage defaults;
   defaults.Number(kTimestampClockId, kMonotonic);
   ProtobufMessage snapshot;
@@ -74,7 +93,7 @@ void PerfettoPackets::BeginTrace(int64_t time_ns, int64_t unix_ns) {
   snapshot.Message(kClock, ClockAt(kRealtime, unix_ns));
   snapshot.Number(kPrimaryTraceClock, kMonotonic);
   ProtobufMessage packet;
-  packet.Number(kTrustedPacketSequenceId, kSequence);
+  packet.Number(kTrustedPacketSequenceId, kSequence + machine_);
   packet.Number(kSequenceFlags, kStateCleared);
   packet.Message(kTracePacketDefaults, defaults);
   packet.Message(kClockSnapshot, snapshot);
@@ -88,7 +107,7 @@ void PerfettoPackets::Metadata(std::string_view key, std::string_view value) {
   ProtobufMessage events;
   events.Message(kChromeMetadata, metadata);
   ProtobufMessage packet;
-  packet.Number(kTrustedPacketSequenceId, kSequence);
+  packet.Number(kTrustedPacketSequenceId, kSequence + machine_);
   packet.Message(kChromeEvents, events);
   WritePacket(packet);
 }
@@ -126,6 +145,15 @@ void PerfettoPackets::DescribeTrack(uint64_t track, uint64_t parent, std::string
 void PerfettoPackets::DescribeBytesCounter(uint64_t track, uint64_t parent, std::string_view name) {
   ProtobufMessage counter;
   counter.Number(kUnit, kUnitSizeBytes);
+  DescribeCounter(track, parent, name, counter);
+}
+
+void PerfettoPackets::DescribeCounter(uint64_t track, uint64_t parent, std::string_view name) {
+  DescribeCounter(track, parent, name, ProtobufMessage());
+}
+
+void PerfettoPackets::DescribeCounter(uint64_t track, uint64_t parent, std::string_view name,
+                                      const ProtobufMessage& counter) {
   ProtobufMessage descriptor;
   descriptor.Number(kUuid, static_cast<int64_t>(track));
   descriptor.Number(kParentUuid, static_cast<int64_t>(parent));
@@ -136,7 +164,7 @@ void PerfettoPackets::DescribeBytesCounter(uint64_t track, uint64_t parent, std:
 
 void PerfettoPackets::Describe(const ProtobufMessage& descriptor) {
   ProtobufMessage packet;
-  packet.Number(kTrustedPacketSequenceId, kSequence);
+  packet.Number(kTrustedPacketSequenceId, kSequence + machine_);
   packet.Message(kTrackDescriptor, descriptor);
   WritePacket(packet);
 }
@@ -165,6 +193,28 @@ void PerfettoPackets::Counter(uint64_t track, int64_t time_ns, int64_t value) {
   event.Number(kType, kCounterPoint);
   event.Number(kTrackUuid, static_cast<int64_t>(track));
   event.Number(kCounterValue, value);
+  Write(time_ns, kTrackEvent, event);
+}
+
+void PerfettoPackets::Counter(uint64_t track, int64_t time_ns, double value) {
+  ProtobufMessage event;
+  event.Number(kType, kCounterPoint);
+  event.Number(kTrackUuid, static_cast<int64_t>(track));
+  event.Fixed64(kDoubleCounterValue, std::bit_cast<uint64_t>(value));
+  Write(time_ns, kTrackEvent, event);
+}
+
+void PerfettoPackets::ArrowEnd(uint64_t track, int64_t time_ns, std::string_view category,
+                               std::string_view name, char phase, uint64_t id) {
+  ProtobufMessage legacy;
+  legacy.Number(kPhase, phase);
+  legacy.Number(kUnscopedId, static_cast<int64_t>(id));
+  legacy.Number(kBindToEnclosing, 1);
+  ProtobufMessage event;
+  event.Number(kCategoryIids, Intern(kEventCategories, category, &categories_));
+  event.Message(kLegacyEvent, legacy);
+  event.Number(kNameIid, Intern(kEventNames, name, &names_));
+  event.Number(kTrackUuid, static_cast<int64_t>(track));
   Write(time_ns, kTrackEvent, event);
 }
 
@@ -211,7 +261,7 @@ int64_t PerfettoPackets::Intern(uint32_t table, std::string_view name, Numbers* 
 void PerfettoPackets::Write(int64_t time_ns, uint32_t field, const ProtobufMessage& content) {
   ProtobufMessage packet;
   packet.Number(kTimestamp, time_ns);
-  packet.Number(kTrustedPacketSequenceId, kSequence);
+  packet.Number(kTrustedPacketSequenceId, kSequence + machine_);
   packet.Number(kSequenceFlags, kNeedsState);
   if (!new_names_.bytes().empty()) {
     packet.Message(kInternedData, new_names_);
@@ -221,7 +271,8 @@ void PerfettoPackets::Write(int64_t time_ns, uint32_t field, const ProtobufMessa
   WritePacket(packet);
 }
 
-void PerfettoPackets::WritePacket(const ProtobufMessage& packet) {
+void PerfettoPackets::WritePacket(ProtobufMessage packet) {
+  if (machine_ != 0) packet.Number(kMachineId, machine_);
   ProtobufMessage trace;
   trace.Message(kTracePacket, packet);
   writer_.Text(trace.bytes());

@@ -10,3 +10,24 @@ proftrace_unit_test(fleet_clock_test
   LIBS proftrace_fleet_clock GTest::gmock)
 # Ten thousand systems: these are optimized, as the library is.
 target_compile_options(fleet_clock_test PRIVATE -O1)
+
+# Many inputs on one timeline.
+proftrace_unit_test(fleet_merge_test
+  SOURCES
+    fleet/joined_inputs_test.cc
+    fleet/merge_test.cc
+    fleet/parts_test.cc
+  LIBS proftrace_fleet GTest::gmock)
+
+# What a merge reads.
+add_executable(print_source ${PROJECT_SOURCE_DIR}/tests/support/print_source.cc)
+target_link_libraries(print_source PRIVATE proftrace_fleet_sources)
+proftrace_unit_test(fleet_sources_test PARSER
+  SOURCES
+    fleet_sources/collective_rows_test.cc
+    fleet_sources/json_sources_test.cc
+    fleet_sources/json_text_test.cc
+    fleet_sources/other_sources_test.cc
+  LIBS proftrace_fleet_sources proftrace_exporters proftrace_pipeline GTest::gmock ZLIB::ZLIB PkgConfig::SQLITE3)
+target_compile_definitions(fleet_sources_test PRIVATE
+  PROFTRACE_GOLDEN_DIRECTORY="${PROJECT_SOURCE_DIR}/tests/golden")

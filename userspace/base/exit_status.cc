@@ -28,6 +28,8 @@ absl::StatusCode NearestStatusCode(ExitCode code) {
     case ExitCode::kInputDamaged:
     case ExitCode::kEventsLost:
       return absl::StatusCode::kDataLoss;
+    case ExitCode::kInputsDisagree:
+      return absl::StatusCode::kFailedPrecondition;
     case ExitCode::kBug:
       return absl::StatusCode::kInternal;
   }

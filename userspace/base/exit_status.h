@@ -11,15 +11,16 @@ namespace proftrace {
 
 enum class ExitCode : int {
   kDone = 0,
-  kUsage = 2,         // the command line is wrong
-  kNoTarget = 3,      // no such process, or it ended before anything was recorded
-  kNotPermitted = 4,  // a capability is missing
-  kNoTorch = 5,       // no libtorch in the target, or nothing could be resolved in it
-  kHostUnfit = 6,     // this kernel cannot do it
-  kOutputFailed = 7,  // an output could not be written
-  kInputDamaged = 8,  // a capture given as input is damaged or too new
-  kEventsLost = 9,    // --strict, and events were lost
-  kBug = 70,          // a bug of ours
+  kUsage = 2,            // the command line is wrong
+  kNoTarget = 3,         // no such process, or it ended before anything was recorded
+  kNotPermitted = 4,     // a capability is missing
+  kNoTorch = 5,          // no libtorch in the target, or nothing could be resolved in it
+  kHostUnfit = 6,        // this kernel cannot do it
+  kOutputFailed = 7,     // an output could not be written
+  kInputDamaged = 8,     // a capture given as input is damaged or too new
+  kEventsLost = 9,       // --strict, and events were lost
+  kInputsDisagree = 10,  // inputs that are whole do not belong on one timeline
+  kBug = 70,             // a bug of ours
 };
 
 // Returns an error that ends the program with `code`. `message`: one sentence: what happened, with

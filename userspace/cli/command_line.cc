@@ -126,6 +126,7 @@ int RunCommandLine(int argc, char** argv) {
   AddRecordCommand(app, all, command, &action);
   AddReportCommand(app, &action);
   AddExportCommand(app, &action);
+  AddMergeCommand(app, &action);
   AddDumpCommand(app, &action);
   AddCleanCommand(app, &action);
   AddListCommand(app, &action);

@@ -18,6 +18,7 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& arguments,
                       const std::vector<std::string>& command, Action* action);
 void AddReportCommand(CLI::App& app, Action* action);
 void AddExportCommand(CLI::App& app, Action* action);
+void AddMergeCommand(CLI::App& app, Action* action);
 void AddDumpCommand(CLI::App& app, Action* action);
 void AddCleanCommand(CLI::App& app, Action* action);
 void AddListCommand(CLI::App& app, Action* action);

@@ -15,7 +15,11 @@ absl::StatusOr<double> ParseDuration(const std::string& text) {
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   const std::string unit(rest, end);
-  const double scale = unit == "s" || unit.empty() ? 1 : unit == "ms" ? 1e-3 : unit == "m" ? 60 : 0;
+  const double scale = unit == "s" || unit.empty() ? 1
+                       : unit == "ms"              ? 1e-3
+                       : unit == "us"              ? 1e-6
+                       : unit == "m"               ? 60
+                                                   : 0;
   // Longer than a hundred years is a slip of the finger.
   if (error != std::errc() || scale == 0 || !(value > 0) || value * scale > 3.2e9) {
     return Fail(ExitCode::kUsage, "'" + text + "' is not a duration; write 10s, 250ms or 2m");

@@ -45,6 +45,7 @@ struct SourceEvent {
 enum class SourceClock : uint8_t {
   kMonotonic,  // CLOCK_MONOTONIC of the boot: captures, and what was joined with one
   kRealtime,   // nanoseconds since 1970 as the host had it
+  kOwn,        // begins at a moment that the file does not tell: no clock of the host leads to it
 };
 
 // The group of a call, by name and members; index into SourceFacts::groups.
@@ -86,7 +87,7 @@ struct SourceFacts {
 class SourceInput {
  public:
   virtual ~SourceInput() = default;
-  // Returns what the file tells of its process. Reads the whole file once, at the first call.
+  // Returns what the file tells of its process. OpenSource() has read the whole file for it.
   virtual const SourceFacts& facts() const = 0;
   // Calls `take` with each event in the file's order. `take` may end it by an error.
   virtual absl::Status ForEachEvent(

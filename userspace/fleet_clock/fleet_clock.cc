@@ -30,15 +30,17 @@ std::optional<CommonTime> FleetClock::Map(uint32_t boot, int64_t local_ns) const
   return time;
 }
 
-std::optional<CollectiveTimes> FleetClock::TimesOf(size_t moment) const {
-  if (moments_.moments[moment].source != FleetMoment::Source::kCollective) return std::nullopt;
+std::optional<CollectiveTimes> TimesOfMoment(const FleetMoments& moments, size_t moment,
+                                             const ClockMap& map) {
+  const auto rows = moments.Rows(moment);
   CollectiveTimes out;
   std::optional<uint32_t> timeline;
   int64_t first_left_ns = INT64_MAX;
   std::vector<CommonTime> entered;
-  for (const MomentRow& row : moments_.Rows(moment)) {
-    const auto in = Map(row.boot, row.call_entered_ns);
-    const auto left = Map(row.boot, row.call_left_ns);
+  for (const MomentRow& row : rows) {
+    if (!row.is_of_rank) return std::nullopt;
+    const auto in = map(row.boot, row.call_entered_ns);
+    const auto left = map(row.boot, row.call_left_ns);
     if (!in || !left || in->timeline != left->timeline) return std::nullopt;
     if (timeline.value_or(in->timeline) != in->timeline) return std::nullopt;
     timeline = in->timeline;
@@ -64,7 +66,7 @@ std::optional<CollectiveTimes> FleetClock::TimesOf(size_t moment) const {
     first_ns = std::min(first_ns, of.entered_ns);
     if (rank == out.entered_last) continue;
     second_ns = std::max(second_ns, of.entered_ns);
-    if (moments_.Rows(moment)[rank].boot == moments_.Rows(moment)[out.entered_last].boot) continue;
+    if (rows[rank].boot == rows[out.entered_last].boot) continue;
     if (entered[rank].high_ns >= entered[out.entered_last].low_ns) out.is_last_proved = false;
   }
   out.transfer_ns = first_left_ns - last_ns;
@@ -74,6 +76,12 @@ std::optional<CollectiveTimes> FleetClock::TimesOf(size_t moment) const {
   out.bound_ns *= 2;
   out.likely_error_ns *= 2;
   return out;
+}
+
+std::optional<CollectiveTimes> FleetClock::TimesOf(size_t moment) const {
+  if (moments_.moments[moment].source != FleetMoment::Source::kCollective) return std::nullopt;
+  return TimesOfMoment(moments_, moment,
+                       [this](uint32_t boot, int64_t local_ns) { return Map(boot, local_ns); });
 }
 
 FleetClock::Drift FleetClock::DriftOf(uint32_t piece) const {

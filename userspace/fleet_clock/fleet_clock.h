@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -94,6 +95,14 @@ struct CollectiveTimes {
   int64_t likely_error_ns = 0;
   bool is_last_proved = false;  // that rank entered last wherever the clocks are in their bounds
 };
+
+// Puts a boot's local time on a common clock; nullopt: it has no place there.
+using ClockMap = std::function<std::optional<CommonTime>(uint32_t boot, int64_t local_ns)>;
+
+// Returns the times of a collective or a message by `map`. nullopt: it has no ranks, its ranks are
+// not on one timeline, or a clock broke in it.
+std::optional<CollectiveTimes> TimesOfMoment(const FleetMoments& moments, size_t moment,
+                                             const ClockMap& map);
 
 class FleetClock {
  public:

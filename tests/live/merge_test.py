@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Traces of a real gloo job under torchrun, of torch.profiler and of proftrace, put on one timeline by `proftrace merge`."""
+
+from __future__ import annotations
+
+import collections
+import gzip
+import json
+import os
+import subprocess
+from decimal import Decimal
+from pathlib import Path
+
+import live
+from live import HERE, LiveTest
+
+SCRIPT = HERE / "merge_job.py"
+STEPS = 30
+LATE_RANK = 1  # of merge_job.py
+HOUR_US = Decimal(3_600_000_000)
+# How far each rank's clock is off, and by how much it is too fast.
+SHIFTS = ((Decimal(0), Decimal(0)), (3 * HOUR_US + Decimal("7.125"), Decimal("0.00004")),
+          (-5 * HOUR_US, Decimal("-0.00009")), (Decimal("-250000"), Decimal("0.000013")))
+
+
+def job_command(directory: Path, ranks: int) -> list[str]:
+    return [LiveTest.python, "-m", "torch.distributed.run", "--nproc_per_node", str(ranks), "--standalone", "--local_addr", "127.0.0.1",
+            str(SCRIPT), str(directory), str(STEPS)]
+
+
+def job_environment() -> dict[str, str]:
+    return dict(os.environ, USE_LIBUV="0", GLOO_SOCKET_IFNAME="lo")
+
+
+def run_job(directory: Path, ranks: int) -> None:
+    subprocess.run(job_command(directory, ranks), check=True, capture_output=True, timeout=200, env=job_environment())
+
+
+def read(path: Path) -> dict:
+    """A trace with its times as exact decimals."""
+    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
+    with opened as stream:
+        return json.load(stream, parse_float=Decimal)
+
+
+def shift(path: Path, target: Path, offset_us: Decimal, rate: Decimal) -> None:
+    """Rewrites a trace as if the host's clock had shown t + t * rate + offset, from the trace's beginning on."""
+    trace = read(path)
+    first = min(Decimal(event["ts"]) for event in trace["traceEvents"] if "dur" in event)
+    for event in trace["traceEvents"]:
+        if "ts" in event:
+            event["ts"] = float(Decimal(event["ts"]) + (Decimal(event["ts"]) - first) * rate)
+        if "dur" in event:
+            event["dur"] = float(Decimal(event["dur"]) * (1 + rate))
+    trace["baseTimeNanoseconds"] += int(offset_us * 1000)
+    target.write_text(json.dumps(trace, default=float))
+
+
+def absolute_ns(trace: dict, event: dict) -> int:
+    return trace["baseTimeNanoseconds"] + int(Decimal(event["ts"]) * 1000)
+
+
+class MergeTest(LiveTest):
+    def setUp(self) -> None:
+        super().setUp()
+        if subprocess.run([self.python, "-c", "import sys, torch; sys.exit(torch.__version__.startswith('1.'))"]).returncode != 0:
+            self.skipTest("the torchrun of torch 1.13 does not run here")
+
+    def merge(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([live.BINARY, "merge", *map(str, arguments)], capture_output=True, text=True, timeout=120)
+
+    def merged(self, *arguments: object) -> dict:
+        made = self.merge(*arguments, "--json")
+        self.assertEqual(made.returncode, 0, made.stderr + made.stdout)
+        return json.loads(made.stdout)
+
+    def check_shifted(self, ranks: int) -> None:
+        made, shifted = self.directory / "made", self.directory / "shifted"
+        made.mkdir()
+        shifted.mkdir()
+        run_job(made, ranks)
+        files = []
+        for rank in range(ranks):
+            files.append(shifted / f"rank{rank}.json")
+            shift(made / f"rank{rank}.json", files[-1], *SHIFTS[rank])
+        output = self.directory / "job.json"
+        summary = self.merged(*files, "-o", output, "--reference", files[0])
+        bound_ns = summary["clock"]["worst_bound_ns"]
+        self.assertEqual(summary["clock"]["not_aligned"], [])
+        self.assertLess(bound_ns, 100_000_000)
+        self.check_truth(read(output), made, ranks, bound_ns)
+        self.check_nothing_collides(read(output))
+        self.check_culprit(read(output), summary)
+        events = summary["events"]
+        self.assertEqual(events["in"], events["out"] + events["filtered"] + events["refused"])
+        self.assertEqual(events["in"], sum(len(read(file)["traceEvents"]) for file in files))
+        again = self.directory / "again.json"
+        self.merged(*reversed(files), "-o", again, "--reference", files[0])
+        self.assertEqual(output.read_bytes(), again.read_bytes())
+        self.check_directory(files, made, bound_ns)
+        wall = self.merged(*files, "-o", self.directory / "wall.json", "--clock", "realtime")
+        self.assertGreater(wall["clock"]["contradicted"], 0)
+
+    def check_truth(self, merged: dict, made: Path, ranks: int, bound_ns: int) -> None:
+        """Each rank's operators lie where they lay before the clocks were shifted."""
+        names = {event["pid"]: event["args"]["name"] for event in merged["traceEvents"] if event["name"] == "process_name"}
+        for rank in range(ranks):
+            original = read(made / f"rank{rank}.json")
+            right = [absolute_ns(original, event) for event in original["traceEvents"] if event["name"] == "aten::mm"]
+            got = [absolute_ns(merged, event) for event in merged["traceEvents"]
+                   if event["name"] == "aten::mm" and names[event["pid"]].startswith(f"rank {rank} ")]
+            self.assertEqual(len(got), STEPS)
+            off = max(abs(a - b) for a, b in zip(sorted(right), sorted(got), strict=True))
+            self.assertLessEqual(off, bound_ns + 2000, rank)
+
+    def check_nothing_collides(self, merged: dict) -> None:
+        names: dict[int, str] = {}
+        lanes = collections.defaultdict(list)
+        for event in merged["traceEvents"]:
+            if event["name"] == "process_name":
+                self.assertNotIn(event["pid"], names)
+                names[event["pid"]] = event["args"]["name"]
+            if event["ph"] == "X":
+                begin = absolute_ns(merged, event)
+                lanes[event["pid"], event["tid"]].append((begin, -(begin + int(Decimal(event["dur"]) * 1000))))
+            if event["ph"] in "stf":
+                self.assertLess(event["id"], 2**53)
+        for rows in lanes.values():
+            open_ends: list[int] = []
+            for begin, end in sorted(rows):
+                while open_ends and open_ends[-1] <= begin:
+                    open_ends.pop()
+                if open_ends:
+                    self.assertLessEqual(-end, open_ends[-1])
+                open_ends.append(-end)
+
+    def check_culprit(self, merged: dict, summary: dict) -> None:
+        last = max(summary["collectives"], key=lambda of: of["entered_last"])
+        self.assertEqual(last["rank"], LATE_RANK)
+        rows = [event["args"] for event in merged["traceEvents"] if event.get("cat") == "collective" and "late rank was in" in event["args"]]
+        blamed = collections.Counter(row["late rank was in"] for row in rows if Decimal(row["skew (us)"]) > 8000)
+        self.assertEqual(blamed.most_common(1)[0][0], "be_late", blamed)
+        starts = {event["id"]: event["ts"] for event in merged["traceEvents"] if event["ph"] == "s" and event["cat"] == "collective_wait"}
+        ends = {event["id"]: event["ts"] for event in merged["traceEvents"] if event["ph"] == "f" and event["cat"] == "collective_wait"}
+        self.assertGreater(len(ends), STEPS)
+        self.assertEqual(starts.keys(), ends.keys())
+        self.assertTrue(all(starts[arrow] <= ends[arrow] for arrow in starts))
+
+    def check_directory(self, files: list[Path], made: Path, bound_ns: int) -> None:
+        directory = self.directory / "corrected"
+        self.merged(*files, "-o", directory, "--reference", files[0])
+        self.assertEqual({path.name for path in directory.iterdir()}, {f"rank{rank}.json.gz" for rank in range(len(files))})
+        for rank in range(len(files)):
+            original, corrected = read(made / f"rank{rank}.json"), read(directory / f"rank{rank}.json.gz")
+            self.assertEqual(corrected["distributedInfo"], original["distributedInfo"])
+            self.assertIn("likely", corrected["proftrace_clock"]["statement"])
+            self.assertEqual(len(corrected["traceEvents"]), len(original["traceEvents"]))
+            for before, after in zip(original["traceEvents"], corrected["traceEvents"], strict=True):
+                self.assertEqual((before["name"], before.get("args"), before["pid"], before["tid"]),
+                                 (after["name"], after.get("args"), after["pid"], after["tid"]))
+                if "dur" in before:
+                    self.assertLessEqual(abs(absolute_ns(original, before) - absolute_ns(corrected, after)), bound_ns + 2000)
+            text = gzip.open(directory / f"rank{rank}.json.gz", "rt").read()
+            self.assertIn(f'"rank": {rank}', text[:text.index('"traceEvents"')])
+        again = self.merge(*files, "-o", directory)
+        self.assertEqual(again.returncode, 7)
+        self.assertIn("not empty", again.stderr)
+
+    def record_job(self, made: Path) -> Path:
+        """A capture of a job of two ranks that torch.profiler looks at as well."""
+        (made / "wait").touch()
+        job = subprocess.Popen(job_command(made, 2), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=job_environment())
+        try:
+            live.wait_until(lambda: len(list(made.glob("ready?.*"))) == 2, 60, "two ranks")
+            pids = [path.suffix[1:] for path in made.glob("ready?.*")]
+            with live.Tracer("-p", pids[0], "-p", pids[1], "--format", "none", "-o", self.directory / "capture") as tracer:
+                tracer.wait_until_recording()
+                (made / "go").touch()
+                self.assertEqual(tracer.wait(), 0)  # with the job
+            self.assertEqual(job.wait(60), 0)
+        finally:
+            job.kill()
+            job.wait()
+        return self.directory / "capture"
+
+    def test_a_capture_and_files_of_its_ranks_are_on_one_clock(self) -> None:
+        made = self.directory / "made"
+        made.mkdir()
+        capture = self.record_job(made)
+        output = self.directory / "job.json"
+        summary = self.merged(made / "rank1.json", capture, made / "rank0.json", "-o", output)
+        self.assertEqual([process["rank"] for process in summary["processes"]], [0, 1])
+        self.assertTrue(all(len(process["inputs"]) == 2 for process in summary["processes"]))
+        self.assertEqual(summary["clock"]["statement"], "Clocks: 1 host, one clock: exact")
+        merged = read(output)
+        self.check_nothing_collides(merged)
+        self.check_culprit(merged, summary)
+        names = {event["pid"]: event["args"]["name"] for event in merged["traceEvents"] if event["name"] == "process_name"}
+        for rank in range(2):
+            begins = [sorted(absolute_ns(merged, event) for event in merged["traceEvents"]
+                             if event["name"] == "aten::mm" and names[event["pid"]].startswith(f"rank {rank} {profiler}"))
+                      for profiler in ("proftrace", "torch.profiler")]
+            self.assertEqual(len(begins[1]), STEPS)
+            apart = sorted(abs(ours - theirs) for ours, theirs in zip(begins[0][-STEPS:], begins[1], strict=True))
+            self.assertLess(apart[STEPS // 2], 200_000)  # what lies between the probe and the profiler's own look at the clock
+
+    def test_two_shifted_ranks_are_put_back(self) -> None:
+        self.check_shifted(2)
+
+    def test_four_shifted_ranks_are_put_back(self) -> None:
+        self.check_shifted(4)
+
+
+class RefusedTest(LiveTest):
+    """What is no job of one timeline, by made-up files."""
+
+    def trace(self, name: str, rank: int | None, world_size: int = 2, first_us: float = 1000.0) -> Path:
+        info = {} if rank is None else {"distributedInfo": {"backend": "gloo", "rank": rank, "world_size": world_size}}
+        events = [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 47, "tid": 47, "ts": first_us + i * 10, "dur": 5.0} for i in range(9)]
+        path = self.directory / name
+        path.write_text(json.dumps({"schemaVersion": 1, **info, "baseTimeNanoseconds": 1_764_000_000_000_000_000, "traceEvents": events}))
+        return path
+
+    def refused(self, code: int, sentence: str, *arguments: object) -> None:
+        output = self.directory / "out.json"
+        made = subprocess.run([live.BINARY, "merge", *map(str, arguments), "-o", str(output)], capture_output=True, text=True, timeout=60)
+        self.assertEqual(made.returncode, code, made.stderr)
+        self.assertIn(sentence, made.stderr)
+        self.assertEqual(made.stderr.count("\n"), 1, made.stderr)
+        self.assertFalse(output.exists())
+        self.assertEqual([path.name for path in self.directory.iterdir() if path.name.startswith(".")], [])
+
+    def test_each_bad_input_has_its_code_and_sentence(self) -> None:
+        first, second = self.trace("a.json", 0), self.trace("b.json", 1)
+        self.refused(10, "given twice", first, first)
+        (self.directory / "link.json").symlink_to(first)
+        self.refused(10, "same file", first, self.directory / "link.json")
+        self.refused(10, "both of rank 0", first, self.trace("copy.json", 0))
+        self.refused(10, "of a job of 2 ranks", first, self.trace("other.json", 1, world_size=4))
+        self.refused(2, "--rank-of", first, self.trace("none.json", None))
+        self.refused(2, "No such file", first, self.directory / "missing.json")
+        self.refused(2, "no group (?P<rank>", first, second, "--rank-of", "rank([0-9]+)")
+        self.refused(2, "none of auto", first, second, "--clock", "ntp")
+        self.refused(2, "no input has rows of steps", first, second, "--steps", "3-4")
+        self.refused(10, "binds the clock", first, second, "--clock", "collectives")
+
+    def test_missing_ranks_and_hosts_that_nothing_binds_are_said(self) -> None:
+        first, third = self.trace("a.json", 0, 4), self.trace("c_rank2.json", None, 4)
+        output = self.directory / "out.json"
+        made = subprocess.run([live.BINARY, "merge", str(first), str(third), "-o", str(output), "--rank-of", r"_rank(?P<rank>\d+)"],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertIn("1, 3", made.stderr)
+        self.assertIn("not aligned", made.stderr)
+        self.assertIn("[not aligned]", output.read_text())
+        strict = subprocess.run([live.BINARY, "merge", str(first), str(third), "-o", str(output), "--rank-of", r"_rank(?P<rank>\d+)",
+                                 "--max-clock-error", "1ms", "--strict"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(strict.returncode, 9, strict.stderr)
+
+
+if __name__ == "__main__":
+    live.run()

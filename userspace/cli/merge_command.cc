@@ -1,0 +1,320 @@
+#include <sys/stat.h>
+
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exporters/sinks/output_file.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
+#include "userspace/cli/commands.h"
+#include "userspace/cli/confinements.h"
+#include "userspace/cli/merge_output.h"
+#include "userspace/cli/parse.h"
+#include "userspace/cli/say.h"
+#include "userspace/fleet/chrome_merge.h"
+#include "userspace/fleet/fleet_merge.h"
+#include "userspace/fleet/kineto_directory.h"
+#include "userspace/fleet/perfetto_merge.h"
+#include "userspace/fleet_sources/open_source.h"
+#include "userspace/sandbox/confined.h"
+
+namespace proftrace {
+namespace {
+
+struct MergeArguments {
+  std::vector<std::string> inputs;
+  std::string output;
+  std::string clock = "auto";
+  std::string reference;
+  std::string max_clock_error;
+  std::string rank_of;
+  std::string ranks;
+  std::string steps;
+  std::string from;
+  std::string to;
+  std::string lanes = "auto";
+  bool strict = false;
+  bool salvage = false;
+  bool json = false;
+};
+
+// "3" or "5-7", with the first not above the last.
+template <typename T>
+std::optional<std::pair<T, T>> ParseRange(std::string_view text) {
+  const size_t dash = text.find('-');
+  const auto first = ParseNumber<T>(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : ParseNumber<T>(text.substr(dash + 1));
+  if (!first || !last || *first < 0 || *last < *first) return std::nullopt;
+  return std::pair(*first, *last);
+}
+
+absl::StatusOr<std::optional<MergeEdge>> ParseEdge(const std::string& text) {
+  if (text.empty()) return std::optional<MergeEdge>();
+  MergeEdge edge;
+  edge.is_after_begin = text.starts_with("+");
+  if (text == "+0" || text == "+0s") return std::optional(edge);
+  if (text.starts_with("/")) {
+    return Fail(ExitCode::kUsage,
+                "'" + text + "' is not a place on the timeline; write 2026-11-22T02:35:00Z or +5s");
+  }
+  const absl::StatusOr<int64_t> ns = ParseInstant(text, 0);
+  if (!ns.ok()) return ns.status();
+  edge.ns = *ns;
+  return std::optional(edge);
+}
+
+absl::Status ParseRanks(const std::string& text, MergeOptions* options) {
+  if (text.empty()) return absl::OkStatus();
+  for (const std::string_view part : SplitText(text, ",", false)) {
+    const auto range = ParseRange<int32_t>(part);
+    if (!range) {
+      return Fail(ExitCode::kUsage, "--ranks '" + text + "' is no list of ranks; write 0,5-7");
+    }
+    options->ranks.push_back(*range);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MergeOptions> MakeMergeOptions(const MergeArguments& arguments) {
+  MergeOptions options;
+  const auto mode = ParseClockMode(arguments.clock);
+  if (!mode) {
+    return Fail(ExitCode::kUsage,
+                "--clock " + arguments.clock + " is none of auto, collectives, realtime and none");
+  }
+  options.clock.mode = *mode;
+  options.clock.reference = arguments.reference;
+  options.rank_of = arguments.rank_of;
+  if (absl::Status status = ParseRanks(arguments.ranks, &options); !status.ok()) return status;
+  if (!arguments.steps.empty()) {
+    options.steps = ParseRange<int64_t>(arguments.steps);
+    if (!options.steps) {
+      return Fail(ExitCode::kUsage,
+                  "--steps '" + arguments.steps + "' are no steps; write 100-102");
+    }
+  }
+  auto from = ParseEdge(arguments.from);
+  if (!from.ok()) return from.status();
+  options.from = *from;
+  auto until = ParseEdge(arguments.to);
+  if (!until.ok()) return until.status();
+  options.until = *until;
+  if (arguments.lanes == "full") {
+    options.lanes = MergeLanes::kFull;
+  } else if (arguments.lanes == "summary") {
+    options.lanes = MergeLanes::kSummary;
+  } else if (arguments.lanes != "auto") {
+    return Fail(ExitCode::kUsage, "--lanes " + arguments.lanes + " is neither full nor summary");
+  }
+  options.one_file_a_rank = MergeFormatOf(arguments.output) == MergeFormat::kDirectory;
+  if (options.one_file_a_rank) options.lanes = MergeLanes::kFull;
+  return options;
+}
+
+absl::StatusOr<std::optional<int64_t>> ParseMaxClockError(const MergeArguments& arguments) {
+  if (arguments.max_clock_error.empty()) return std::optional<int64_t>();
+  const absl::StatusOr<double> seconds = ParseDuration(arguments.max_clock_error);
+  if (!seconds.ok()) return seconds.status();
+  return std::optional<int64_t>(std::llround(*seconds * 1e9));
+}
+
+// Two names of one file are the same input; the output is none of them.
+absl::Status CheckFiles(const MergeArguments& arguments) {
+  std::vector<std::pair<const std::string*, struct stat>> seen;
+  for (const std::string& input : arguments.inputs) {
+    struct stat facts {};
+    if (stat(input.c_str(), &facts) != 0) {
+      return Fail(ExitCode::kUsage, "cannot read " + input + ": " + ErrnoText(errno));
+    }
+    for (const auto& [name, other] : seen) {
+      if (other.st_dev != facts.st_dev || other.st_ino != facts.st_ino) continue;
+      return Fail(ExitCode::kInputsDisagree,
+                  *name == input ? input + " is given twice; give it once"
+                                 : *name + " and " + input + " are the same file; give it once");
+    }
+    seen.emplace_back(&input, facts);
+  }
+  struct stat output {};
+  if (stat(arguments.output.c_str(), &output) != 0) return absl::OkStatus();
+  for (const auto& [name, facts] : seen) {
+    if (facts.st_dev != output.st_dev || facts.st_ino != output.st_ino) continue;
+    return Fail(ExitCode::kUsage, arguments.output + " is one of the inputs; name another with -o");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<FleetMerge>> Prepare(const MergeArguments& arguments,
+                                                    const MergeOptions& options,
+                                                    const std::string& scratch) {
+  SourceOptions source_options;
+  source_options.salvage = arguments.salvage;
+  source_options.scratch_directory = scratch;
+  std::vector<std::unique_ptr<SourceInput>> inputs;
+  for (const std::string& path : arguments.inputs) {
+    absl::StatusOr<std::vector<std::unique_ptr<SourceInput>>> opened =
+        OpenSources(path, source_options);
+    if (!opened.ok()) return opened.status();
+    for (std::unique_ptr<SourceInput>& input : *opened) inputs.push_back(std::move(input));
+  }
+  return FleetMerge::Prepare(std::move(inputs), options);
+}
+
+std::string ParentDirectory(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+absl::Status WriteFile(const std::string& output, MergeFormat format, FleetMerge& merge) {
+  absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(ParentDirectory(output));
+  if (!directory.ok()) return directory.status();
+  absl::StatusOr<std::unique_ptr<ByteSink>> sink =
+      directory->Create(std::filesystem::path(output).filename().string());
+  if (!sink.ok()) return sink.status();
+  absl::Status status;
+  if (format == MergeFormat::kChrome) {
+    status = merge.Write(*NewChromeMerge(**sink));
+  } else {
+    absl::StatusOr<GuardedFolder> scratch = directory->OpenScratch();
+    if (!scratch.ok()) return scratch.status();
+    status = merge.Write(*NewPerfettoMerge(**sink, *scratch));
+  }
+  return status.ok() ? (*sink)->Finish() : status;
+}
+
+absl::Status WriteDirectory(const std::string& path, FleetMerge& merge) {
+  const absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(path);
+  if (!directory.ok()) return directory.status();
+  return merge.Write(*NewKinetoDirectory(*directory));
+}
+
+void SayMerged(const MergeArguments& arguments, const FleetMerge& merge) {
+  for (const std::string& remark : merge.remarks()) Say("%s", remark.c_str());
+  for (const std::string& finding : merge.clock().findings) Say("%s", finding.c_str());
+  const MergeCounts& counts = merge.counts();
+  Say("%s", merge.clock().Line().c_str());
+  Say("events: %llu in = %llu out + %llu filtered + %llu refused; %llu rows added",
+      static_cast<unsigned long long>(counts.in), static_cast<unsigned long long>(counts.out),
+      static_cast<unsigned long long>(counts.filtered),
+      static_cast<unsigned long long>(counts.refused),
+      static_cast<unsigned long long>(counts.added));
+  Say("merged %s and %zu collectives into %s%s",
+      OneOrMore(merge.joined().processes.size(), "process", "processes").c_str(),
+      merge.collectives().size(), arguments.output.c_str(),
+      merge.is_summary() ? " (--lanes summary; all rows with --lanes full)" : "");
+}
+
+absl::Status CheckClockError(const MergeArguments& arguments, std::optional<int64_t> most_ns,
+                             const ClockStatement& clock) {
+  if (!most_ns) return absl::OkStatus();
+  std::string problem;
+  if (!clock.not_aligned.empty()) {
+    problem = clock.not_aligned.front() + " is not aligned";
+  } else if (clock.hosts > 1 && !clock.worst_bound_ns) {
+    problem = "no bound of the clocks' error is proved";
+  } else if (clock.worst_bound_ns.value_or(0) > *most_ns) {
+    problem = "the clocks are proved to " + PlusMinus(*clock.worst_bound_ns) + " only";
+  }
+  if (problem.empty()) return absl::OkStatus();
+  problem += ", and --max-clock-error is " + arguments.max_clock_error;
+  if (arguments.strict) return Fail(ExitCode::kEventsLost, problem);
+  Say("%s", problem.c_str());
+  return absl::OkStatus();
+}
+
+// `place`: the output, or the directory that stands for it until all is written.
+absl::Status MergeInto(const MergeArguments& arguments, const MergeOptions& options,
+                       const std::string& place) {
+  const absl::StatusOr<std::optional<int64_t>> most_error = ParseMaxClockError(arguments);
+  if (!most_error.ok()) return most_error.status();
+  const MergeFormat format = MergeFormatOf(arguments.output);
+  const bool is_directory = format == MergeFormat::kDirectory;
+  auto merge = Prepare(arguments, options, is_directory ? place : ParentDirectory(place));
+  if (!merge.ok()) return merge.status();
+  absl::Status status =
+      is_directory ? WriteDirectory(place, **merge) : WriteFile(place, format, **merge);
+  if (!status.ok()) return status;
+  if (arguments.json) {
+    PrintDocument(nlohmann::ordered_json::parse((*merge)->SummaryJson()));
+  } else {
+    SayMerged(arguments, **merge);
+  }
+  return CheckClockError(arguments, *most_error, (*merge)->clock());
+}
+
+absl::Status RunMerge(const MergeArguments& arguments) {
+  if (absl::Status status = CheckFiles(arguments); !status.ok()) return status;
+  const absl::StatusOr<MergeOptions> options = MakeMergeOptions(arguments);
+  if (!options.ok()) return options.status();
+  const auto merge_into = [&](const std::string& place) {
+    return RunConfined(OfExport(arguments.inputs, place), [&] {
+      EndBySignals();
+      return MergeInto(arguments, *options, place);
+    });
+  };
+  if (MergeFormatOf(arguments.output) != MergeFormat::kDirectory) {
+    return merge_into(arguments.output);
+  }
+  return WithNewDirectory(arguments.output, merge_into);
+}
+
+}  // namespace
+
+void AddMergeCommand(CLI::App& app, Action* action) {
+  auto arguments = std::make_shared<MergeArguments>();
+  CLI::App* command = app.add_subcommand(
+      "merge",
+      "Put recordings of many ranks, hosts and profilers on one timeline and one clock, and state\n"
+      "the clock's error. Without root, on any machine.\n"
+      "Example: proftrace merge rank*/ -o job.pftrace.gz");
+  command
+      ->add_option("inputs", arguments->inputs,
+                   "result directories, .ptrec files, traces of torch.profiler (.json, .json.gz), "
+                   "of DFTracer (.pfw, .pfw.gz), of Nsight Systems (.sqlite)")
+      ->required();
+  command
+      ->add_option(
+          "-o,--output", arguments->output,
+          ".json or .json.gz: Chrome's format; .pftrace or .pftrace.gz: Perfetto's; any "
+          "other name: a new directory of one corrected file a rank, for HTA and TraceLens")
+      ->required();
+  command
+      ->add_option(
+          "--clock", arguments->clock,
+          "what puts the hosts on one clock: collectives = what ranks did together, or "
+          "not at all; realtime = their wall clocks as they are; none = each begins at the "
+          "beginning; auto = collectives where they bind, and what they do not is marked")
+      ->capture_default_str();
+  command->add_option("--reference", arguments->reference,
+                      "host whose clock the others are put on; without it the one that shares the "
+                      "most");
+  command->add_option("--max-clock-error", arguments->max_clock_error,
+                      "the most that the clocks may be wrong by, proved: 1ms, say; else it is "
+                      "said, and with --strict the exit code is 9");
+  command->add_flag("--strict", arguments->strict,
+                    "exit with 9 where --max-clock-error is not met");
+  command->add_option("--rank-of", arguments->rank_of,
+                      "of files that do not tell their rank: a regular expression that is looked "
+                      "for in the path, 'rank_(?P<rank>[0-9]+)', say");
+  command->add_option("--ranks", arguments->ranks, "rows of these ranks only: 0,5-7");
+  command->add_option("--steps", arguments->steps,
+                      "rows of these steps only, by each rank's own ProfilerStep rows: 100-102");
+  command->add_option("--from", arguments->from,
+                      "rows from then on: 2026-11-22T02:35:00Z, or +5s after the first one");
+  command->add_option("--to", arguments->to, "rows until then, in the same forms");
+  command
+      ->add_option("--lanes", arguments->lanes,
+                   "full = all rows; summary = steps, annotations, collectives and when GPUs are "
+                   "busy; auto = summary for more than 16 ranks")
+      ->capture_default_str();
+  command->add_flag("--salvage", arguments->salvage, "take what is whole of damaged inputs");
+  command->add_flag("--json", arguments->json, "print what was merged as one JSON document");
+  command->callback(
+      [arguments, action] { *action = [arguments] { return RunMerge(*arguments); }; });
+}
+
+}  // namespace proftrace

@@ -1,0 +1,23 @@
+// An event of a merged timeline as text of Chrome's format.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "exporters/sinks/text_writer.h"
+#include "userspace/fleet/source_input.h"
+
+namespace proftrace {
+
+struct ChromeEvent {
+  const SourceEvent& event;  // of it all but these:
+  SourceId pid;
+  SourceId tid;
+  int64_t base_ns = 0;  // that times count from
+  std::optional<uint64_t> id;
+};
+
+// Writes one object, without a line end. Times are microseconds with three decimals, as Kineto's.
+void WriteChromeEvent(const ChromeEvent& event, TextWriter* writer);
+
+}  // namespace proftrace

@@ -1,0 +1,410 @@
+#include "userspace/fleet/merged_clock.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/base/median.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::pair<ClockMode, std::string_view> kClockModes[] = {
+    {ClockMode::kAuto, "auto"},
+    {ClockMode::kCollectives, "collectives"},
+    {ClockMode::kRealtime, "realtime"},
+    {ClockMode::kNone, "none"},
+};
+
+constexpr int64_t kLeastResolutionNs = 1000;  // FleetOptions::resolution_ns
+// So far that no sum of a few times overflows.
+constexpr int64_t kNothingProvedNs = int64_t{1} << 60;
+constexpr size_t kMostOps = std::numeric_limits<uint16_t>::max();
+
+absl::Status Disagree(const absl::Status& status) {
+  return Fail(ExitCode::kInputsDisagree, std::string(status.message()));
+}
+
+}  // namespace
+
+std::optional<ClockMode> ParseClockMode(std::string_view text) {
+  for (const auto& [mode, name] : kClockModes) {
+    if (name == text) return mode;
+  }
+  return std::nullopt;
+}
+
+std::string_view NameOf(ClockMode mode) {
+  for (const auto& [known, name] : kClockModes) {
+    if (known == mode) return name;
+  }
+  return "";
+}
+
+std::string PlusMinus(int64_t ns) {
+  const auto value = static_cast<double>(ns);
+  if (ns < 1000) return absl::StrFormat("±%d ns", ns);
+  if (ns < 1'000'000) return absl::StrFormat("±%.3g us", value / 1e3);
+  if (ns < 1'000'000'000) return absl::StrFormat("±%.3g ms", value / 1e6);
+  return absl::StrFormat("±%.3g s", value / 1e9);
+}
+
+std::string ClockStatement::Line() const {
+  std::string text = absl::StrFormat("Clocks: %d %s", hosts, hosts == 1 ? "host" : "hosts");
+  if (mode == ClockMode::kNone) return text + ", each from its own beginning on; not aligned";
+  if (hosts == 1) return text + ", one clock: exact";
+  if (mode == ClockMode::kRealtime) {
+    absl::StrAppend(&text, " by their own wall clocks: nothing proved, error not known");
+    if (contradicted > 0) {
+      absl::StrAppend(&text, absl::StrFormat("; %d of %d collectives contradict them, by up to %s",
+                                             contradicted, collectives,
+                                             PlusMinus(worst_contradiction_ns).substr(2)));
+    }
+    return text;
+  }
+  absl::StrAppend(&text, absl::StrFormat(" by %d collectives: ", collectives));
+  if (bound_ns && likely_error_ns && worst_bound_ns) {
+    absl::StrAppend(&text, PlusMinus(*bound_ns), " proved (worst ", PlusMinus(*worst_bound_ns),
+                    "), ", PlusMinus(*likely_error_ns), " likely; reference ", reference);
+  } else {
+    absl::StrAppend(&text, "nothing proved; reference ", reference);
+  }
+  if (!not_aligned.empty()) {
+    absl::StrAppend(&text, absl::StrFormat("; %d not aligned", not_aligned.size()));
+  }
+  return text;
+}
+
+class MergedClockMaker {
+ public:
+  MergedClockMaker(const std::vector<const SourceFacts*>& inputs, const JoinedInputs& joined,
+                   const MergedClockOptions& options)
+      : inputs_(inputs), joined_(joined), options_(options), out_(inputs, joined) {}
+
+  absl::StatusOr<MergedClock> Make() && {
+    out_.mode_ = options_.mode;
+    for (const JoinedBoot& joined : joined_.boots) out_.fleet_.boots.push_back(joined.boot);
+    MakeOps();
+    for (uint32_t process : ProcessesWithCalls()) AddRank(process);
+    if (absl::Status status = Solve(); !status.ok()) return status;
+    PlaceTimelines();
+    FindAligned();
+    MakeStatement();
+    if (options_.mode == ClockMode::kCollectives && !out_.statement_.not_aligned.empty()) {
+      return Fail(ExitCode::kInputsDisagree,
+                  absl::StrFormat("no collective binds the clock of %s to the others'; "
+                                  "--clock auto leaves it on its own timeline",
+                                  out_.statement_.not_aligned.front()));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void MakeOps() {
+    std::set<std::string> ops;
+    for (const SourceFacts* facts : inputs_) {
+      for (const SourceCall& call : facts->calls) ops.insert(call.op);
+    }
+    for (const std::string& op : ops) {
+      if (out_.ops_.size() < kMostOps) out_.ops_.push_back(op);
+    }
+    out_.ops_.emplace_back();  // of those that are too many
+  }
+
+  uint16_t NumberOf(const std::string& op) const {
+    const auto end = out_.ops_.end() - 1;
+    const auto it = std::lower_bound(out_.ops_.begin(), end, op);
+    return static_cast<uint16_t>((it != end && *it == op ? it : end) - out_.ops_.begin());
+  }
+
+  // Returns the input that knows the most numbers of the process's collectives.
+  std::optional<uint32_t> InputWithCalls(const JoinedProcess& process) const {
+    std::optional<uint32_t> best;
+    std::pair<size_t, size_t> most;
+    for (const uint32_t input : process.inputs) {
+      const std::vector<SourceCall>& calls = inputs_[input]->calls;
+      const size_t numbered = static_cast<size_t>(std::count_if(
+          calls.begin(), calls.end(), [](const SourceCall& of) { return of.call.sequence; }));
+      const std::pair<size_t, size_t> has(numbered, calls.size());
+      if (calls.empty() || (best && has <= most)) continue;
+      best = input;
+      most = has;
+    }
+    return best;
+  }
+
+  // One for each rank and attempt; a loader's worker has its rank's number as well.
+  std::vector<uint32_t> ProcessesWithCalls() const {
+    std::map<std::pair<int32_t, int32_t>, std::pair<size_t, uint32_t>> of_rank;
+    for (uint32_t index = 0; index < joined_.processes.size(); ++index) {
+      const JoinedProcess& process = joined_.processes[index];
+      const auto input = InputWithCalls(process);
+      if (!process.rank || !input) continue;
+      const size_t calls = inputs_[*input]->calls.size();
+      auto& best = of_rank[{*process.rank, process.attempt}];
+      if (calls > best.first) best = {calls, index};
+    }
+    std::vector<uint32_t> processes;
+    for (const auto& [rank, best] : of_rank) processes.push_back(best.second);
+    return processes;
+  }
+
+  void AddRank(uint32_t index) {
+    const JoinedProcess& process = joined_.processes[index];
+    const uint32_t input = *InputWithCalls(process);
+    const SourceFacts& facts = *inputs_[input];
+    FleetRank rank;
+    rank.rank = *process.rank;
+    rank.attempt = process.attempt;
+    rank.boot = process.boot;
+    std::vector<uint32_t> groups;
+    for (const FleetGroup& group : facts.groups) groups.push_back(GroupOf(group));
+    int64_t resolution_ns = facts.resolution_ns;
+    for (const SourceCall& source : facts.calls) {
+      if (source.call.group >= groups.size()) continue;  // damaged
+      CollectiveCall call = source.call;
+      call.group = groups[call.group];
+      call.op = NumberOf(source.op);
+      call.entered_ns = joined_.ToLocal(input, facts, call.entered_ns);
+      call.left_ns = joined_.ToLocal(input, facts, call.left_ns);
+      rank.calls.push_back(call);
+    }
+    if (facts.clock == SourceClock::kRealtime) {
+      for (const ClockSnapshot& snapshot : joined_.BootOf(input).boot.snapshots) {
+        resolution_ns = std::max(resolution_ns, facts.resolution_ns + snapshot.gap_ns);
+      }
+    }
+    out_.fleet_options_.resolution_ns =
+        std::max({kLeastResolutionNs, out_.fleet_options_.resolution_ns, resolution_ns});
+    out_.fleet_.ranks.push_back(std::move(rank));
+    out_.process_of_rank_.push_back(index);
+  }
+
+  uint32_t GroupOf(const FleetGroup& group) {
+    std::vector<int32_t> ranks = group.ranks;
+    std::sort(ranks.begin(), ranks.end());
+    const auto next = static_cast<uint32_t>(out_.fleet_.groups.size());
+    const auto [it, is_new] = groups_.try_emplace({group.name, std::move(ranks)}, next);
+    if (is_new) out_.fleet_.groups.push_back(group);
+    return it->second;
+  }
+
+  absl::Status Solve() {
+    if (absl::Status status = FindReference(); !status.ok()) return status;
+    if (options_.mode == ClockMode::kRealtime || options_.mode == ClockMode::kNone) {
+      if (absl::Status status = CheckFleetInput(out_.fleet_); !status.ok()) return Disagree(status);
+      // The wall clocks may be too wrong to tell which calls without numbers belong together.
+      const auto clock = SolveFleetClock(out_.fleet_, out_.fleet_options_);
+      if (clock.ok()) {
+        out_.moments_ = clock->moments();
+      } else {
+        MatchByNumber(out_.fleet_, out_.moments_);
+      }
+      FindBegins();
+      return absl::OkStatus();
+    }
+    absl::StatusOr<FleetClock> clock = SolveFleetClock(out_.fleet_, out_.fleet_options_);
+    if (!clock.ok()) {
+      if (ExitCodeOf(clock.status()) != ExitCode::kBug) return clock.status();
+      return Fail(ExitCode::kInputsDisagree,
+                  absl::StrCat(std::string(clock.status().message()),
+                               " --clock realtime takes the hosts' own clocks."));
+    }
+    out_.clock_ = *std::move(clock);
+    return absl::OkStatus();
+  }
+
+  absl::Status FindReference() {
+    if (options_.reference.empty()) return absl::OkStatus();
+    std::string hosts;
+    for (const FleetBoot& boot : out_.fleet_.boots) {
+      if (boot.host == options_.reference || boot.boot_id == options_.reference) {
+        out_.fleet_options_.reference_boot_id = boot.boot_id;
+        return absl::OkStatus();
+      }
+      absl::StrAppend(&hosts, hosts.empty() ? "" : ", ", boot.host);
+    }
+    return Fail(ExitCode::kUsage, "--reference " + options_.reference +
+                                      " is none of the inputs' hosts; they are: " + hosts);
+  }
+
+  void FindBegins() {
+    out_.begins_ns_.assign(joined_.boots.size(), INT64_MAX);
+    for (uint32_t input = 0; input < inputs_.size(); ++input) {
+      const SourceFacts& facts = *inputs_[input];
+      if (!facts.first_ns) continue;
+      int64_t& begin_ns = out_.begins_ns_[joined_.processes[joined_.process_of_input[input]].boot];
+      begin_ns = std::min(begin_ns, joined_.ToLocal(input, facts, *facts.first_ns));
+    }
+  }
+
+  // Timelines of which one has no wall clock begin together: nothing says where they belong.
+  void PlaceTimelines() {
+    std::map<uint32_t, int64_t> firsts_ns;
+    std::map<uint32_t, bool> has_wall;
+    for (uint32_t input = 0; input < inputs_.size(); ++input) {
+      if (!inputs_[input]->first_ns) continue;
+      const auto time = out_.Map(input, *inputs_[input]->first_ns);
+      if (!time) continue;
+      const auto [first, is_new] = firsts_ns.try_emplace(time->timeline, time->common_ns);
+      first->second = std::min(first->second, time->common_ns);
+      const uint32_t boot = out_.clock_ ? out_.clock_->timelines()[time->timeline].reference_boot
+                                        : joined_.processes[joined_.process_of_input[input]].boot;
+      if (is_new) has_wall[time->timeline] = joined_.boots[boot].has_wall();
+    }
+    if (!firsts_ns.contains(0)) return;
+    for (const auto& [timeline, first_ns] : firsts_ns) {
+      out_.shifts_ns_.resize(timeline + 1);
+      const bool is_known = has_wall[timeline] && has_wall[0];
+      if (timeline > 0 && !is_known) out_.shifts_ns_[timeline] = firsts_ns[0] - first_ns;
+    }
+  }
+
+  void FindAligned() {
+    for (uint32_t input = 0; input < inputs_.size(); ++input) {
+      const auto time = out_.Map(input, inputs_[input]->first_ns.value_or(0));
+      out_.is_aligned_.push_back(time && time->timeline == 0 && options_.mode != ClockMode::kNone);
+    }
+  }
+
+  void MakeStatement() {
+    ClockStatement& statement = out_.statement_;
+    statement.mode = options_.mode;
+    statement.hosts = joined_.boots.size();
+    for (const FleetMoment& moment : out_.moments().moments) {
+      if (!moment.is_bound) continue;
+      ++statement.collectives;
+      if (moment.match == FleetMoment::Match::kOrder) ++statement.matched_by_order;
+    }
+    const uint32_t reference = out_.clock_ ? out_.clock_->timelines().front().reference_boot : 0;
+    statement.reference = out_.fleet_.boots[reference].host;
+    std::vector<int64_t> bounds_ns;
+    std::vector<int64_t> likely_ns;
+    for (uint32_t boot = 0; boot < joined_.boots.size(); ++boot) {
+      ClockStatement::Host host = DescribeHost(boot);
+      if (!host.is_aligned) {
+        statement.not_aligned.push_back(host.host);
+      } else if (boot != reference && host.bound_ns && host.likely_error_ns) {
+        bounds_ns.push_back(*host.bound_ns);
+        likely_ns.push_back(*host.likely_error_ns);
+      }
+      statement.of_hosts.push_back(std::move(host));
+    }
+    if (!bounds_ns.empty()) {
+      statement.worst_bound_ns = *std::max_element(bounds_ns.begin(), bounds_ns.end());
+      statement.bound_ns = Median(bounds_ns);
+      statement.likely_error_ns = Median(likely_ns);
+    }
+    if (out_.clock_) {
+      for (const ClockFinding& finding : out_.clock_->findings()) {
+        statement.findings.push_back(finding.text);
+      }
+    } else {
+      CountContradictions();
+    }
+    for (const std::string& text : out_.moments().refused_groups) {
+      statement.findings.push_back(text);
+    }
+  }
+
+  // The worst of the boot's times: at its inputs' ends, and at all that binds it.
+  ClockStatement::Host DescribeHost(uint32_t boot) {
+    ClockStatement::Host host;
+    host.host = joined_.boots[boot].boot.host;
+    host.boot_id = joined_.boots[boot].boot.boot_id;
+    host.is_aligned = options_.mode != ClockMode::kNone || joined_.boots.size() == 1;
+    bool has_offset = false;
+    for (uint32_t input = 0; input < inputs_.size(); ++input) {
+      const SourceFacts& facts = *inputs_[input];
+      if (joined_.processes[joined_.process_of_input[input]].boot != boot) continue;
+      if (!facts.first_ns || !facts.last_ns) continue;
+      for (const int64_t ns : {*facts.first_ns, *facts.last_ns}) {
+        const auto time = out_.Map(input, ns);
+        if (!time) continue;
+        if (time->timeline != 0) host.is_aligned = false;
+        if (!out_.clock_) continue;
+        host.bound_ns = std::max(host.bound_ns.value_or(0), time->bound_ns());
+        host.likely_error_ns = std::max(host.likely_error_ns.value_or(0), time->likely_error_ns);
+        if (has_offset) continue;
+        has_offset = true;
+        const int64_t wall_ns =
+            facts.clock == SourceClock::kRealtime ? ns : joined_.boots[boot].wall.ToWall(ns);
+        host.offset_ns = time->common_ns - wall_ns;
+      }
+    }
+    if (!out_.clock_) return host;
+    const PieceTable& table = out_.clock_->pieces();
+    host.drift_ppb = out_.clock_->DriftOf(table.first_pieces[boot]).ppb;
+    return host;
+  }
+
+  void CountContradictions() {
+    ClockStatement& statement = out_.statement_;
+    for (size_t moment = 0; moment < out_.moments_.moments.size(); ++moment) {
+      if (out_.moments_.moments[moment].kind != CollectiveKind::kAllToAll) continue;
+      const auto times = out_.TimesOf(moment);
+      if (!times || times->transfer_ns >= 0) continue;
+      ++statement.contradicted;
+      statement.worst_contradiction_ns =
+          std::max(statement.worst_contradiction_ns, -times->transfer_ns);
+    }
+  }
+
+  const std::vector<const SourceFacts*>& inputs_;
+  const JoinedInputs& joined_;
+  const MergedClockOptions& options_;
+  std::map<std::pair<std::string, std::vector<int32_t>>, uint32_t> groups_;
+  MergedClock out_;
+};
+
+absl::StatusOr<MergedClock> MergedClock::Make(const std::vector<const SourceFacts*>& inputs,
+                                              const JoinedInputs& joined,
+                                              const MergedClockOptions& options) {
+  return MergedClockMaker(inputs, joined, options).Make();
+}
+
+std::optional<CommonTime> MergedClock::Map(uint32_t input, int64_t ns) const {
+  return MapLocal(joined_->processes[joined_->process_of_input[input]].boot,
+                  joined_->ToLocal(input, *(*inputs_)[input], ns));
+}
+
+std::optional<CommonTime> MergedClock::MapLocal(uint32_t boot, int64_t local_ns) const {
+  std::optional<CommonTime> time = clock_ ? clock_->Map(boot, local_ns) : MapByHost(boot, local_ns);
+  if (!time || time->timeline >= shifts_ns_.size()) return time;
+  for (int64_t* ns : {&time->common_ns, &time->low_ns, &time->high_ns}) {
+    *ns += shifts_ns_[time->timeline];
+  }
+  return time;
+}
+
+CommonTime MergedClock::MapByHost(uint32_t boot, int64_t local_ns) const {
+  CommonTime time;
+  if (mode_ == ClockMode::kRealtime) {
+    time.common_ns = joined_->boots[boot].wall.ToWall(local_ns);
+    if (!joined_->boots[boot].has_wall()) time.timeline = boot + 1;
+  } else {
+    const int64_t first_ns = joined_->boots.front().wall.ToWall(begins_ns_.front());
+    time.common_ns = first_ns + (local_ns - begins_ns_[boot]);
+    time.timeline = boot;
+  }
+  time.low_ns = time.common_ns - kNothingProvedNs;
+  time.high_ns = time.common_ns + kNothingProvedNs;
+  return time;
+}
+
+bool MergedClock::IsAligned(uint32_t input) const { return is_aligned_[input]; }
+
+std::optional<CollectiveTimes> MergedClock::TimesOf(size_t moment) const {
+  auto times = TimesOfMoment(moments(), moment, [this](uint32_t boot, int64_t local_ns) {
+    return MapLocal(boot, local_ns);
+  });
+  if (times && !clock_) times->is_last_proved = false;
+  return times;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,225 @@
+#include "userspace/fleet/merged_collectives.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "exporters/sinks/escape.h"
+
+namespace proftrace {
+namespace {
+
+// Ranks that come so close together are not called late.
+constexpr int64_t kLeastLatenessNs = 10'000;
+// Readers take the ends of an arrow in order of time, and then in that of the file, in which the
+// late rank may come second.
+constexpr int64_t kArrowNs = 1;
+
+std::string Us(int64_t ns) {
+  return absl::StrFormat("%s%d.%03d", ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
+}
+
+}  // namespace
+
+MergedCollectives::MergedCollectives(const MergedClock& clock, const JoinedInputs& joined)
+    : clock_(clock), by_process_(joined.processes.size()) {
+  const FleetMoments& moments = clock.moments();
+  for (size_t moment = 0; moment < moments.moments.size(); ++moment) {
+    if (moments.moments[moment].source == FleetMoment::Source::kStream) continue;
+    auto times = clock.TimesOf(moment);
+    if (!times) continue;
+    Collective collective;
+    collective.moment = moment;
+    collective.times = *std::move(times);
+    collective.first_arrow = arrows_ + 1;
+    arrows_ += collective.times.ranks.size();
+    AddLateWindow(collective);
+    const auto number = static_cast<uint32_t>(collectives_.size());
+    for (uint32_t rank = 0; rank < collective.times.ranks.size(); ++rank) {
+      const uint32_t process = clock.ProcessOf(collective.times.ranks[rank].rank);
+      by_process_[process].push_back({number, rank});
+    }
+    collectives_.push_back(std::move(collective));
+  }
+  for (std::vector<Place>& places : by_process_) {
+    std::sort(places.begin(), places.end(), [&](const Place& a, const Place& b) {
+      const auto key = [&](const Place& place) {
+        const CollectiveTimes::Rank& of = collectives_[place.collective].times.ranks[place.rank];
+        return std::tuple(of.entered_ns, -of.left_ns, place.collective);
+      };
+      return key(a) < key(b);
+    });
+  }
+  late_.Sort();
+}
+
+const CollectiveCall& MergedCollectives::CallOf(const Collective& of, uint32_t rank) const {
+  const MomentRow& row = clock_.moments().Rows(of.moment)[rank];
+  return clock_.fleet().ranks[row.rank].calls[row.call];
+}
+
+int32_t MergedCollectives::RankNumber(const Collective& of, uint32_t rank) const {
+  return clock_.fleet().ranks[of.times.ranks[rank].rank].rank;
+}
+
+std::optional<MergedCollectives::Wait> MergedCollectives::WaitOf(const Collective& of,
+                                                                 uint32_t rank) const {
+  const FleetMoment& moment = clock_.moments().moments[of.moment];
+  if (!moment.is_bound || of.times.ranks.size() < 2) return std::nullopt;
+  const CollectiveCall& call = CallOf(of, rank);
+  std::optional<uint32_t> on;
+  for (uint32_t other = 0; other < of.times.ranks.size(); ++other) {
+    if (other == rank) continue;
+    switch (call.kind) {
+      case CollectiveKind::kAllToAll:
+        if (other == of.times.entered_last) on = other;
+        break;
+      case CollectiveKind::kBroadcast:
+        if (RankNumber(of, other) == call.root) on = other;
+        break;
+      case CollectiveKind::kReduce:
+        if (RankNumber(of, rank) != call.root) break;
+        if (!on || of.times.ranks[other].entered_ns > of.times.ranks[*on].entered_ns) on = other;
+        break;
+      case CollectiveKind::kRecv:
+        on = other;
+        break;
+      case CollectiveKind::kSend:
+      case CollectiveKind::kNoDependence:
+        break;
+    }
+  }
+  if (!on) return std::nullopt;
+  const int64_t wait_ns = of.times.ranks[*on].entered_ns - of.times.ranks[rank].entered_ns;
+  return Wait{*on, std::max<int64_t>(0, wait_ns)};
+}
+
+void MergedCollectives::AddLateWindow(Collective& of) {
+  std::vector<int64_t> entered_ns;
+  std::optional<uint32_t> late;
+  for (uint32_t rank = 0; rank < of.times.ranks.size(); ++rank) {
+    entered_ns.push_back(of.times.ranks[rank].entered_ns);
+    if (const auto wait = WaitOf(of, rank); wait && wait->ns > 0) late = wait->on;
+  }
+  if (!late) return;
+  // From when the middle one of the ranks was there.
+  const auto middle = entered_ns.begin() + static_cast<ptrdiff_t>((entered_ns.size() - 1) / 2);
+  std::nth_element(entered_ns.begin(), middle, entered_ns.end());
+  const int64_t until_ns = of.times.ranks[*late].entered_ns;
+  if (until_ns - *middle <= std::max(kLeastLatenessNs, of.times.likely_error_ns)) return;
+  of.late_window = late_.Add(clock_.ProcessOf(of.times.ranks[*late].rank), *middle, until_ns);
+}
+
+std::string MergedCollectives::NameOfRow(const Collective& of, uint32_t rank) const {
+  const CollectiveCall& call = CallOf(of, rank);
+  if (call.kind == CollectiveKind::kSend) return absl::StrCat("send to rank ", call.destination);
+  if (call.kind == CollectiveKind::kRecv) return absl::StrCat("recv from rank ", call.source);
+  const std::string& op = clock_.OpOf(call);
+  const std::string name = op.substr(0, op.find('/'));
+  return name.empty() ? "collective" : name;
+}
+
+std::string MergedCollectives::ArgsOf(const Collective& of, uint32_t rank) const {
+  const FleetMoment& moment = clock_.moments().moments[of.moment];
+  const FleetGroup& group = clock_.fleet().groups[moment.group];
+  const CollectiveCall& call = CallOf(of, rank);
+  std::string args =
+      absl::StrCat("{\"group\": ", JsonQuoted(group.name), ", \"number\": ", moment.sequence,
+                   ", \"bytes\": ", call.bytes, ", \"op\": ", JsonQuoted(clock_.OpOf(call)),
+                   ", \"ranks\": ", of.times.ranks.size());
+  if (!group.ranks.empty()) absl::StrAppend(&args, ", \"group ranks\": ", group.ranks.size());
+  if (moment.match == FleetMoment::Match::kOrder) absl::StrAppend(&args, ", \"match\": \"order\"");
+  if (!moment.is_bound) absl::StrAppend(&args, ", \"ranks disagree\": true");
+  if (of.times.ranks.size() < 2) return args + "}";
+  absl::StrAppend(&args, ", \"entered last\": ", RankNumber(of, of.times.entered_last),
+                  ", \"entered last is proved\": ", of.times.is_last_proved ? "true" : "false",
+                  ", \"skew (us)\": ", Us(of.times.skew_ns),
+                  ", \"transfer (us)\": ", Us(of.times.transfer_ns));
+  if (const auto wait = WaitOf(of, rank)) {
+    absl::StrAppend(&args, ", \"wait (us)\": ", Us(wait->ns),
+                    ", \"waited for rank\": ", RankNumber(of, wait->on));
+  }
+  if (clock_.statement().bound_ns || clock_.statement().hosts == 1) {
+    absl::StrAppend(&args, ", \"clock bound (us)\": ", Us(of.times.bound_ns),
+                    ", \"clock likely error (us)\": ", Us(of.times.likely_error_ns));
+  }
+  if (of.late_window) {
+    const LateWindow& window = late_.window(*of.late_window);
+    if (!window.row.empty()) {
+      const int64_t length_ns = window.until_ns - window.from_ns;
+      absl::StrAppend(&args, ", \"late rank was in\": \"", window.row, "\", \"of its lateness\": ",
+                      absl::StrFormat("\"%d %% of %s us\"", window.covered_ns * 100 / length_ns,
+                                      Us(length_ns)));
+    }
+  }
+  return args + "}";
+}
+
+bool MergedCollectives::HasArrow(const Collective& of, uint32_t rank) const {
+  const auto wait = WaitOf(of, rank);
+  if (!wait || wait->ns == 0) return false;
+  return of.times.ranks[rank].left_ns > of.times.ranks[wait->on].entered_ns + kArrowNs;
+}
+
+void MergedCollectives::ForEachRow(uint32_t process,
+                                   const std::function<void(const CollectiveRow&)>& row,
+                                   const std::function<void(const CollectiveArrow&)>& arrow) const {
+  std::vector<int64_t> lane_ends_ns;
+  for (const Place& place : by_process_[process]) {
+    const Collective& of = collectives_[place.collective];
+    const CollectiveTimes::Rank& times = of.times.ranks[place.rank];
+    CollectiveRow outer;
+    while (outer.lane < lane_ends_ns.size() && lane_ends_ns[outer.lane] > times.entered_ns) {
+      ++outer.lane;
+    }
+    if (outer.lane == lane_ends_ns.size()) lane_ends_ns.push_back(0);
+    lane_ends_ns[outer.lane] = times.left_ns;
+    outer.begin_ns = times.entered_ns;
+    outer.end_ns = times.left_ns;
+    outer.name = NameOfRow(of, place.rank);
+    outer.args = ArgsOf(of, place.rank);
+    row(outer);
+    const auto wait = WaitOf(of, place.rank);
+    const int64_t begun_ns = std::min(times.left_ns, times.entered_ns + (wait ? wait->ns : 0));
+    if (begun_ns > times.entered_ns) {
+      const std::string on = std::to_string(RankNumber(of, wait->on));
+      row({outer.lane, times.entered_ns, begun_ns, "wait for rank " + on,
+           "{\"rank\": " + on + "}"});
+    }
+    const bool is_together = CallOf(of, place.rank).kind == CollectiveKind::kAllToAll;
+    const int64_t first_left_ns = is_together ? times.left_ns - times.tail_ns : times.left_ns;
+    const bool has_transfer = first_left_ns > begun_ns && of.times.ranks.size() > 1;
+    if (has_transfer) row({outer.lane, begun_ns, first_left_ns, "transfer", "{}"});
+    if (HasArrow(of, place.rank)) {
+      arrow({outer.lane, begun_ns + kArrowNs, of.first_arrow + place.rank, false});
+    }
+    for (uint32_t other = 0; other < of.times.ranks.size(); ++other) {
+      if (other == place.rank || !HasArrow(of, other)) continue;
+      if (WaitOf(of, other)->on != place.rank) continue;
+      arrow({outer.lane, times.entered_ns, of.first_arrow + other, true});
+    }
+  }
+}
+
+std::vector<MergedCollectives::RankSums> MergedCollectives::SumsByRank() const {
+  std::map<std::pair<int32_t, int32_t>, RankSums> sums;
+  for (const Collective& of : collectives_) {
+    for (uint32_t rank = 0; rank < of.times.ranks.size(); ++rank) {
+      const FleetRank& fleet = clock_.fleet().ranks[of.times.ranks[rank].rank];
+      RankSums& sum = sums[{fleet.rank, fleet.attempt}];
+      sum.rank = fleet.rank;
+      sum.attempt = fleet.attempt;
+      ++sum.collectives;
+      if (of.times.ranks.size() > 1 && rank == of.times.entered_last) ++sum.entered_last;
+      if (const auto wait = WaitOf(of, rank)) sum.wait_ns += wait->ns;
+    }
+  }
+  std::vector<RankSums> out;
+  for (const auto& [key, sum] : sums) out.push_back(sum);
+  return out;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,65 @@
+// Numbers of processes, threads and arrows in a merged timeline: unique in the whole file, small
+// enough for readers that keep numbers as doubles, and the same for any order of the inputs.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "userspace/fleet/source_input.h"
+
+namespace proftrace {
+
+// A SourceId that outlives its event.
+struct OwnedId {
+  explicit OwnedId(const SourceId& id);
+
+  int64_t number = 0;
+  std::string text;  // JSON source; empty: it is a number
+
+  auto operator<=>(const OwnedId&) const = default;
+};
+
+class MergedIds {
+ public:
+  // Processes of the merge are numbered by rank: the numbers of those of process N are from
+  // (N + 1) * 1000 on.
+  static constexpr int64_t kPidsOfProcess = 1000;
+
+  explicit MergedIds(uint32_t processes);
+
+  // All that follows is of another input, of the process `process`.
+  void BeginPart(uint32_t process);
+
+  int64_t PidOf(const SourceId& pid);
+  // Returns the thread's own number where it is free in its process and other readers take it, else
+  // one beyond those that systems give. `merged_pid`: of PidOf().
+  int64_t TidOf(int64_t merged_pid, const SourceId& tid);
+  // Returns the number of an arrow or of an asynchronous row, which the category tells apart.
+  uint64_t IdOf(std::string_view category, const SourceId& id);
+  // Returns that of an arrow between ranks.
+  static uint64_t IdOfLink(uint64_t link) { return link; }
+
+ private:
+  // Below, as many as there may be in one category; above, categories of inputs. 53 bits in all.
+  static constexpr int kIdBits = 32;
+  static constexpr int64_t kFirstMadeTid = int64_t{1} << 30;
+
+  uint32_t processes_;
+  uint32_t process_ = 0;
+  std::map<uint32_t, int64_t> pids_of_process_;  // how many have been given
+  int64_t pids_beyond_ = 0;                      // of processes that have more than their share
+  std::map<OwnedId, int64_t> pids_;              // of the part
+  std::map<int64_t, std::map<OwnedId, int64_t>> tids_;
+  std::map<int64_t, std::set<int64_t>> given_tids_;
+  std::map<std::string, uint64_t, std::less<>> slots_;  // of the part, by category
+  std::map<std::pair<uint64_t, OwnedId>, uint64_t> long_ids_;
+  uint64_t next_slot_ = 1;  // 0: links
+  uint64_t next_long_id_ = 0;
+  uint64_t long_slot_ = 0;
+};
+
+}  // namespace proftrace

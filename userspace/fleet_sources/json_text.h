@@ -1,0 +1,93 @@
+// JSON in place: where a value ends, what an object has, numbers without a double. For texts of
+// other programs, which hold what JSON does not allow: NaN, bytes that are no UTF-8, raw control
+// characters. Nothing is copied unless it must be mended.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace proftrace {
+
+// Deeper nesting is refused.
+inline constexpr size_t kDeepestJson = 256;
+
+// Whether a text has what JSON does not allow and RepairedJson() mends.
+struct JsonFlaws {
+  bool not_finite = false;  // NaN, Infinity, inf
+  bool bad_text = false;    // in strings: no UTF-8, control characters, unknown escapes
+
+  bool any() const { return not_finite || bad_text; }
+};
+
+// Returns the first place from `at` on that is no blank or line end.
+size_t SkipJsonBlanks(std::string_view text, size_t at);
+
+// Returns the first place from `at` on that has a quote, a backslash, a control character or a byte
+// of a longer character.
+size_t PlainTextEnd(std::string_view text, size_t at);
+
+// Returns where the value that begins at `at` ends. nullopt: the text is wrong at `*wrong_at`,
+// which is its size where it was cut off.
+std::optional<size_t> JsonValueEnd(std::string_view text, size_t at, JsonFlaws* flaws,
+                                   size_t* wrong_at);
+
+// Returns the text with numbers that JSON has not as strings ("NaN"), and with strings that JSON
+// allows. `text`: of which JsonValueEnd() knows the end.
+std::string RepairedJson(std::string_view text);
+
+// Returns the value of a string's source (without its quotes), in UTF-8.
+std::string UnescapedJson(std::string_view source);
+
+// Returns the text without the quotes around it; nullopt: it is no string.
+std::optional<std::string_view> JsonStringSource(std::string_view value);
+
+// Returns a whole number, also one in quotes; nullopt for any other value.
+std::optional<int64_t> JsonInteger(std::string_view value);
+
+// Returns a decimal number, also one in quotes, times `factor`, rounded to the nearest whole number
+// (halves away from zero). nullopt: no number, or too large.
+std::optional<int64_t> ScaledDecimal(std::string_view value, int64_t factor);
+
+// Calls visit(key, value) with the sources of each member of the object that begins at `at`: the
+// key without quotes, the value with them. Returns where the object ends; nullopt as
+// JsonValueEnd().
+template <typename Visit>
+std::optional<size_t> ForEachJsonMember(std::string_view text, size_t at, JsonFlaws* flaws,
+                                        size_t* wrong_at, const Visit& visit) {
+  const auto wrong = [&](size_t place) {
+    *wrong_at = place;
+    return std::nullopt;
+  };
+  if (at >= text.size() || text[at] != '{') return wrong(at);
+  at = SkipJsonBlanks(text, at + 1);
+  if (at < text.size() && text[at] == '}') return at + 1;
+  while (true) {
+    if (at >= text.size() || text[at] != '"') return wrong(at);
+    const std::optional<size_t> key_end = JsonValueEnd(text, at, flaws, wrong_at);
+    if (!key_end) return std::nullopt;
+    const std::string_view key = text.substr(at + 1, *key_end - at - 2);
+    at = SkipJsonBlanks(text, *key_end);
+    if (at >= text.size() || text[at] != ':') return wrong(at);
+    at = SkipJsonBlanks(text, at + 1);
+    const std::optional<size_t> end = JsonValueEnd(text, at, flaws, wrong_at);
+    if (!end) return std::nullopt;
+    visit(key, text.substr(at, *end - at));
+    at = SkipJsonBlanks(text, *end);
+    if (at >= text.size()) return wrong(at);
+    if (text[at] == '}') return at + 1;
+    if (text[at] != ',') return wrong(at);
+    at = SkipJsonBlanks(text, at + 1);
+  }
+}
+
+// Visits the members of an object that is whole and was looked through before.
+template <typename Visit>
+void ForEachJsonMember(std::string_view object, const Visit& visit) {
+  JsonFlaws flaws;
+  size_t wrong_at = 0;
+  (void)ForEachJsonMember(object, 0, &flaws, &wrong_at, visit);
+}
+
+}  // namespace proftrace
