@@ -186,6 +186,8 @@ def weights(root: Path, name: str) -> Table:
 SUMMARY_PARTS = (
     ("", "exporters/text/summary_json.cc", "SummaryJson"), ("target[].", "exporters/text/summary_json.cc", "TargetJson"),
     ("target[].process_groups[].", "exporters/text/summary_json.cc", "GroupsJson"),
+    ("target[].job.", "userspace/model/job_identity.h", "ForEachJobField"),
+    ("clocks.first.", "exporters/text/summary_json.cc", "ClocksJson"),
     ("events.", "exporters/text/summary_json.cc", "AddDeviceCounts"), ("events.", "exporters/text/summary_json.cc", "AddSystemCounts"),
     ("gpu.", "exporters/args/recording_json.cc", "GpuJson"), ("gpu.idle[].", "exporters/text/summary_json.cc", "IdleJson"),
     ("cost.", "exporters/args/recording_json.cc", "CostJson"), ("cost.", "exporters/args/recording_json.cc", "AddBudget"),

@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <string>
+#include <type_traits>
 
 #include "exporters/sinks/escape.h"
 #include "exporters/text/key_averages_json.h"
@@ -14,10 +15,6 @@ namespace {
 
 constexpr int kSchemaVersion = 1;
 
-OrderedJson NumberOrNull(const std::optional<int>& number) {
-  return number.has_value() ? OrderedJson(*number) : OrderedJson(nullptr);
-}
-
 template <typename T>
 OrderedJson NumberOrNull(bool is_known, T number) {
   return is_known ? OrderedJson(number) : OrderedJson(nullptr);
@@ -27,6 +24,29 @@ OrderedJson TextList(const std::vector<std::string>& texts) {
   OrderedJson list = OrderedJson::array();
   for (const std::string& text : texts) list.push_back(ToValidUtf8(text));
   return list;
+}
+
+template <typename T>
+OrderedJson NumberOrNull(const std::optional<T>& number) {
+  return number.has_value() ? OrderedJson(*number) : OrderedJson(nullptr);
+}
+
+OrderedJson ClocksJson(const ClockSnapshot& clocks) {
+  OrderedJson json = {{"monotonic_ns", clocks.monotonic_ns},
+                      {"monotonic_raw_ns", NumberOrNull(clocks.monotonic_raw_ns)},
+                      {"boottime_ns", NumberOrNull(clocks.boottime_ns)},
+                      {"realtime_ns", NumberOrNull(clocks.realtime_ns)},
+                      {"tai_ns", NumberOrNull(clocks.tai_ns)},
+                      {"gap_ns", clocks.gap_ns}};
+  json["ntp"] = nullptr;
+  if (!clocks.ntp.has_value()) return json;
+  json["ntp"] = {{"synchronised", clocks.ntp->is_synchronised},
+                 {"max_error_ns", clocks.ntp->max_error_ns},
+                 {"estimated_error_ns", clocks.ntp->estimated_error_ns},
+                 {"offset_ns", clocks.ntp->offset_ns},
+                 {"frequency_ppb", clocks.ntp->frequency_ppb},
+                 {"status", clocks.ntp->status}};
+  return json;
 }
 
 OrderedJson GroupsJson(const std::vector<ProcessGroup>& groups) {
@@ -60,6 +80,19 @@ double ProbesLateMs(const RecordingInfo& info, const Target& target) {
   return static_cast<double>(std::max<int64_t>(0, target.probes_on_ns - from_ns)) * 1e-6;
 }
 
+// What is known of the job that it is a part of.
+OrderedJson JobJson(const JobIdentity& job) {
+  OrderedJson json;
+  ForEachJobField(job, [&json](const JobField& field, const auto& value) {
+    if constexpr (std::is_same_v<decltype(value), const std::string&>) {
+      if (!value.empty()) json[field.key] = ToValidUtf8(value);
+    } else {
+      if (value) json[field.key] = *value;
+    }
+  });
+  return json;
+}
+
 OrderedJson TargetJson(const RecordingInfo& info, const Target& target) {
   OrderedJson json = {{"pid", Raw(target.pid)},
                       {"ppid", Raw(target.ppid)},
@@ -77,6 +110,12 @@ OrderedJson TargetJson(const RecordingInfo& info, const Target& target) {
                       {"probes_late_ms", ProbesLateMs(info, target)},
                       {"operators_probed", target.operator_count},
                       {"gpu_agent", AgentState(info, target.pid)}};
+  if (target.job != JobIdentity()) json["job"] = JobJson(target.job);
+  if (!target.namespace_pids.empty()) {
+    json["namespace_pids"] = target.namespace_pids;
+    json["pid_namespace"] = NumberOrNull(target.pid_namespace != 0, target.pid_namespace);
+    json["start_ticks"] = target.start_ticks;
+  }
   if (!target.process_groups.empty()) {
     json["process_groups"] = GroupsJson(target.process_groups);
     json["process_group_count"] = NumberOrNull(target.process_group_count);
@@ -232,12 +271,21 @@ OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) 
   json["host"] = {{"name", ToValidUtf8(info.host.name)},
                   {"kernel", ToValidUtf8(info.host.kernel)},
                   {"cpus", info.host.cpus}};
+  if (!info.host.boot_id.empty()) json["host"]["boot_id"] = info.host.boot_id;
+  if (!info.host.machine_id_hash.empty()) {
+    json["host"]["machine_id_hash"] = info.host.machine_id_hash;
+  }
   json["target"] = std::move(targets);
   json["window"] = {{"start_unix_ns", NumberOrNull(info.window.monotonic_to_unix_ns != 0,
                                                    timeline.ToUnixNs(info.window.start_ns))},
                     {"duration_ns", NumberOrNull(info.has_end, info.window.duration_ns)},
                     {"attach_s", info.window.attach_s},
                     {"detach_s", NumberOrNull(info.has_end, info.window.detach_s)}};
+  if (!info.clocks.empty()) {
+    json["clocks"] = {{"snapshots", info.clocks.size()},
+                      {"first", ClocksJson(info.clocks.front())},
+                      {"last", ClocksJson(info.clocks.back())}};
+  }
   if (info.flight.has_value()) {
     json["flight_recorder"] = {{"reason", ToValidUtf8(info.flight->reason)},
                                {"asked_s", info.flight->asked_s}};

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "symbols/plan/process_environment.h"
+#include "symbols/plan/job_identity.h"
 #include "symbols/plan/target_worker.h"
 #include "symbols/process/cached_memory.h"
 #include "symbols/process/process_memory.h"
@@ -39,10 +39,22 @@ void ReadStatusFile(std::string_view text, ProcessInfo* info) {
     const auto last = ParseNumber<uint32_t>(words.back());
     if (!last) continue;
     if (words[0] == "PPid:") info->parent = Pid{*last};
-    if (words[0] == "NSpid:") info->namespace_pid = Pid{*last};
+    if (words[0] == "NSpid:") {
+      info->namespace_pid = Pid{*last};
+      for (size_t i = 1; i < words.size(); ++i) {
+        info->namespace_pids.push_back(ParseNumber<uint32_t>(words[i]).value_or(0));
+      }
+    }
     if (words[0] == "Threads:") info->threads = *last;
     if (words[0] == "Uid:") info->user_id = ParseNumber<uint32_t>(words[1]).value_or(0);
   }
+}
+
+// The number in "pid:[4026531836]"; 0 for any other text.
+uint64_t NamespaceNumber(std::string_view link) {
+  if (!ConsumeText(&link, "pid:[") || !link.ends_with(']')) return 0;
+  link.remove_suffix(1);
+  return ParseNumber<uint64_t>(link).value_or(0);
 }
 
 // Field 22 of /proc/PID/stat; the second, the name in parentheses, may hold anything.
@@ -202,6 +214,7 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid) {
   info.comm = ReadSmallFile(ProcPath(pid, "comm"), kMaxStatusBytes);
   if (info.comm.ends_with('\n')) info.comm.pop_back();
   info.exe = ReadEntryLink(ProcPath(pid, "exe"));
+  info.pid_namespace = NamespaceNumber(ReadEntryLink(ProcPath(pid, "ns/pid")));
   const std::string cmdline = ReadSmallFile(ProcPath(pid, "cmdline"), kMaxCommandLineBytes);
   // Each argument ends with NUL; an empty one is an argument too.
   std::vector<std::string_view> arguments = SplitText(cmdline, kNul, /*skip_empty=*/false);
@@ -209,9 +222,10 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid) {
   info.cmdline.assign(arguments.begin(), arguments.end());
   if (const auto mappings = ReadMaps(pid); mappings.ok()) {
     const std::vector<MappedFile> files = GroupByFile(*mappings);
-    const auto numbers = ReadEnvironmentNumbers(pid, files, {"RANK", "WORLD_SIZE"});
-    info.rank = numbers[0];
-    info.world_size = numbers[1];
+    JobFacts job = ReadJobFacts(pid, files);
+    info.rank = job.rank;
+    info.world_size = job.world_size;
+    info.job = std::move(job.identity);
     info.python_version = FindPythonVersion(files);
     const TorchVersion version = FindTorchVersion(pid, files);
     info.torch_version = version.torch;

@@ -10,6 +10,7 @@
 
 #include "symbols/process/process_maps.h"
 #include "userspace/model/ids.h"
+#include "userspace/model/job_identity.h"
 
 namespace proftrace {
 
@@ -19,6 +20,9 @@ struct ProcessInfo {
   Pid pid{};
   Pid parent{};
   Pid namespace_pid{};  // in the target's innermost PID namespace
+  // In each of them, from that of this procfs on to the innermost one.
+  std::vector<uint32_t> namespace_pids;
+  uint64_t pid_namespace = 0;  // the innermost one's number, as in /proc/PID/ns/pid; 0 = not known
   uint32_t threads = 0;
   uint32_t user_id = 0;
   uint64_t start_ticks = 0;  // since boot, in clock ticks: tells a reused PID apart
@@ -30,6 +34,7 @@ struct ProcessInfo {
   std::string cuda_version;       // "13.0"; empty for a CPU build
   std::optional<int> rank;        // RANK in its environment (process_environment.h)
   std::optional<int> world_size;  // WORLD_SIZE
+  JobIdentity job;
 };
 
 // Fails with kNoTarget where it is a thread of another process.

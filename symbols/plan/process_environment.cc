@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "symbols/plan/process.h"
+#include "symbols/plan/target_worker.h"
 #include "symbols/process/cached_memory.h"
 #include "symbols/process/process_memory.h"
 #include "symbols/python/python_objects.h"
@@ -19,6 +20,8 @@ namespace {
 constexpr size_t kMostBytes = size_t{4} << 20;
 constexpr size_t kMostVariables = 65536;
 constexpr size_t kMostNameBytes = 256;
+constexpr size_t kMostValueBytes = 256;
+constexpr int64_t kLongestReadingS = 5;
 constexpr std::string_view kNul("\0", 1);
 
 bool IsVariable(std::string_view entry) {
@@ -28,9 +31,16 @@ bool IsVariable(std::string_view entry) {
   return std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-std::optional<int> NumberOf(std::string_view text) {
-  const auto number = ParseNumber<int>(text);
-  return number && *number >= 0 ? number : std::nullopt;
+// Adds an entry "NAME=VALUE" if it is one of `names`; the first one counts.
+void AddVariable(std::string_view entry, const std::vector<std::string>& names,
+                 Environment* environment) {
+  const size_t equals = entry.find('=');
+  if (equals == std::string_view::npos) return;
+  const std::string_view name = entry.substr(0, equals);
+  const std::string_view value = entry.substr(equals + 1);
+  if (value.size() > kMostValueBytes) return;
+  if (std::find(names.begin(), names.end(), name) == names.end()) return;
+  environment->emplace(name, value);
 }
 
 std::string TextOf(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
@@ -51,31 +61,43 @@ bool IsTitleInPlace(Pid pid) {
   return begin > 0 && ProcessMemory(pid).Read(begin - 1, &before, sizeof(before)) && before != 0;
 }
 
-// os.environ, as far as the process has changed nothing of its class.
-std::vector<std::optional<int>> ReadPythonsNumbers(Pid pid, const std::vector<MappedFile>& files,
-                                                   const std::vector<std::string_view>& names) {
-  std::vector<std::optional<int>> numbers(names.size());
-  if (FindPythonVersion(files).empty()) return numbers;
+// What os.environ has of `names`, as entries between NULs. NotFound: it cannot be read, or the
+// process has changed its class.
+absl::StatusOr<std::string> ReadPythonsEntries(Pid pid, const std::vector<MappedFile>& files,
+                                               const std::vector<std::string>& names) {
   const ProcessMemory process(pid);
   const auto python = FindPythonRuntime(pid, process, files);
-  if (!python.ok()) return numbers;
+  if (!python.ok()) return python.status();
   const CachedMemory memory(process);
   const PythonObjects objects(memory, python->layout);
   const auto variables = objects.ModuleVariables(python->main_interpreter, "os");
   const auto environ = variables ? objects.DictValue(*variables, "environ") : std::nullopt;
   const auto data = environ ? objects.Attribute(*environ, "_data") : std::nullopt;
   const auto items = data ? objects.DictItems(*data) : std::nullopt;
-  if (!items || items->size() > kMostVariables) return numbers;
+  if (!items || items->size() > kMostVariables) return absl::NotFoundError("no os.environ");
+  std::string entries;
   for (const PythonItem& item : *items) {
     const auto name = objects.Bytes(item.key, kMostNameBytes);
-    if (!name) continue;
-    for (size_t i = 0; i < names.size(); ++i) {
-      if (TextOf(*name) != names[i]) continue;
-      const auto value = objects.Bytes(item.value, kMostNameBytes);
-      numbers[i] = value ? NumberOf(TextOf(*value)) : std::nullopt;
-    }
+    if (!name || std::find(names.begin(), names.end(), TextOf(*name)) == names.end()) continue;
+    const auto value = objects.Bytes(item.value, kMostValueBytes);
+    if (!value) continue;
+    entries += TextOf(*name) + "=" + TextOf(*value);
+    entries += kNul;
   }
-  return numbers;
+  return entries;
+}
+
+std::optional<Environment> ReadPythonsEnvironment(Pid pid, const std::vector<MappedFile>& files,
+                                                  const std::vector<std::string>& names) {
+  if (FindPythonVersion(files).empty()) return std::nullopt;
+  const auto entries =
+      ReadInWorker(pid, kLongestReadingS, [&] { return ReadPythonsEntries(pid, files, names); });
+  if (!entries.ok()) return std::nullopt;
+  Environment environment;
+  for (std::string_view entry : SplitText(*entries, kNul, /*skip_empty=*/true)) {
+    AddVariable(entry, names, &environment);
+  }
+  return environment;
 }
 
 }  // namespace
@@ -88,21 +110,15 @@ std::optional<std::vector<std::string_view>> SplitEnvironment(std::string_view t
   return entries;
 }
 
-std::vector<std::optional<int>> ReadEnvironmentNumbers(Pid pid,
-                                                       const std::vector<MappedFile>& files,
-                                                       const std::vector<std::string_view>& names) {
+Environment ReadEnvironment(Pid pid, const std::vector<MappedFile>& files,
+                            const std::vector<std::string>& names) {
+  if (auto of_python = ReadPythonsEnvironment(pid, files, names)) return *std::move(of_python);
   const std::string text = ReadSmallFile(absl::StrCat("/proc/", Raw(pid), "/environ"), kMostBytes);
   const auto entries = SplitEnvironment(text);
-  if (!entries || IsTitleInPlace(pid)) return ReadPythonsNumbers(pid, files, names);
-  std::vector<std::optional<int>> numbers(names.size());
-  for (std::string_view entry : *entries) {
-    for (size_t i = 0; i < names.size(); ++i) {
-      std::string_view value = entry;
-      if (!ConsumeText(&value, names[i]) || !ConsumeText(&value, "=") || numbers[i]) continue;
-      numbers[i] = NumberOf(value);
-    }
-  }
-  return numbers;
+  Environment environment;
+  if (!entries || IsTitleInPlace(pid)) return environment;
+  for (std::string_view entry : *entries) AddVariable(entry, names, &environment);
+  return environment;
 }
 
 }  // namespace proftrace

@@ -1,6 +1,7 @@
-// Numbers of a process's environment.
+// Variables of a process's environment.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,11 +17,13 @@ namespace proftrace {
 // environment.
 std::optional<std::vector<std::string_view>> SplitEnvironment(std::string_view text);
 
-// Returns the values of `names` that are numbers from 0 on, in their order: of the environment that
-// the process was started with, or, where a title has taken its place, of os.environ in its Python.
-// nullopt: the process does not have that one, or neither can be read.
-std::vector<std::optional<int>> ReadEnvironmentNumbers(Pid pid,
-                                                       const std::vector<MappedFile>& files,
-                                                       const std::vector<std::string_view>& names);
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+// Returns the variables of `names` that are set, with values of up to 256 bytes. A Python's are
+// those that os.environ has now, where a job may have set what its launcher did not. Else, or where
+// that cannot be read, they are those that the process was started with, if no title is in their
+// place.
+Environment ReadEnvironment(Pid pid, const std::vector<MappedFile>& files,
+                            const std::vector<std::string>& names);
 
 }  // namespace proftrace

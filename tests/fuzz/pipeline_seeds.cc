@@ -311,7 +311,7 @@ std::string Metadata() {
   info.proftrace_version = "0";
   info.arguments = {"-p", "100"};
   info.metadata = {{"key", "value"}};
-  info.host = Host{"example", "6.1", 2};
+  info.host = Host{"example", "6.1", 2, "0123-4567", "89ab"};
   info.window.monotonic_to_unix_ns = 1'700'000'000'000'000'000;
   writer.AddRecording(info);  // before the first record
   info.window.start_ns = 900;
@@ -328,8 +328,17 @@ std::string Metadata() {
   ProcessEntry process = tables.processes.front();
   process.target.rank = 1;
   process.target.cmdline = {"python3", "job.py"};
+  process.target.job.local_rank = 1;
+  process.target.job.elastic_run_id = "run";
+  process.target.namespace_pids = {100, 1};
   writer.AddProcess(process);
   writer.AddThread(ThreadEntry{Pid{100}, Tid{1}, "main"});
+  writer.AddJob(Pid{100}, JobEntry{1, 2, process.target.job});
+  ClockSnapshot clocks;
+  clocks.monotonic_ns = 900;
+  clocks.realtime_ns = info.window.monotonic_to_unix_ns + 900;
+  clocks.ntp = NtpState{true, 1000};
+  writer.AddClocks(clocks);
   GpuAgent agent;
   agent.pid = Pid{100};
   agent.state = "stopped";

@@ -78,6 +78,9 @@ class FlightTest(LiveTest):
                 _, end = self.check_window(result)
                 self.assertEqual(result.summary["window"]["duration_ns"], WINDOW_S * 1e9)
                 self.assertLess(abs(end - asked), 0.5)
+                clocks = result.summary["clocks"]
+                self.assertGreaterEqual(clocks["snapshots"], 2)
+                self.assertLess(abs(clocks["last"]["realtime_ns"] / 1e9 - end), 1)
             rows = list(result.events())
             stacks = {row["stack"] for row in rows if row["name"] == "aten::addmm"}
             self.assertTrue(stacks)

@@ -42,9 +42,9 @@ set(only_python_end PythonEndTest.test_python_ends_when_a_thread_has_read_its_fr
 set(only_unprivileged RecordTest EndTest RefusedTest DoctorTest ChildrenTest.test_forked_children)
 
 set(live_tests
-  agent all bounds budget calls children clean confined cuda damage displaced docs dump exit_codes
+  agent all bounds budget calls children clean clocks confined cuda damage displaced docs dump exit_codes
   faults file_swap flight flooded_ring fork_kill_points gpu gpu_check gpu_children gpu_idle
-  gpu_kinds guardian harmless hostile_neighbour injection interpreters interrupted keywords kill_points
+  gpu_kinds guardian harmless hostile_neighbour identity injection interpreters interrupted keywords kill_points
   loss memory memory_limit namespaces options other_processes outputs own_runtime patch patch_harmless
   patch_limits patch_tier process_limit python_end ranges ranks remote_files sample sched spawned
   stack_storms stacks standstill steps system targets threads two_tracers unprivileged views waits)

@@ -2,6 +2,7 @@
 proftrace_unit_test(capture_test
   SOURCES
     capture/agent_ring_test.cc
+    capture/clock_snapshots_test.cc
     capture/device_records_test.cc
     capture/flight_recorder_test.cc
     capture/job_hit_cost_test.cc

@@ -23,8 +23,10 @@ proftrace_unit_test(pipeline_test
 proftrace_unit_test(wire_test PARSER
   SOURCES
     pipeline/capture_file_test.cc
+    pipeline/clock_metadata_test.cc
     pipeline/decoder_test.cc
     pipeline/inputs_test.cc
+    pipeline/job_metadata_test.cc
     pipeline/keywords_test.cc
     pipeline/metadata_test.cc
     pipeline/samples_test.cc

@@ -10,6 +10,9 @@ proftrace_unit_test(symbols_autograd_test
 proftrace_unit_test(symbols_inputs_test
   SOURCES symbols/inputs_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(symbols_job_identity_test
+  SOURCES symbols/job_identity_test.cc
+  LIBS proftrace_symbols)
 proftrace_unit_test(symbols_kept_arguments_test
   SOURCES symbols/kept_arguments_test.cc
   LIBS proftrace_symbols)

@@ -19,7 +19,7 @@ std::string ReadLink(const char* path) {
 
 }  // namespace
 
-std::optional<int64_t> ReadTimeNamespaceOffsetNs() {
+std::optional<int64_t> ReadTimeNamespaceOffsetNs(clockid_t clock) {
   const std::string own = ReadLink("/proc/self/ns/time");
   // Before Linux 5.6 there are none.
   if (own.empty() || own == kInitialNamespace) return 0;
@@ -27,12 +27,16 @@ std::optional<int64_t> ReadTimeNamespaceOffsetNs() {
   if (own != ReadLink("/proc/self/ns/time_for_children")) return std::nullopt;
   std::FILE* file = std::fopen("/proc/self/timens_offsets", "re");
   if (file == nullptr) return std::nullopt;
+  const std::string wanted = clock == CLOCK_BOOTTIME ? "boottime" : "monotonic";
+  std::optional<int64_t> offset;
+  std::array<char, 16> name{};
   long long seconds = 0;
   long long nanoseconds = 0;
-  const int fields = std::fscanf(file, "monotonic %lld %lld", &seconds, &nanoseconds);
+  while (std::fscanf(file, "%15s %lld %lld", name.data(), &seconds, &nanoseconds) == 3) {
+    if (wanted == name.data()) offset = int64_t{seconds} * 1'000'000'000 + nanoseconds;
+  }
   std::fclose(file);
-  if (fields != 2) return std::nullopt;
-  return int64_t{seconds} * 1'000'000'000 + nanoseconds;
+  return offset;
 }
 
 int64_t TimeNamespaceOffsetNs() {

@@ -14,12 +14,12 @@ inline int64_t ClockNs(clockid_t clock) {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// Reads what this process's time namespace adds to the kernel's CLOCK_MONOTONIC
-// (time_namespaces(7)). nullopt: that cannot be known, as the process has made a namespace that
-// only its children enter.
-std::optional<int64_t> ReadTimeNamespaceOffsetNs();
+// Reads what this process's time namespace adds to the kernel's CLOCK_MONOTONIC and
+// CLOCK_MONOTONIC_RAW, or else to CLOCK_BOOTTIME (time_namespaces(7)). nullopt: that cannot be
+// known, as the process has made a namespace that only its children enter.
+std::optional<int64_t> ReadTimeNamespaceOffsetNs(clockid_t clock = CLOCK_MONOTONIC);
 
-// Returns that offset, which is read once; 0 where it is not known.
+// Returns the offset of CLOCK_MONOTONIC, which is read once; 0 where it is not known.
 int64_t TimeNamespaceOffsetNs();
 
 // Returns the clock of the records (bpf_ktime_get_ns), which no time namespace changes.

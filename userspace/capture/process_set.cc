@@ -526,7 +526,7 @@ void ProcessSet::CollectLastNames() {
   }
   for (const auto& [raw_pid, process] : processes_) {
     const Pid pid{raw_pid};
-    if (process.plan != nullptr) schemas_.CollectGroups(pid, *process.plan);
+    if (process.plan != nullptr) schemas_.CollectJob(pid, *process.plan);
     for (const ThreadEntry& thread : ReadThreads(pid)) {
       sink_->AddMetadata([&thread](MetadataWriter& writer) { writer.AddThread(thread); });
     }

@@ -10,6 +10,7 @@
 #include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/capture/clock_snapshots.h"
 #include "userspace/capture/recording_cost.h"
 #include "userspace/inject/standstill.h"
 
@@ -179,6 +180,12 @@ void RecordSession::TakeSystemRecords() {
   });
 }
 
+void RecordSession::TellClocks() {
+  const ClockSnapshot clocks = ReadKernelClocks();
+  next_clocks_ns_ = clocks.monotonic_ns + kClockSnapshotNs;
+  sink_.AddMetadata([&clocks](MetadataWriter& writer) { writer.AddClocks(clocks); });
+}
+
 absl::Status RecordSession::Drain(int timeout_ms) {
   TakeMapNews();
   if (agents_ != nullptr) agents_->Drain();
@@ -291,6 +298,7 @@ absl::Status RecordSession::Loop() {
       }
     }
     ReadCpuTimes(now_ns);
+    if (now_ns >= next_clocks_ns_) TellClocks();
     KeepBudget(now_ns);
     if (flight_ != nullptr) TakeFlight(now_ns);
     if (options_.steps.has_value() && now_ns - last_look_ns >= kStepLookNs) {
@@ -406,6 +414,7 @@ void RecordSession::TakeFlight(int64_t now_ns) {
   const Ledger losses = ReadLosses();
   flight_->NoteLosses(now_ns, losses);
   MetadataWriter words;
+  words.AddClocks(ReadKernelClocks());
   for (const Unsupported& gap : processes_->gaps()) words.AddUnsupported(gap);
   if (unnamed > 0) {
     words.AddUnsupported({"samples", std::to_string(unnamed) +
@@ -431,6 +440,7 @@ void RecordSession::TakeFlight(int64_t now_ns) {
 
 void RecordSession::Stop() {
   const int64_t end_ns = MonotonicNs();
+  TellClocks();
   metered_until_ns_ = end_ns;
   last_cpu_look_ns_ = 0;
   ReadCpuTimes(end_ns);

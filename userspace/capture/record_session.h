@@ -111,6 +111,8 @@ class RecordSession {
   void TakeSamples();
   void TakeSystemRecords();
   absl::Status LoadActivities();
+  // A snapshot of the host's clocks for the capture.
+  void TellClocks();
   absl::Status AttachPlain();
   absl::Status Drain(int timeout_ms);
   bool AnyTargetAlive();
@@ -187,6 +189,7 @@ class RecordSession {
   int64_t cpu_at_start_ns_ = 0;
   uint64_t lost_before_start_ = 0;  // while probes were put in: outside the window
   uint64_t system_lost_before_start_ = 0;
+  int64_t next_clocks_ns_ = 0;  // when TellClocks() is due again
   int64_t last_progress_ns_ = 0;
   uint64_t last_progress_records_ = 0;
   RecordResult result_;

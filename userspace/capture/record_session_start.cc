@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "symbols/plan/host_identity.h"
 #include "symbols/process/memory_room.h"
 #include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
@@ -44,7 +45,9 @@ constexpr int64_t kLateSettleNs = 1'000'000'000;
 Host DescribeHost() {
   utsname name{};
   uname(&name);
-  return Host{name.nodename, name.release, static_cast<uint32_t>(sysconf(_SC_NPROCESSORS_ONLN))};
+  HostIdentity identity = ReadHostIdentity();
+  return Host{name.nodename, name.release, static_cast<uint32_t>(sysconf(_SC_NPROCESSORS_ONLN)),
+              std::move(identity.boot_id), std::move(identity.machine_id_hash)};
 }
 
 absl::StatusOr<UniqueFd> OpenPidfd(Pid pid) {
@@ -429,6 +432,7 @@ absl::Status RecordSession::Start() {
   info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
   info_.window.attach_s = ToSeconds(attached_ns - begin_ns_);
   sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });
+  TellClocks();
   if (sampler_ != nullptr) {
     if (absl::Status status = sampler_->Start(); !status.ok()) return status;
   }

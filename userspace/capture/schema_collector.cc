@@ -39,10 +39,8 @@ bool HasThreadsNamed(Pid pid, std::initializer_list<std::string_view> names) {
 bool HasGroupThreads(Pid pid) { return HasThreadsNamed(pid, {"pt_gloo", "pt_nccl"}); }
 
 // What a look through the heap of each process would cost is saved where threads tell.
-bool MayBeDistributed(Pid pid, const ProbePlan& plan) {
+bool MayHaveGroups(Pid pid, const ProbePlan& plan) {
   if (!NamesGroupThreads(plan.torch_version)) return true;
-  const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
-  if (info.ok() && info->rank.has_value()) return true;
   return HasGroupThreads(pid) || HasThreadsNamed(pid, {"pt_tcpstore"});
 }
 
@@ -95,8 +93,21 @@ void SchemaCollector::AddGap(Unsupported gap) {
   if (!is_known) gaps_.push_back(std::move(gap));
 }
 
+void SchemaCollector::CollectJob(Pid pid, const ProbePlan& plan) {
+  // Groups first: the process may end soon.
+  const bool may_have_groups = MayHaveGroups(pid, plan);
+  if (may_have_groups) CollectGroups(pid, plan);
+  // A program may set its rank only once its imports are done.
+  const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
+  if (!info.ok()) return;
+  if (info->rank.has_value() || info->job != JobIdentity()) {
+    const JobEntry job{info->rank, info->world_size, info->job};
+    sink_->AddMetadata([&](MetadataWriter& writer) { writer.AddJob(pid, job); });
+  }
+  if (!may_have_groups && info->rank.has_value()) CollectGroups(pid, plan);
+}
+
 void SchemaCollector::CollectGroups(Pid pid, const ProbePlan& plan) {
-  if (!MayBeDistributed(pid, plan)) return;
   const ProcessGroupReading reading = ReadProcessGroups(pid, plan);
   if (!reading.cut.empty()) {
     AddGap({"process groups",
@@ -126,7 +137,7 @@ void SchemaCollector::Run() {
     jobs_.pop_front();
     lock.unlock();
     Collect(job.pid, *job.plan, job.image, job.plan->operators);
-    CollectGroups(job.pid, *job.plan);
+    CollectJob(job.pid, *job.plan);
     lock.lock();
   }
 }

@@ -34,9 +34,9 @@ class SchemaCollector {
   // Reads the schemas of `operators` now.
   void Collect(Pid pid, const ProbePlan& plan, uint32_t image,
                const std::vector<OperatorInfo>& operators);
-  // Reads the process groups that it has now, if its rank or its threads' names say that it has
-  // any.
-  void CollectGroups(Pid pid, const ProbePlan& plan);
+  // Reads what its environment says now of the job that it is of, and the process groups that it
+  // has, if its rank or its threads' names say that it has any.
+  void CollectJob(Pid pid, const ProbePlan& plan);
   // Waits until everything requested is written. Nothing may be requested afterwards.
   void Finish();
 
@@ -50,6 +50,7 @@ class SchemaCollector {
     uint32_t image;
   };
   void Run();
+  void CollectGroups(Pid pid, const ProbePlan& plan);
   // Adds a gap once, whatever number of processes has it.
   void AddGap(Unsupported gap);
 

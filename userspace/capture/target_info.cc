@@ -28,6 +28,10 @@ Target DescribeProcess(Pid pid) {
   target.cuda_version = std::move(info->cuda_version);
   target.rank = info->rank;
   target.world_size = info->world_size;
+  target.job = std::move(info->job);
+  target.namespace_pids = std::move(info->namespace_pids);
+  target.pid_namespace = info->pid_namespace;
+  target.start_ticks = info->start_ticks;
   target.threads = info->threads;
   return target;
 }

@@ -10,26 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "userspace/model/clock_snapshot.h"
+
 namespace proftrace {
-
-// What adjtimex(2) tells. NTP's own statement is |REALTIME - UTC| <= maxerror while the clock is
-// synchronised (RFC 5905, root distance; STA_UNSYNC is not set).
-struct NtpState {
-  bool is_synchronised = false;
-  int64_t max_error_ns = 0;
-};
-
-// The times of all clocks of a boot, read together. `gap_ns`: how long the reading took, the least
-// of a few.
-struct ClockSnapshot {
-  int64_t monotonic_ns = 0;
-  std::optional<int64_t> monotonic_raw_ns;  // not slewed by NTP
-  std::optional<int64_t> boottime_ns;       // goes on during a suspend
-  std::optional<int64_t> realtime_ns;       // may be set at any time
-  std::optional<int64_t> tai_ns;            // REALTIME without leap seconds
-  std::optional<NtpState> ntp;
-  int64_t gap_ns = 0;
-};
 
 // One boot of one host: all processes of it share its clocks.
 struct FleetBoot {

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "userspace/model/clock_snapshot.h"
 #include "userspace/model/ids.h"
+#include "userspace/model/job_identity.h"
 #include "userspace/model/process_group.h"
 
 namespace proftrace {
@@ -42,6 +44,12 @@ struct Target {
   // Folders that its modules are found in (sys.path and the like), as torch.profiler sorts them:
   // each ends with "/", and the first one that fits is left out of a file's name.
   std::vector<std::string> python_paths;
+  JobIdentity job;
+  // Its numbers in the PID namespaces that it is in, from the recorder's on to its own; and the
+  // number of its own, as in /proc/PID/ns/pid. None, and 0, in older captures.
+  std::vector<uint32_t> namespace_pids;
+  uint64_t pid_namespace = 0;
+  uint64_t start_ticks = 0;  // since boot, in clock ticks: tells a PID apart that is used again
 };
 
 struct Window {
@@ -163,6 +171,11 @@ struct Host {
   std::string name;
   std::string kernel;
   uint32_t cpus = 0;
+  // What tells one boot of one host from all others; empty in older captures.
+  std::string boot_id = {};
+  // A hash of /etc/machine-id, which is not to be given away: 16 hex digits. Hosts of one image may
+  // have the same; empty where it cannot be read.
+  std::string machine_id_hash = {};
 };
 
 struct RecordingInfo {
@@ -184,6 +197,9 @@ struct RecordingInfo {
   // the window was are not known.
   bool has_end = true;
   Window window;
+  // At the begin of the window, every ten seconds, and at its end, in order of time. A part of a
+  // longer recording has all snapshots of that one; older captures have none.
+  std::vector<ClockSnapshot> clocks;
   Cost cost;
   std::optional<RecordedSteps> steps;
   std::optional<FlightNote> flight;  // none: no flight recorder's

@@ -118,6 +118,11 @@ RecordingInfo InfoOf(const CaptureMetadata& metadata) {
                           info.targets.back().operator_count == 0;
     if (is_again) info.targets.pop_back();
     Target& target = info.targets.emplace_back(process.target);
+    if (const auto job = metadata.jobs.find(Raw(target.pid)); job != metadata.jobs.end()) {
+      if (job->second.rank) target.rank = job->second.rank;
+      if (job->second.world_size) target.world_size = job->second.world_size;
+      target.job = job->second.identity;
+    }
     const auto groups = metadata.process_groups.find(Raw(target.pid));
     if (groups == metadata.process_groups.end()) continue;
     target.process_groups = groups->second;

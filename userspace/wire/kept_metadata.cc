@@ -38,11 +38,17 @@ void KeptMetadata::Add(const std::vector<std::string>& json_arrays, int64_t now_
         last_[type] = std::move(entry.text);
         continue;
       }
+      if (type == "clock") {
+        bytes_ += kBytesBesideEntry + entry.text.size();
+        clocks_.push_back(std::move(entry));
+        continue;
+      }
       if (type == "process") {
         entry.kind = Kind::kProcess;
       } else if (type == "thread") {
         entry.kind = Kind::kThread;
-      } else if (type == "module" || type == "process_groups" || type == "gpu_agent") {
+      } else if (type == "module" || type == "job" || type == "process_groups" ||
+                 type == "gpu_agent") {
         entry.kind = Kind::kOfProcess;
       } else if (type == "operators" || type == "schemas" || type == "node" ||
                  type == "python_type" || type == "symbol") {
@@ -88,6 +94,13 @@ void KeptMetadata::Forget(std::span<const EndedTask> tasks, int64_t late_ns) {
   });
 }
 
+void KeptMetadata::ForgetClocks(int64_t from_ns) {
+  while (clocks_.size() > 1 && clocks_[1].told_ns < from_ns) {
+    bytes_ -= kBytesBesideEntry + clocks_.front().text.size();
+    clocks_.pop_front();
+  }
+}
+
 std::vector<std::string> KeptMetadata::ToJson() const {
   std::vector<std::string> arrays;
   const auto add = [&arrays](const std::string& text) {
@@ -101,6 +114,7 @@ std::vector<std::string> KeptMetadata::ToJson() const {
     if (const auto it = last_.find(type); it != last_.end()) add(it->second);
   }
   for (const Entry& entry : entries_) add(entry.text);
+  for (const Entry& clocks : clocks_) add(clocks.text);
   for (const char* type : {"steps", "budget", "end"}) {
     if (const auto it = last_.find(type); it != last_.end()) add(it->second);
   }

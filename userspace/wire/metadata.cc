@@ -9,6 +9,7 @@
 
 #include "userspace/base/exit_status.h"
 #include "userspace/wire/budget_metadata.h"
+#include "userspace/wire/clock_metadata.h"
 #include "userspace/wire/metadata_json.h"
 #include "userspace/wire/process_metadata.h"
 
@@ -98,6 +99,16 @@ json PairsToJson(const TextPairs& pairs) {
   return list;
 }
 
+// Letters and digits that tell hosts apart; a text of any other kind is none.
+std::string IdText(const json& object, const char* key) {
+  constexpr size_t kMostBytes = 64;
+  std::string text = Text(object, key);
+  const bool is_id = text.size() <= kMostBytes && std::all_of(text.begin(), text.end(), [](char c) {
+                       return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || c == '-';
+                     });
+  return is_id ? text : "";
+}
+
 // It comes twice: what was known before the first record, and all of it once the window began.
 void MergeRecording(const json& entry, RecordingInfo* info) {
   info->proftrace_version = Text(entry, "version");
@@ -113,7 +124,8 @@ void MergeRecording(const json& entry, RecordingInfo* info) {
   info->metadata = PairsFromJson(Member(entry, "metadata"));
   info->metadata_json = PairsFromJson(Member(entry, "metadata_json"));
   const json& host = Member(entry, "host");
-  info->host = Host{Text(host, "name"), Text(host, "kernel"), Number<uint32_t>(host, "cpus")};
+  info->host = Host{Text(host, "name"), Text(host, "kernel"), Number<uint32_t>(host, "cpus"),
+                    IdText(host, "boot_id"), IdText(host, "machine_id_hash")};
   info->window.start_ns = Nanoseconds(entry, "start_ns");
   info->window.monotonic_to_unix_ns = Nanoseconds(entry, "monotonic_to_unix_ns", kLatestUnixNs);
   info->window.attach_s = Number<double>(entry, "attach_s");
@@ -298,6 +310,10 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
     } else if (type == "thread") {
       threads.push_back(ThreadEntry{Pid{Number<uint32_t>(entry, "pid")},
                                     Tid{Number<uint32_t>(entry, "tid")}, Text(entry, "name")});
+    } else if (type == "job") {
+      jobs[Number<uint32_t>(entry, "pid")] =
+          JobEntry{OptionalNumber(entry, "rank"), OptionalNumber(entry, "world_size"),
+                   JobFromJson(Member(entry, "job"))};
     } else if (type == "process_groups") {
       const auto pid = Number<uint32_t>(entry, "pid");
       process_groups[pid] = GroupsFromJson(entry);
@@ -305,6 +321,8 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
       if (const auto count = OptionalNumber(entry, "count"); count && *count >= 0) {
         process_group_counts[pid] = *count;
       }
+    } else if (type == "clock") {
+      MergeClocks(entry, &info);
     } else if (type == "unsupported") {
       const bool is_only_loaded = Flag(entry, "only_loaded");
       info.unsupported.push_back(Unsupported{Text(entry, "feature"), Text(entry, "reason"),
@@ -353,7 +371,9 @@ void MetadataWriter::AddRecording(const RecordingInfo& info) {
                             {"host",
                              {{"name", ToJsonText(info.host.name)},
                               {"kernel", ToJsonText(info.host.kernel)},
-                              {"cpus", info.host.cpus}}},
+                              {"cpus", info.host.cpus},
+                              {"boot_id", info.host.boot_id},
+                              {"machine_id_hash", info.host.machine_id_hash}}},
                             {"start_ns", info.window.start_ns},
                             {"monotonic_to_unix_ns", info.window.monotonic_to_unix_ns},
                             {"attach_s", info.window.attach_s}});
@@ -414,6 +434,14 @@ void MetadataWriter::AddProcess(const ProcessEntry& process) {
   impl_->entries.push_back(ProcessToJson(process));
 }
 
+void MetadataWriter::AddJob(Pid pid, const JobEntry& job) {
+  impl_->entries.push_back({{"type", "job"},
+                            {"pid", Raw(pid)},
+                            {"rank", OptionalNumber(job.rank)},
+                            {"world_size", OptionalNumber(job.world_size)},
+                            {"job", JobToJson(job.identity)}});
+}
+
 void MetadataWriter::AddThread(const ThreadEntry& thread) {
   impl_->entries.push_back({{"type", "thread"},
                             {"pid", Raw(thread.pid)},
@@ -437,6 +465,10 @@ void MetadataWriter::AddProcessGroups(Pid pid, const std::vector<ProcessGroup>& 
   json entry = {{"type", "process_groups"}, {"pid", Raw(pid)}, {"groups", std::move(rows)}};
   if (count) entry["count"] = *count;
   impl_->entries.push_back(std::move(entry));
+}
+
+void MetadataWriter::AddClocks(const ClockSnapshot& clocks) {
+  impl_->entries.push_back(ClocksToJson(clocks));
 }
 
 void MetadataWriter::AddUnsupported(const Unsupported& unsupported) {

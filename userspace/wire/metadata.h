@@ -65,6 +65,13 @@ struct ProcessEntry {
   uint32_t image = 0;
 };
 
+// What a process's environment says by now, where that is another thing than its ProcessEntry has.
+struct JobEntry {
+  std::optional<int> rank;
+  std::optional<int> world_size;
+  JobIdentity identity;
+};
+
 struct ThreadEntry {
   Pid pid{};
   Tid tid{};
@@ -92,6 +99,7 @@ struct CaptureMetadata {
   std::vector<ThreadEntry> threads;
   std::map<uint32_t, std::vector<ProcessGroup>> process_groups;  // by pid; the latest reading
   std::map<uint32_t, int> process_group_counts;                  // by pid, where they are known
+  std::map<uint32_t, JobEntry> jobs;                             // by pid; the latest reading
   // Where nn.Modules hang in the outermost one that called them, by when they were told of (0 =
   // before captures said that, of any type).
   std::map<ModuleKey, std::map<int64_t, std::string>> module_paths;
@@ -124,10 +132,13 @@ class MetadataWriter {
   void AddSymbolName(uint32_t image, uint32_t symbol, const std::string& name);
   void AddModulePath(const ModuleKey& module, int64_t told_ns, const std::string& path);
   void AddProcess(const ProcessEntry& process);
+  void AddJob(Pid pid, const JobEntry& job);
   void AddThread(const ThreadEntry& thread);
   // `count`: of all groups that were made, as Target has it.
   void AddProcessGroups(Pid pid, const std::vector<ProcessGroup>& groups,
                         std::optional<int> count = std::nullopt);
+  // One of a recording's snapshots, in order of time.
+  void AddClocks(const ClockSnapshot& clocks);
   void AddUnsupported(const Unsupported& unsupported);
   // Adds how GPU activity was captured: RecordingInfo::gpu.
   void AddGpu(const std::string& how);

@@ -9,6 +9,50 @@ namespace proftrace {
 
 using namespace metadata_json;  // NOLINT(google-build-using-namespace)
 
+namespace {
+
+// More than the kernel nests (MAX_PID_NS_LEVEL, 32, and the first one).
+constexpr size_t kMostPidNamespaces = 64;
+
+// None unless all can be.
+std::vector<uint32_t> NamespacePidsFromJson(const json& list) {
+  if (!list.is_array()) return {};
+  std::vector<uint32_t> pids;
+  for (const json& item : list) {
+    const std::optional<uint32_t> pid = WholeNumber<uint32_t>(item);
+    if (!pid || pids.size() >= kMostPidNamespaces) return {};
+    pids.push_back(*pid);
+  }
+  return pids;
+}
+
+}  // namespace
+
+json JobToJson(const JobIdentity& job) {
+  json object = json::object();
+  ForEachJobField(job, [&object](const JobField& field, const auto& value) {
+    if constexpr (std::is_same_v<decltype(value), const std::string&>) {
+      if (!value.empty()) object[field.key] = ToJsonText(value);
+    } else {
+      if (value) object[field.key] = *value;
+    }
+  });
+  return object;
+}
+
+JobIdentity JobFromJson(const json& object) {
+  JobIdentity job;
+  ForEachJobField(job, [&object](const JobField& field, auto& value) {
+    if constexpr (std::is_same_v<decltype(value), std::string&>) {
+      value = Text(object, field.key);
+      if (value.size() > kMostJobTextBytes) value.clear();
+    } else {
+      value = WholeNumber<uint32_t>(Member(object, field.key));
+    }
+  });
+  return job;
+}
+
 json ProcessToJson(const ProcessEntry& process) {
   const Target& target = process.target;
   json cmdline = json::array();
@@ -38,7 +82,11 @@ json ProcessToJson(const ProcessEntry& process) {
           {"inputs", target.inputs_recorded},
           {"memory", target.memory_recorded},
           {"stacks", target.stacks_recorded},
-          {"python_paths", std::move(python_paths)}};
+          {"python_paths", std::move(python_paths)},
+          {"job", JobToJson(target.job)},
+          {"namespace_pids", target.namespace_pids},
+          {"pid_namespace", target.pid_namespace},
+          {"start_ticks", target.start_ticks}};
 }
 
 ProcessEntry ProcessFromJson(const json& entry) {
@@ -71,6 +119,10 @@ ProcessEntry ProcessFromJson(const json& entry) {
   for (const json& path : Member(entry, "python_paths")) {
     if (path.is_string()) target.python_paths.push_back(FromJsonText(path.get<std::string>()));
   }
+  target.job = JobFromJson(Member(entry, "job"));
+  target.namespace_pids = NamespacePidsFromJson(Member(entry, "namespace_pids"));
+  target.pid_namespace = Number<uint64_t>(entry, "pid_namespace");
+  target.start_ticks = Number<uint64_t>(entry, "start_ticks");
   return process;
 }
 

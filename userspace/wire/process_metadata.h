@@ -1,4 +1,4 @@
-// How a capture file tells of a process: the entry "process" of its metadata.
+// How a capture file tells of a process: the entries "process" and "job" of its metadata.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,6 +6,10 @@
 #include "userspace/wire/metadata.h"
 
 namespace proftrace {
+
+nlohmann::json JobToJson(const JobIdentity& job);
+// Values that cannot be are left out.
+JobIdentity JobFromJson(const nlohmann::json& object);
 
 nlohmann::json ProcessToJson(const ProcessEntry& process);
 // Reads a process; what is missing or of another type is left out.

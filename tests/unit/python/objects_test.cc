@@ -2,6 +2,7 @@
 #include "symbols/python/python_objects.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <sstream>
@@ -356,6 +357,8 @@ constexpr char kTitleScript[] = R"py(
 import ctypes, os, sys
 os.environ['RANK'] = '3'
 os.environ['WORLD_SIZE'] = '8'
+os.environ['LOCAL_RANK'] = '1'
+os.environ['TORCHELASTIC_RUN_ID'] = 'run'
 del os.environ['HOME']
 fields = open('/proc/self/stat').read().rsplit(')', 1)[1].split()
 arguments, begin, end = (int(fields[i]) for i in (45, 47, 48))
@@ -379,7 +382,43 @@ TEST(ProcessEnvironmentTest, ATitleInItsPlaceIsNotTakenForIt) {
       ASSERT_TRUE(info.ok()) << info.status();
       EXPECT_EQ(info->rank, 3);
       EXPECT_EQ(info->world_size, 8);
+      EXPECT_EQ(info->job.local_rank, 1u);
+      EXPECT_EQ(info->job.elastic_run_id, "run");
     }
+  }
+}
+
+// As launchers do that start ranks by themselves, and scripts that are started by others.
+constexpr char kOwnVariablesScript[] = R"py(
+import os, sys
+os.environ['RANK'] = '3'
+os.environ['LOCAL_RANK'] = '1'
+os.environ['MASTER_ADDR'] = 'x' * 257
+os.environ['TORCHELASTIC_RUN_ID'] = 'run \u00e9'
+os.environ.pop('WORLD_SIZE', None)
+print('end', flush=True)
+sys.stdin.read()
+)py";
+
+TEST(ProcessEnvironmentTest, WhatAPythonHasSetItselfCounts) {
+  for (const PythonInterpreter& python : Pythons()) {
+    SCOPED_TRACE(python.version);
+    setenv("WORLD_SIZE", "9", 1);
+    setenv("RANK", "1", 1);
+    setenv("SLURM_JOB_ID", "77", 1);
+    PythonProcess process(python.command, kOwnVariablesScript);
+    for (const char* name : {"WORLD_SIZE", "RANK", "SLURM_JOB_ID"}) unsetenv(name);
+    process.ReadLines("end");
+    const auto info = ReadProcessInfo(PidOf(process));
+    ASSERT_TRUE(info.ok()) << info.status();
+    EXPECT_EQ(info->rank, 3);
+    EXPECT_FALSE(info->world_size) << "it was taken away";
+    EXPECT_EQ(info->job.local_rank, 1u);
+    EXPECT_EQ(info->job.slurm_job_id, 77u);
+    EXPECT_EQ(info->job.master_addr, "") << "too long for a name";
+    EXPECT_EQ(info->job.elastic_run_id, "run \xc3\xa9");
+    EXPECT_EQ(info->namespace_pids.front(), Raw(info->pid));
+    EXPECT_GT(info->pid_namespace, 0u);
   }
 }
 

@@ -1,0 +1,65 @@
+// Which part of which distributed job a process is, as its launcher told it in the environment.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace proftrace {
+
+struct JobIdentity {
+  std::optional<uint32_t> local_rank;
+  std::optional<uint32_t> local_world_size;
+  std::optional<uint32_t> group_rank;
+  std::string master_addr;
+  std::optional<uint32_t> master_port;
+  std::string elastic_run_id;
+  std::optional<uint32_t> elastic_restart_count;
+  std::string slurm_cluster;
+  std::optional<uint32_t> slurm_job_id;
+  std::optional<uint32_t> slurm_step_id;
+  std::optional<uint32_t> slurm_proc_id;
+  std::optional<uint32_t> slurm_node_id;
+  std::optional<uint32_t> slurm_restart_count;
+  std::string kubernetes_pod;
+  std::string kubernetes_namespace;
+  std::string kubernetes_pod_uid;
+  std::string kubernetes_node;
+
+  bool operator==(const JobIdentity&) const = default;
+};
+
+// The longest text of one; what is longer is no name.
+inline constexpr size_t kMostJobTextBytes = 256;
+
+struct JobField {
+  const char* key;        // in captures and in summary.json
+  const char* variables;  // of the environment, between blanks; the first one that is set counts
+};
+
+// Calls `visit(field, value)` for all values of `job`: numbers or texts, without what is not known.
+template <typename Job, typename Visit>
+void ForEachJobField(Job& job, Visit visit) {
+  visit(JobField{"local_rank", "LOCAL_RANK"}, job.local_rank);
+  visit(JobField{"local_world_size", "LOCAL_WORLD_SIZE"}, job.local_world_size);
+  visit(JobField{"group_rank", "GROUP_RANK"}, job.group_rank);
+  visit(JobField{"master_addr", "MASTER_ADDR"}, job.master_addr);
+  visit(JobField{"master_port", "MASTER_PORT"}, job.master_port);
+  visit(JobField{"elastic_run_id", "TORCHELASTIC_RUN_ID"}, job.elastic_run_id);
+  visit(JobField{"elastic_restart_count", "TORCHELASTIC_RESTART_COUNT"}, job.elastic_restart_count);
+  visit(JobField{"slurm_cluster", "SLURM_CLUSTER_NAME"}, job.slurm_cluster);
+  visit(JobField{"slurm_job_id", "SLURM_JOB_ID"}, job.slurm_job_id);
+  visit(JobField{"slurm_step_id", "SLURM_STEP_ID"}, job.slurm_step_id);
+  visit(JobField{"slurm_proc_id", "SLURM_PROCID"}, job.slurm_proc_id);
+  visit(JobField{"slurm_node_id", "SLURM_NODEID"}, job.slurm_node_id);
+  visit(JobField{"slurm_restart_count", "SLURM_RESTART_COUNT"}, job.slurm_restart_count);
+  // Pods are told by whatever names their authors chose: those of Kubernetes' documentation, of
+  // OpenTelemetry's, and the plain ones.
+  visit(JobField{"kubernetes_pod", "POD_NAME MY_POD_NAME K8S_POD_NAME"}, job.kubernetes_pod);
+  visit(JobField{"kubernetes_namespace", "POD_NAMESPACE MY_POD_NAMESPACE K8S_NAMESPACE_NAME"},
+        job.kubernetes_namespace);
+  visit(JobField{"kubernetes_pod_uid", "POD_UID MY_POD_UID K8S_POD_UID"}, job.kubernetes_pod_uid);
+  visit(JobField{"kubernetes_node", "NODE_NAME MY_NODE_NAME K8S_NODE_NAME"}, job.kubernetes_node);
+}
+
+}  // namespace proftrace
