@@ -76,11 +76,29 @@ class CaptureSource final : public SourceInput {
       facts_.pid = Raw(target->pid);
       if (target->rank) facts_.rank = *target->rank;
       if (target->world_size) facts_.world_size = *target->world_size;
+      facts_.namespace_pids.assign(target->namespace_pids.begin(), target->namespace_pids.end());
+      TakeJob(target->job);
     }
+    if (!info.host.boot_id.empty()) facts_.boot_id = info.host.boot_id;
+    facts_.snapshots = info.clocks;
+    if (!facts_.snapshots.empty()) return;
+    // An older capture has this alone.
     ClockSnapshot snapshot;
     snapshot.monotonic_ns = info.window.start_ns;
     snapshot.realtime_ns = info.window.start_ns + info.window.monotonic_to_unix_ns;
     facts_.snapshots = {snapshot};
+  }
+
+  void TakeJob(const JobIdentity& job) {
+    if (job.local_rank) facts_.local_rank = static_cast<int32_t>(*job.local_rank);
+    facts_.attempt = static_cast<int32_t>(
+        job.elastic_restart_count.value_or(job.slurm_restart_count.value_or(0)));
+    // torchrun calls a run "none" that nobody has named.
+    if (!job.elastic_run_id.empty() && job.elastic_run_id != "none") {
+      facts_.job = job.elastic_run_id;
+    } else if (job.slurm_job_id) {
+      facts_.job = std::to_string(*job.slurm_job_id);
+    }
   }
 
   // Builds the timeline and takes its rows as the exporter of Chrome's format writes them.
@@ -131,12 +149,17 @@ class CaptureSource final : public SourceInput {
 };
 
 // What to open: everything where there is one rank at most.
-std::vector<ProcessChoice> ChoicesOf(const std::vector<ProcessEntry>& processes) {
+std::vector<ProcessChoice> ChoicesOf(const CaptureMetadata& metadata) {
   std::vector<Target> targets;
   std::set<int> ranks;
-  for (const ProcessEntry& process : processes) {
+  for (const ProcessEntry& process : metadata.processes) {
     targets.push_back(process.target);
-    if (process.target.rank) ranks.insert(*process.target.rank);
+    // What the environment said later, as in the timeline.
+    const auto later = metadata.jobs.find(Raw(process.target.pid));
+    if (later != metadata.jobs.end() && later->second.rank) {
+      targets.back().rank = later->second.rank;
+    }
+    if (targets.back().rank) ranks.insert(*targets.back().rank);
   }
   if (ranks.size() <= 1) return {ProcessChoice()};
   std::vector<ProcessChoice> choices;
@@ -160,7 +183,7 @@ absl::StatusOr<std::vector<std::unique_ptr<SourceInput>>> OpenCaptureSources(
   options.salvage = salvage;
   absl::StatusOr<std::unique_ptr<CaptureReader>> reader = CaptureReader::Open(path, options);
   if (!reader.ok()) return reader.status();
-  const std::vector<ProcessChoice> choices = ChoicesOf((*reader)->metadata().processes);
+  const std::vector<ProcessChoice> choices = ChoicesOf((*reader)->metadata());
   std::vector<std::unique_ptr<SourceInput>> sources;
   for (const ProcessChoice& choice : choices) {
     auto source = std::make_unique<CaptureSource>(path, choice, salvage, scratch_directory);
