@@ -1,5 +1,6 @@
 #include <sys/stat.h>
 
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"
 #include "userspace/cli/merge_output.h"
+#include "userspace/cli/option_kinds.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/say.h"
 #include "userspace/fleet/chrome_merge.h"
@@ -27,21 +29,21 @@ namespace proftrace {
 namespace {
 
 struct MergeArguments {
+  MergeOptions options;
   std::vector<std::string> inputs;
   std::string output;
-  std::string clock = "auto";
-  std::string reference;
-  std::string max_clock_error;
-  std::string rank_of;
-  std::string ranks;
-  std::string steps;
-  std::string from;
-  std::string to;
-  std::string lanes = "auto";
+  std::optional<int64_t> most_clock_error_ns;
   bool strict = false;
   bool salvage = false;
   bool json = false;
 };
+
+constexpr std::array<Choice<ClockMode>, 4> kClockModes = {{{"auto", ClockMode::kAuto},
+                                                           {"collectives", ClockMode::kCollectives},
+                                                           {"realtime", ClockMode::kRealtime},
+                                                           {"none", ClockMode::kNone}}};
+constexpr std::array<Choice<MergeLanes>, 3> kLanes = {
+    {{"auto", MergeLanes::kAuto}, {"full", MergeLanes::kFull}, {"summary", MergeLanes::kSummary}}};
 
 // "3" or "5-7", with the first not above the last.
 template <typename T>
@@ -53,11 +55,10 @@ std::optional<std::pair<T, T>> ParseRange(std::string_view text) {
   return std::pair(*first, *last);
 }
 
-absl::StatusOr<std::optional<MergeEdge>> ParseEdge(const std::string& text) {
-  if (text.empty()) return std::optional<MergeEdge>();
+absl::StatusOr<MergeEdge> ParseEdge(const std::string& text) {
   MergeEdge edge;
   edge.is_after_begin = text.starts_with("+");
-  if (text == "+0" || text == "+0s") return std::optional(edge);
+  if (text == "+0" || text == "+0s") return edge;
   if (text.starts_with("/")) {
     return Fail(ExitCode::kUsage,
                 "'" + text + "' is not a place on the timeline; write 2026-11-22T02:35:00Z or +5s");
@@ -65,62 +66,29 @@ absl::StatusOr<std::optional<MergeEdge>> ParseEdge(const std::string& text) {
   const absl::StatusOr<int64_t> ns = ParseInstant(text, 0);
   if (!ns.ok()) return ns.status();
   edge.ns = *ns;
-  return std::optional(edge);
+  return edge;
 }
 
-absl::Status ParseRanks(const std::string& text, MergeOptions* options) {
-  if (text.empty()) return absl::OkStatus();
+absl::StatusOr<std::vector<std::pair<int32_t, int32_t>>> ParseRanks(const std::string& text) {
+  std::vector<std::pair<int32_t, int32_t>> ranks;
   for (const std::string_view part : SplitText(text, ",", false)) {
     const auto range = ParseRange<int32_t>(part);
-    if (!range) {
-      return Fail(ExitCode::kUsage, "--ranks '" + text + "' is no list of ranks; write 0,5-7");
-    }
-    options->ranks.push_back(*range);
+    if (!range) return Fail(ExitCode::kUsage, "'" + text + "' is no list of ranks; write 0,5-7");
+    ranks.push_back(*range);
   }
-  return absl::OkStatus();
+  return ranks;
 }
 
-absl::StatusOr<MergeOptions> MakeMergeOptions(const MergeArguments& arguments) {
-  MergeOptions options;
-  const auto mode = ParseClockMode(arguments.clock);
-  if (!mode) {
-    return Fail(ExitCode::kUsage,
-                "--clock " + arguments.clock + " is none of auto, collectives, realtime and none");
-  }
-  options.clock.mode = *mode;
-  options.clock.reference = arguments.reference;
-  options.rank_of = arguments.rank_of;
-  if (absl::Status status = ParseRanks(arguments.ranks, &options); !status.ok()) return status;
-  if (!arguments.steps.empty()) {
-    options.steps = ParseRange<int64_t>(arguments.steps);
-    if (!options.steps) {
-      return Fail(ExitCode::kUsage,
-                  "--steps '" + arguments.steps + "' are no steps; write 100-102");
-    }
-  }
-  auto from = ParseEdge(arguments.from);
-  if (!from.ok()) return from.status();
-  options.from = *from;
-  auto until = ParseEdge(arguments.to);
-  if (!until.ok()) return until.status();
-  options.until = *until;
-  if (arguments.lanes == "full") {
-    options.lanes = MergeLanes::kFull;
-  } else if (arguments.lanes == "summary") {
-    options.lanes = MergeLanes::kSummary;
-  } else if (arguments.lanes != "auto") {
-    return Fail(ExitCode::kUsage, "--lanes " + arguments.lanes + " is neither full nor summary");
-  }
-  options.one_file_a_rank = MergeFormatOf(arguments.output) == MergeFormat::kDirectory;
-  if (options.one_file_a_rank) options.lanes = MergeLanes::kFull;
-  return options;
+absl::StatusOr<std::pair<int64_t, int64_t>> ParseSteps(const std::string& text) {
+  const auto steps = ParseRange<int64_t>(text);
+  if (!steps) return Fail(ExitCode::kUsage, "'" + text + "' are no steps; write 100-102");
+  return *steps;
 }
 
-absl::StatusOr<std::optional<int64_t>> ParseMaxClockError(const MergeArguments& arguments) {
-  if (arguments.max_clock_error.empty()) return std::optional<int64_t>();
-  const absl::StatusOr<double> seconds = ParseDuration(arguments.max_clock_error);
+absl::StatusOr<int64_t> ParseClockError(const std::string& text) {
+  const absl::StatusOr<double> seconds = ParseDuration(text);
   if (!seconds.ok()) return seconds.status();
-  return std::optional<int64_t>(std::llround(*seconds * 1e9));
+  return std::llround(*seconds * 1e9);
 }
 
 // Two names of one file are the same input; the output is none of them.
@@ -149,7 +117,6 @@ absl::Status CheckFiles(const MergeArguments& arguments) {
 }
 
 absl::StatusOr<std::unique_ptr<FleetMerge>> Prepare(const MergeArguments& arguments,
-                                                    const MergeOptions& options,
                                                     const std::string& scratch) {
   SourceOptions source_options;
   source_options.salvage = arguments.salvage;
@@ -161,7 +128,7 @@ absl::StatusOr<std::unique_ptr<FleetMerge>> Prepare(const MergeArguments& argume
     if (!opened.ok()) return opened.status();
     for (std::unique_ptr<SourceInput>& input : *opened) inputs.push_back(std::move(input));
   }
-  return FleetMerge::Prepare(std::move(inputs), options);
+  return FleetMerge::Prepare(std::move(inputs), arguments.options);
 }
 
 std::string ParentDirectory(const std::string& path) {
@@ -208,8 +175,8 @@ void SayMerged(const MergeArguments& arguments, const FleetMerge& merge) {
       merge.is_summary() ? " (--lanes summary; all rows with --lanes full)" : "");
 }
 
-absl::Status CheckClockError(const MergeArguments& arguments, std::optional<int64_t> most_ns,
-                             const ClockStatement& clock) {
+absl::Status CheckClockError(const MergeArguments& arguments, const ClockStatement& clock) {
+  const std::optional<int64_t> most_ns = arguments.most_clock_error_ns;
   if (!most_ns) return absl::OkStatus();
   std::string problem;
   if (!clock.not_aligned.empty()) {
@@ -220,20 +187,17 @@ absl::Status CheckClockError(const MergeArguments& arguments, std::optional<int6
     problem = "the clocks are proved to " + PlusMinus(*clock.worst_bound_ns) + " only";
   }
   if (problem.empty()) return absl::OkStatus();
-  problem += ", and --max-clock-error is " + arguments.max_clock_error;
+  problem += ", and --max-clock-error asks for " + PlusMinus(*most_ns);
   if (arguments.strict) return Fail(ExitCode::kEventsLost, problem);
   Say("%s", problem.c_str());
   return absl::OkStatus();
 }
 
 // `place`: the output, or the directory that stands for it until all is written.
-absl::Status MergeInto(const MergeArguments& arguments, const MergeOptions& options,
-                       const std::string& place) {
-  const absl::StatusOr<std::optional<int64_t>> most_error = ParseMaxClockError(arguments);
-  if (!most_error.ok()) return most_error.status();
+absl::Status MergeInto(const MergeArguments& arguments, const std::string& place) {
   const MergeFormat format = MergeFormatOf(arguments.output);
   const bool is_directory = format == MergeFormat::kDirectory;
-  auto merge = Prepare(arguments, options, is_directory ? place : ParentDirectory(place));
+  auto merge = Prepare(arguments, is_directory ? place : ParentDirectory(place));
   if (!merge.ok()) return merge.status();
   absl::Status status =
       is_directory ? WriteDirectory(place, **merge) : WriteFile(place, format, **merge);
@@ -243,17 +207,18 @@ absl::Status MergeInto(const MergeArguments& arguments, const MergeOptions& opti
   } else {
     SayMerged(arguments, **merge);
   }
-  return CheckClockError(arguments, *most_error, (*merge)->clock());
+  return CheckClockError(arguments, (*merge)->clock());
 }
 
-absl::Status RunMerge(const MergeArguments& arguments) {
+absl::Status RunMerge(MergeArguments arguments) {
   if (absl::Status status = CheckFiles(arguments); !status.ok()) return status;
-  const absl::StatusOr<MergeOptions> options = MakeMergeOptions(arguments);
-  if (!options.ok()) return options.status();
+  MergeOptions& options = arguments.options;
+  options.one_file_a_rank = MergeFormatOf(arguments.output) == MergeFormat::kDirectory;
+  if (options.one_file_a_rank) options.lanes = MergeLanes::kFull;
   const auto merge_into = [&](const std::string& place) {
     return RunConfined(OfExport(arguments.inputs, place), [&] {
       EndBySignals();
-      return MergeInto(arguments, *options, place);
+      return MergeInto(arguments, place);
     });
   };
   if (MergeFormatOf(arguments.output) != MergeFormat::kDirectory) {
@@ -266,13 +231,15 @@ absl::Status RunMerge(const MergeArguments& arguments) {
 
 void AddMergeCommand(CLI::App& app, Action* action) {
   auto arguments = std::make_shared<MergeArguments>();
+  MergeOptions* options = &arguments->options;
   CLI::App* command = app.add_subcommand(
       "merge",
-      "Put recordings of many ranks, hosts and profilers on one timeline and one clock, and state\n"
+      "Put recordings of many ranks, hosts and profilers on one timeline and one clock, and state "
       "the clock's error. Without root, on any machine.\n"
       "Example: proftrace merge rank*/ -o job.pftrace.gz");
+  command->footer("INPUT... -o PATH [OPTIONS]");
   command
-      ->add_option("inputs", arguments->inputs,
+      ->add_option("INPUT", arguments->inputs,
                    "result directories, .ptrec files, traces of torch.profiler (.json, .json.gz), "
                    "of DFTracer (.pfw, .pfw.gz), of Nsight Systems (.sqlite)")
       ->required();
@@ -281,36 +248,37 @@ void AddMergeCommand(CLI::App& app, Action* action) {
           "-o,--output", arguments->output,
           ".json or .json.gz: Chrome's format; .pftrace or .pftrace.gz: Perfetto's; any "
           "other name: a new directory of one corrected file a rank, for HTA and TraceLens")
+      ->type_name("PATH")
       ->required();
+  AddChoice(command, "--clock", &options->clock.mode, kClockModes,
+            "what puts the hosts on one clock. collectives: what ranks did together, or not at "
+            "all; realtime: their wall clocks as they are; none: each begins at the beginning; "
+            "auto: collectives where they bind, and what they do not is marked");
   command
-      ->add_option(
-          "--clock", arguments->clock,
-          "what puts the hosts on one clock: collectives = what ranks did together, or "
-          "not at all; realtime = their wall clocks as they are; none = each begins at the "
-          "beginning; auto = collectives where they bind, and what they do not is marked")
-      ->capture_default_str();
-  command->add_option("--reference", arguments->reference,
-                      "host whose clock the others are put on; without it the one that shares the "
-                      "most");
-  command->add_option("--max-clock-error", arguments->max_clock_error,
-                      "the most that the clocks may be wrong by, proved: 1ms, say; else it is "
-                      "said, and with --strict the exit code is 9");
+      ->add_option("--reference", options->clock.reference,
+                   "whose clock the others are put on; without it the one that shares the most")
+      ->type_name("HOST");
+  AddParsed(command, "--max-clock-error", "TIME", &arguments->most_clock_error_ns, ParseClockError,
+            "the most that the clocks may be wrong by, proved: 1ms, say; where they may be more, "
+            "that is said, and with --strict the exit code is 9");
   command->add_flag("--strict", arguments->strict,
                     "exit with 9 where --max-clock-error is not met");
-  command->add_option("--rank-of", arguments->rank_of,
-                      "of files that do not tell their rank: a regular expression that is looked "
-                      "for in the path, 'rank_(?P<rank>[0-9]+)', say");
-  command->add_option("--ranks", arguments->ranks, "rows of these ranks only: 0,5-7");
-  command->add_option("--steps", arguments->steps,
-                      "rows of these steps only, by each rank's own ProfilerStep rows: 100-102");
-  command->add_option("--from", arguments->from,
-                      "rows from then on: 2026-11-22T02:35:00Z, or +5s after the first one");
-  command->add_option("--to", arguments->to, "rows until then, in the same forms");
   command
-      ->add_option("--lanes", arguments->lanes,
-                   "full = all rows; summary = steps, annotations, collectives and when GPUs are "
-                   "busy; auto = summary for more than 16 ranks")
-      ->capture_default_str();
+      ->add_option("--rank-of", options->rank_of,
+                   "of files that do not tell their rank: a regular expression that is looked for "
+                   "in the path, 'rank_(?P<rank>[0-9]+)', say")
+      ->type_name("REGEX");
+  AddParsed(command, "--ranks", "LIST", &options->ranks, ParseRanks,
+            "rows of these ranks only: 0,5-7");
+  AddParsed(command, "--steps", "A-B", &options->steps, ParseSteps,
+            "rows of these steps only, by each rank's own ProfilerStep rows: 100-102");
+  AddParsed(command, "--from", "INSTANT", &options->from, ParseEdge,
+            "rows from then on: 2026-11-22T02:35:00Z, or +5s after the first one");
+  AddParsed(command, "--to", "INSTANT", &options->until, ParseEdge,
+            "rows until then, in the same forms");
+  AddChoice(command, "--lanes", &options->lanes, kLanes,
+            "full: all rows; summary: steps, annotations, collectives and when GPUs are busy; "
+            "auto: summary for more than 16 ranks");
   command->add_flag("--salvage", arguments->salvage, "take what is whole of damaged inputs");
   command->add_flag("--json", arguments->json, "print what was merged as one JSON document");
   command->callback(

@@ -32,13 +32,6 @@ absl::Status Disagree(const absl::Status& status) {
 
 }  // namespace
 
-std::optional<ClockMode> ParseClockMode(std::string_view text) {
-  for (const auto& [mode, name] : kClockModes) {
-    if (name == text) return mode;
-  }
-  return std::nullopt;
-}
-
 std::string_view NameOf(ClockMode mode) {
   for (const auto& [known, name] : kClockModes) {
     if (known == mode) return name;

@@ -23,7 +23,6 @@ enum class ClockMode : uint8_t {
   kNone,         // each host from its own beginning on
 };
 
-std::optional<ClockMode> ParseClockMode(std::string_view text);
 std::string_view NameOf(ClockMode mode);
 
 struct MergedClockOptions {

@@ -16,6 +16,7 @@ class OptionHelpTest : public testing::Test {
     AddRecordCommand(app_, {}, {}, &action_);
     AddReportCommand(app_, &action_);
     AddExportCommand(app_, &action_);
+    AddMergeCommand(app_, &action_);
     AddDumpCommand(app_, &action_);
     AddCleanCommand(app_, &action_);
     AddListCommand(app_, &action_);
