@@ -26,6 +26,7 @@
 #include "symbols/process/read_budget.h"
 #include "symbols/process/volume_identity.h"
 #include "userspace/base/clock.h"
+#include "userspace/sandbox/messages.h"
 
 namespace proftrace {
 namespace {
@@ -145,21 +146,8 @@ int OpenPlace(const char* link, const char* path) {
 }
 
 bool SendAnswer(const Answer& answer, int fd) {
-  char control[CMSG_SPACE(sizeof(int))] = {};
   iovec part{const_cast<Answer*>(&answer), sizeof(answer)};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (fd >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-  }
-  return sendmsg(kSocket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(answer));
+  return SendWithDescriptor(kSocket, &part, 1, fd) == static_cast<ssize_t>(sizeof(answer));
 }
 
 // Opens what `place` names for reading, as root and then as the user. The errno where neither may.
@@ -250,20 +238,7 @@ std::optional<Answer> Await(int socket, UniqueFd* fd) {
   }
   ReadBudget::PayWait(MonotonicNs() - begin_ns);
   Answer answer;
-  char control[CMSG_SPACE(sizeof(int))] = {};
-  iovec part{&answer, sizeof(answer)};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  const cmsghdr* header = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-  if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
-    int number = -1;
-    std::memcpy(&number, CMSG_DATA(header), sizeof(number));
-    *fd = UniqueFd(number);
-  }
+  const ssize_t got = ReceiveWithDescriptor(socket, {&answer, sizeof(answer)}, MSG_DONTWAIT, fd);
   if (got != static_cast<ssize_t>(sizeof(answer))) return std::nullopt;
   return answer;
 }
