@@ -23,6 +23,7 @@
 #include <mutex>
 #include <utility>
 
+#include "symbols/process/mounts.h"
 #include "symbols/process/read_budget.h"
 #include "symbols/process/volume_identity.h"
 #include "userspace/base/clock.h"
@@ -45,6 +46,8 @@ constexpr int kSocket = 3;
 constexpr int kRoot = 4;
 constexpr int kUserNamespace = 5;
 constexpr int kFirstFree = 6;
+
+constexpr int64_t kOverlayType = 0x794c7630;  // OVERLAYFS_SUPER_MAGIC
 
 struct Request {
   uint64_t offset = 0;
@@ -113,26 +116,15 @@ bool Become(const RemoteUser& user) {
 }
 
 // Whether a file system of this type asks nobody but this machine's kernel for its files.
-bool IsLocal(int64_t type) {
+bool IsLocal(int64_t type, bool are_overlays_remote) {
+  if (type == kOverlayType) return !are_overlays_remote;
   constexpr int64_t kLocal[] = {
-      0xef53 /* ext2, ext3, ext4 */,
-      0x58465342 /* xfs */,
-      0x9123683e /* btrfs */,
-      0x01021994 /* tmpfs */,
-      0x858458f6 /* ramfs */,
-      0x794c7630 /* overlay */,
-      0x73717368 /* squashfs */,
-      0xe0f5e1e2 /* erofs */,
-      0xf2f52010 /* f2fs */,
-      0x2fc12fc1 /* zfs */,
-      0xca451a4e /* bcachefs */,
-      0x958458f6 /* hugetlbfs */,
-      0x9fa0 /* proc */,
-      0x62656572 /* sysfs */,
-      0x9660 /* isofs */,
-      0x4d44 /* vfat */,
-      0x2011bab0 /* exfat */,
-      0x3153464a /* jfs */,
+      0xef53 /* ext2, ext3, ext4 */, 0x58465342 /* xfs */,       0x9123683e /* btrfs */,
+      0x01021994 /* tmpfs */,        0x858458f6 /* ramfs */,     0x73717368 /* squashfs */,
+      0xe0f5e1e2 /* erofs */,        0xf2f52010 /* f2fs */,      0x2fc12fc1 /* zfs */,
+      0xca451a4e /* bcachefs */,     0x958458f6 /* hugetlbfs */, 0x9fa0 /* proc */,
+      0x62656572 /* sysfs */,        0x9660 /* isofs */,         0x4d44 /* vfat */,
+      0x2011bab0 /* exfat */,        0x3153464a /* jfs */,
   };
   return std::any_of(std::begin(kLocal), std::end(kLocal), [type](int64_t t) { return t == type; });
 }
@@ -163,8 +155,8 @@ int OpenForReading(const RemoteUser& user, int place, int* file) {
   return *file >= 0 ? 0 : error;
 }
 
-[[noreturn]] void Serve(const char* link, const char* path, const RemoteUser& user,
-                        uint8_t* window) {
+[[noreturn]] void Serve(const char* link, const char* path, bool are_overlays_remote,
+                        const RemoteUser& user, uint8_t* window) {
   prctl(PR_SET_DUMPABLE, 0);
   Answer answer;
   int file = -1;
@@ -185,7 +177,8 @@ int OpenForReading(const RemoteUser& user, int place, int* file) {
   struct statfs system {};
   if (answer.error == 0) {
     answer.mount = UniqueMountNumber(file);
-    answer.is_remote = fstatfs(file, &system) != 0 || !IsLocal(system.f_type) ? 1 : 0;
+    answer.is_remote =
+        fstatfs(file, &system) != 0 || !IsLocal(system.f_type, are_overlays_remote) ? 1 : 0;
   }
   const bool is_open = answer.error == 0;
   const int given = !is_open ? -1 : answer.is_remote != 0 ? place : file;
@@ -363,10 +356,11 @@ RemoteFile RemoteReader::Open(const RemotePath& path, const RemoteUser& user) {
   const std::string space = "/proc/" + std::to_string(Raw(user.process)) + "/ns/user";
   const UniqueFd user_namespace(open(space.c_str(), O_RDONLY | O_CLOEXEC));
   const char* in_root = path.root >= 0 ? path.path.c_str() : nullptr;
+  const bool are_overlays_remote = SeesRemoteOverlay(user.process);
   const pid_t child = fork();
   if (child == 0) {
     KeepDescriptors(its.get(), path.root, user_namespace.get());
-    Serve(path.link.c_str(), in_root, user, static_cast<uint8_t*>(window));
+    Serve(path.link.c_str(), in_root, are_overlays_remote, user, static_cast<uint8_t*>(window));
   }
   if (child < 0) {
     file.error = errno;
