@@ -50,6 +50,7 @@ class RecordSession {
         callbacks_(callbacks),
         stop_(stop),
         ring_bytes_(options.bpf.ring_bytes),
+        flight_bytes_(options.flight ? options.flight->most_bytes : 0),
         begin_ns_(MonotonicNs()),
         keeper_(options.flight
                     ? new FlightKeeper(FlightRecorder::LimitsOf(*options.flight), MonotonicNs)
@@ -147,6 +148,7 @@ class RecordSession {
   const RecordCallbacks& callbacks_;
   const std::atomic<bool>& stop_;
   uint32_t ring_bytes_;  // of each of the kernel's rings
+  size_t flight_bytes_;  // that the flight recorder may keep; 0 = there is none
   int64_t begin_ns_;
   // What the cost of the recording is estimated from: not what is measured or waited for around it.
   int64_t metered_from_ns_ = std::numeric_limits<int64_t>::max();

@@ -39,6 +39,7 @@ constexpr int64_t kSettleNs = 300'000'000;
 constexpr uint64_t kOwnMemoryBytes = 190 << 20;
 constexpr uint64_t kOwnMemoryWithoutOperatorsBytes = 64 << 20;
 constexpr uint32_t kSmallestFittedRing = 1 << 20;
+constexpr uint64_t kSmallestFittedFlight = 16 << 20;  // as --flight-recorder-memory has it
 constexpr int64_t kLateSettleNs = 1'000'000'000;
 
 Host DescribeHost() {
@@ -187,7 +188,8 @@ absl::Status RecordSession::FitOwnMemory() {
                          (options_.sample_period_ns.has_value() || options_.samples_wakers ? 1 : 0);
   const uint64_t own =
       options_.info.system.operators ? kOwnMemoryBytes : kOwnMemoryWithoutOperatorsBytes;
-  const auto needed = [&] { return own + rings * ring_bytes_; };
+  const uint64_t least_flight = std::min<uint64_t>(flight_bytes_, kSmallestFittedFlight);
+  const auto needed = [&] { return own + rings * ring_bytes_ + least_flight; };
   while (ring_bytes_ > kSmallestFittedRing && needed() > room->bytes) ring_bytes_ /= 2;
   if (needed() > room->bytes) {
     return Fail(ExitCode::kHostUnfit,
@@ -197,14 +199,24 @@ absl::Status RecordSession::FitOwnMemory() {
                     " MiB: nothing was attached to; raise that limit, or start proftrace outside "
                     "of that container");
   }
-  if (ring_bytes_ == options_.bpf.ring_bytes) return absl::OkStatus();
-  const std::string reason = "the limit of proftrace's own control group (" + room->limit_file +
-                             ") has room for " + std::to_string(ring_bytes_ >> 20) +
-                             " MiB only, not " + std::to_string(options_.bpf.ring_bytes >> 20) +
-                             ": more may be lost where much comes at once";
-  sink_.AddMetadata([&reason](MetadataWriter& writer) {
-    writer.AddUnsupported(Unsupported{"--buffer-size", reason});
-  });
+  const auto note = [&](const char* option, uint64_t bytes, uint64_t wanted, const char* then) {
+    const std::string reason = "the limit of proftrace's own control group (" + room->limit_file +
+                               ") has room for " + std::to_string(bytes >> 20) + " MiB only, not " +
+                               std::to_string(wanted >> 20) + ": " + then;
+    sink_.AddMetadata([&](MetadataWriter& writer) {
+      writer.AddUnsupported(Unsupported{option, reason});
+    });
+  };
+  if (ring_bytes_ != options_.bpf.ring_bytes) {
+    note("--buffer-size", ring_bytes_, options_.bpf.ring_bytes,
+         "more may be lost where much comes at once");
+  }
+  const uint64_t left = room->bytes - needed() + least_flight;
+  if (flight_bytes_ > left) {
+    note("--flight-recorder-memory", left, flight_bytes_, "dumps may begin later");
+    flight_bytes_ = left;
+    keeper_->LowerLimit(left);
+  }
   return absl::OkStatus();
 }
 
@@ -416,7 +428,9 @@ absl::Status RecordSession::Start() {
   if (options_.flight.has_value()) {
     // What is let go is given back at once, whatever lies beside it.
     mallopt(M_MMAP_THRESHOLD, 64 << 10);
-    flight_ = std::make_unique<FlightRecorder>(*options_.flight, [this](Pid pid) {
+    FlightOptions flight = *options_.flight;
+    flight.most_bytes = flight_bytes_;
+    flight_ = std::make_unique<FlightRecorder>(flight, [this](Pid pid) {
       return plain_ != nullptr ? plain_->IsLiving(pid) : processes_->ImageOf(pid).has_value();
     });
     std::vector<Pid> targets = options_.pids;
