@@ -3,6 +3,8 @@
 // libraries.
 #pragma once
 
+#include <elf.h>
+
 #include <compare>
 #include <cstdint>
 #include <memory>
@@ -74,7 +76,9 @@ struct ModulePlan {
   std::shared_ptr<const HeldFile> held;
   // /proc/PID/map_files/START-END of a mapping of its code: where the process has it loaded.
   std::string mapped_path;
-  uint64_t load_bias = 0;          // address in the target less address in the file
+  uint64_t load_bias = 0;  // address in the target less address in the file
+  // The segments that are loaded from the file, as ElfFile::segments() has them.
+  std::vector<Elf64_Phdr> segments;
   std::vector<ProbePoint> points;  // ascending by file_offset, no two equal
   // Second probes right behind operators' begins, with the site of their begin: the time from a
   // begin's record to theirs is what one hit costs in this process. Only attached to measure that.

@@ -117,7 +117,7 @@ absl::Status ElfFile::ReadHeaders() {
     if (segment.p_type == PT_LOAD && ++loaded > kMaxLoadedSegments) {
       return absl::InvalidArgumentError("bad program headers");
     }
-    segments_.push_back(segment);
+    if (IsLoadedFromFile(segment)) segments_.push_back(segment);
   }
   ReadSections(head->sections_at, head->sections, head->names);
   if (head->names >= sections_.size()) return absl::InvalidArgumentError("no section names");
@@ -173,30 +173,6 @@ const ElfSection* ElfFile::FindSection(std::string_view name) const {
   return nullptr;
 }
 
-std::optional<uint64_t> ElfFile::FileOffset(uint64_t address) const {
-  for (const Elf64_Phdr& segment : segments_) {
-    if (segment.p_type != PT_LOAD || address < segment.p_vaddr) continue;
-    const uint64_t inside = address - segment.p_vaddr;
-    if (inside < segment.p_filesz && segment.p_offset <= UINT64_MAX - inside) {
-      return segment.p_offset + inside;
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<uint64_t> ElfFile::AddressOfOffset(uint64_t file_offset) const {
-  constexpr uint64_t kPage = 4096;
-  for (const Elf64_Phdr& segment : segments_) {
-    if (segment.p_type != PT_LOAD || segment.p_filesz == 0) continue;
-    // The kernel maps whole pages: a mapping may begin before the segment does.
-    const uint64_t first = segment.p_offset & ~(kPage - 1);
-    if (file_offset < first || segment.p_filesz > UINT64_MAX - segment.p_offset) continue;
-    if (file_offset >= segment.p_offset + segment.p_filesz) continue;
-    return segment.p_vaddr + (file_offset - segment.p_offset);
-  }
-  return std::nullopt;
-}
-
 size_t ElfFile::ReadOffset(uint64_t offset, void* buffer, size_t bytes) const {
   size_t done = 0;
   while (done < bytes) {
@@ -212,9 +188,8 @@ size_t ElfFile::ReadOffset(uint64_t offset, void* buffer, size_t bytes) const {
 
 size_t ElfFile::ReadAddress(uint64_t address, void* buffer, size_t bytes) const {
   for (const Elf64_Phdr& segment : segments_) {
-    if (segment.p_type != PT_LOAD || address < segment.p_vaddr) continue;
+    if (address < segment.p_vaddr || address - segment.p_vaddr >= segment.p_filesz) continue;
     const uint64_t inside = address - segment.p_vaddr;
-    if (inside >= segment.p_filesz || segment.p_offset > UINT64_MAX - inside) continue;
     const uint64_t left = segment.p_filesz - inside;
     return ReadOffset(segment.p_offset + inside, buffer,
                       static_cast<size_t>(std::min<uint64_t>(bytes, left)));
@@ -373,93 +348,6 @@ std::vector<const ElfSection*> ElfFile::CodeSections(size_t* left_out) const {
     sections.push_back(&section);
   }
   return sections;
-}
-
-std::vector<Elf64_Phdr> ElfFile::LoadedSegments() const {
-  std::vector<Elf64_Phdr> loaded;
-  for (const Elf64_Phdr& segment : segments_) {
-    if (segment.p_type != PT_LOAD || segment.p_filesz == 0) continue;
-    if (segment.p_filesz > UINT64_MAX - segment.p_offset) continue;
-    loaded.push_back(segment);
-  }
-  return loaded;
-}
-
-namespace {
-
-// Returns the bias that follows from `mapping` if it is of `segment`. Whole pages are mapped: one
-// page may belong to two segments.
-std::optional<uint64_t> BiasOf(const Mapping& mapping, const Elf64_Phdr& segment) {
-  constexpr uint64_t kPage = 4096;
-  if (mapping.file_offset < (segment.p_offset & ~(kPage - 1)) ||
-      mapping.file_offset >= segment.p_offset + segment.p_filesz) {
-    return std::nullopt;
-  }
-  return mapping.start - (segment.p_vaddr + (mapping.file_offset - segment.p_offset));
-}
-
-// The place with that bias, and how many segments lie there.
-std::pair<LoadedPlace, size_t> PlaceWith(uint64_t bias, const std::vector<Elf64_Phdr>& segments,
-                                         const MappedFile& mapped) {
-  std::pair<LoadedPlace, size_t> place{{bias, {}}, 0};
-  std::vector<bool> is_there(segments.size());
-  for (const Mapping& mapping : mapped.mappings) {
-    bool fits = false;
-    for (size_t i = 0; i < segments.size(); ++i) {
-      if (BiasOf(mapping, segments[i]) != bias) continue;
-      fits = true;
-      is_there[i] = true;
-    }
-    if (fits) place.first.mappings.push_back(mapping);
-  }
-  place.second = static_cast<size_t>(std::count(is_there.begin(), is_there.end(), true));
-  return place;
-}
-
-}  // namespace
-
-std::optional<LoadedPlace> FindLoadedPlace(const ElfFile& file, const MappedFile& mapped) {
-  constexpr size_t kMostPlaces = 64;  // a file that is mapped as code more often is no library
-  const std::vector<Elf64_Phdr> segments = file.LoadedSegments();
-  std::optional<LoadedPlace> best;
-  size_t most = 0;
-  std::vector<uint64_t> seen;
-  for (const Mapping& mapping : mapped.mappings) {
-    if (seen.size() >= kMostPlaces || !ReadBudget::MayGoOn()) break;
-    if (!mapping.executable) continue;
-    for (const Elf64_Phdr& segment : segments) {
-      const auto bias = (segment.p_flags & PF_X) != 0 ? BiasOf(mapping, segment) : std::nullopt;
-      if (!bias || seen.size() >= kMostPlaces ||
-          std::find(seen.begin(), seen.end(), *bias) != seen.end()) {
-        continue;
-      }
-      seen.push_back(*bias);
-      auto [place, count] = PlaceWith(*bias, segments, mapped);
-      if (count <= most) continue;
-      most = count;
-      const auto code = std::find(place.mappings.begin(), place.mappings.end(), mapping);
-      std::rotate(place.mappings.begin(), code, code + 1);
-      best = std::move(place);
-    }
-  }
-  return best;
-}
-
-std::optional<uint64_t> LoadBias(const ElfFile& file, const MappedFile& mapped) {
-  const auto place = FindLoadedPlace(file, mapped);
-  return place ? std::optional(place->bias) : std::nullopt;
-}
-
-bool IsOwnCodeOfFile(const ElfFile& file, const MappedFile& mapped, uint64_t address, uint64_t size,
-                     uint64_t bias) {
-  const std::optional<uint64_t> offset = file.FileOffset(address);
-  if (!offset.has_value()) return false;
-  const uint64_t place = address + bias;
-  return std::any_of(mapped.mappings.begin(), mapped.mappings.end(), [&](const Mapping& mapping) {
-    return mapping.executable && !mapping.shared && mapping.start <= place &&
-           place <= mapping.end && size <= mapping.end - place &&
-           place - mapping.start + mapping.file_offset == *offset;
-  });
 }
 
 }  // namespace proftrace

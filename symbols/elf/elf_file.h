@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "symbols/elf/code_image.h"
+#include "symbols/elf/elf_segments.h"
 #include "symbols/process/held_file.h"
 #include "symbols/process/process_maps.h"
 #include "symbols/process/read_budget.h"
@@ -65,14 +66,14 @@ class ElfFile {
   // How much memory its tables take.
   uint64_t kept_bytes() const { return budget_.kept_bytes(); }
 
-  // Returns the file offset of a virtual address that lies in the file's part of a segment.
-  std::optional<uint64_t> FileOffset(uint64_t address) const;
-  // Returns the address, before relocation, at which the mapping of this file with file offset
-  // `file_offset` begins.
-  std::optional<uint64_t> AddressOfOffset(uint64_t file_offset) const;
-
   // The segments that are loaded and have bytes in the file.
-  std::vector<Elf64_Phdr> LoadedSegments() const;
+  const std::vector<Elf64_Phdr>& segments() const { return segments_; }
+  std::optional<uint64_t> FileOffset(uint64_t address) const {
+    return FileOffsetIn(segments_, address);
+  }
+  std::optional<uint64_t> AddressOfOffset(uint64_t file_offset) const {
+    return AddressOfOffsetIn(segments_, file_offset);
+  }
 
   // Reads up to `bytes` at a virtual address / file offset; returns how many.
   size_t ReadAddress(uint64_t address, void* buffer, size_t bytes) const;
@@ -128,25 +129,12 @@ class ElfFile {
   absl::flat_hash_map<uint64_t, std::string_view> slot_names_;
 };
 
-// Where the dynamic linker, or the kernel, has put a file. A job may have mapped it as data too.
-struct LoadedPlace {
-  uint64_t bias = 0;  // address in the process less address in the file
-  // The mappings that lie as the bias says, ascending by address after the first one, which has
-  // code.
-  std::vector<Mapping> mappings;
-};
-
-// Finds where the file is loaded by its mappings of code; of several places the one where most of
-// its segments lie, then the lowest. nullopt: no mapping fits the file.
-std::optional<LoadedPlace> FindLoadedPlace(const ElfFile& file, const MappedFile& mapped);
-
-// Returns the bias of that place.
-std::optional<uint64_t> LoadBias(const ElfFile& file, const MappedFile& mapped);
-
-// Whether [address, address + size) of the file lies at `bias` as code of a private mapping of it.
-// Nothing may be written elsewhere: whoever restores the code later puts back what the file has,
-// and what is written to a shared mapping is everybody's.
-bool IsOwnCodeOfFile(const ElfFile& file, const MappedFile& mapped, uint64_t address, uint64_t size,
-                     uint64_t bias);
+// As for the file's segments.
+inline std::optional<LoadedPlace> FindLoadedPlace(const ElfFile& file, const MappedFile& mapped) {
+  return FindLoadedPlace(file.segments(), mapped);
+}
+inline std::optional<uint64_t> LoadBias(const ElfFile& file, const MappedFile& mapped) {
+  return LoadBias(file.segments(), mapped);
+}
 
 }  // namespace proftrace

@@ -52,22 +52,12 @@ bool ReadFully(int fd, char* buffer, size_t bytes) {
 
 }  // namespace
 
-namespace {
-
-std::string IdentityOf(const HeldFile& file, const std::string& build_id) {
+std::string FileIdentity(const HeldFile& file, const std::string& build_id) {
   const FileState& s = file.state();
   const std::string volume = VolumeIdentity(file);
   if (volume.empty()) return "";
   return absl::StrFormat("%s %s %x %x %x %x.%x %x.%x", volume, build_id, s.device, s.inode, s.bytes,
                          s.modified_s, s.modified_ns, s.changed_s, s.changed_ns);
-}
-
-}  // namespace
-
-std::string FileIdentity(const ElfFile& file) { return IdentityOf(file.held(), file.build_id()); }
-
-std::string FileIdentity(const HeldFile& file, const std::string& build_id) {
-  return IdentityOf(file, build_id);
 }
 
 std::string SealEntry(const EntryFormat& format, std::string_view content) {

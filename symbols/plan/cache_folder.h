@@ -15,7 +15,6 @@
 #include <string>
 #include <string_view>
 
-#include "symbols/elf/elf_file.h"
 #include "symbols/plan/program_identity.h"
 #include "symbols/process/held_file.h"
 #include "userspace/base/guarded_folder.h"
@@ -35,7 +34,6 @@ std::string SealEntry(const EntryFormat& format, std::string_view content);
 std::optional<std::string_view> OpenEntry(const EntryFormat& format, std::string_view entry);
 
 // Returns what tells the file from every other one. Empty: nothing does, and nothing is kept of it.
-std::string FileIdentity(const ElfFile& file);
 std::string FileIdentity(const HeldFile& file, const std::string& build_id);
 
 class CacheFolder {

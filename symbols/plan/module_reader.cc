@@ -170,6 +170,7 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
   module.held = held;
   module.mapped_path = MapFilesPath(pid_, place->mappings.front());
   module.build_id = (*file)->build_id();
+  module.segments = (*file)->segments();
   module.load_bias = place->bias;
   module.zeroed_data = ZeroedData(**file, place->bias);
   auto facts = AskForFacts(channel_, *held, module.build_id, /*find=*/false);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <elf.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,7 @@ struct Module {
   std::shared_ptr<const HeldFile> held;
   std::string mapped_path;
   std::string build_id;
+  std::vector<Elf64_Phdr> segments;
   uint64_t load_bias = 0;   // address in the target less address in the file
   MemoryRange zeroed_data;  // its .bss in the target
   ModuleFacts facts;

@@ -1,11 +1,13 @@
 #include "symbols/plan/plan_codec.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "symbols/elf/elf_segments.h"
 #include "symbols/process/cache_bytes.h"
 
 namespace proftrace {
@@ -13,6 +15,8 @@ namespace {
 
 // The longest list: torch has some thousand operators, and each some places.
 constexpr uint32_t kMostItems = 4 << 20;
+// As ElfFile has them at most.
+constexpr size_t kMostSegments = 64;
 
 class PlanWriter {
  public:
@@ -156,6 +160,7 @@ void PutModule(const ModulePlan& module, PlanWriter* out) {
   PutState(module.held->state(), out);
   out->Text(module.mapped_path);
   out->Number(module.load_bias);
+  out->Each(module.segments, [out](const Elf64_Phdr& segment) { out->Plain(segment); });
   PutPoints(module.points, out);
   PutPoints(module.cost_points, out);
 }
@@ -168,6 +173,11 @@ ModulePlan TakeModule(const PlanCounts& counts, const HeldFileOf& held_file, Pla
   module.held = held_file(in->Plain<FileState>());
   module.mapped_path = in->Text();
   module.load_bias = in->Number<uint64_t>();
+  in->Each([&] { module.segments.push_back(in->Plain<Elf64_Phdr>()); });
+  if (module.segments.size() > kMostSegments ||
+      !std::all_of(module.segments.begin(), module.segments.end(), IsLoadedFromFile)) {
+    in->Spoil();
+  }
   if (module.held == nullptr) {
     in->Spoil();
     return module;

@@ -284,6 +284,7 @@ void PlanBuilder::AddModule(const Module& module) {
   plan.file = {module.mapped->device, module.mapped->inode};
   plan.held = module.held;
   plan.mapped_path = module.mapped_path;
+  plan.segments = module.segments;
   plan.load_bias = module.load_bias;
   absl::flat_hash_set<uint64_t> taken;
   for (const ProbedFunction& function : module.facts.functions) {

@@ -51,10 +51,6 @@ bool IsLink(const std::string& path) {
 
 }  // namespace
 
-bool IsRefusal(const WorkerAnswer& answer) {
-  return answer.bytes == RefusalOfEntries().bytes && !answer.fd.valid();
-}
-
 WorkerAnswer RefusalOfEntries() { return AnswerWith(EACCES); }
 
 bool TargetAnswers::IsOfTarget(std::string_view path) const {

@@ -19,9 +19,7 @@
 
 namespace proftrace {
 
-// Whether an answer of TargetAnswers says that the question is not about its target.
-// RefusalOfEntries() is that answer.
-bool IsRefusal(const WorkerAnswer& answer);
+// The answer to a question that is not about the target.
 WorkerAnswer RefusalOfEntries();
 
 class TargetAnswers {

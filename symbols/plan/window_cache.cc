@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "symbols/elf/elf_file.h"
+#include "symbols/elf/module_image.h"
 #include "symbols/process/asked_files.h"
 #include "symbols/process/cache_bytes.h"
 #include "symbols/process/target_entries.h"
@@ -44,7 +46,7 @@ void SetFlags(uint8_t flags, PatchWindow* window) {
 }
 
 // Returns a key that says whose windows they are. Empty: they are not to be kept.
-std::string KeyOf(const ElfFile& file, const std::vector<PatchPoint>& points) {
+std::string KeyOf(const ModulePlan& module, const std::vector<PatchPoint>& points) {
   CacheWriter asked;
   for (const PatchPoint& point : points) {
     asked.Number(point.address);
@@ -56,7 +58,7 @@ std::string KeyOf(const ElfFile& file, const std::vector<PatchPoint>& points) {
     asked.Number(static_cast<uint64_t>(point.reads.place->offset));
     asked.Number(point.reads.place->bytes);
   }
-  const std::string identity = FileIdentity(file);
+  const std::string identity = FileIdentity(*module.held, module.build_id);
   if (identity.empty()) return "";
   const std::string bytes = asked.Take();
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
@@ -78,26 +80,41 @@ constexpr std::string_view kNoWorker = "the process that looks for room";
 constexpr int64_t kLongestSearchS = 120;
 
 // Machine code is not to be trusted: a worker without rights goes through it.
-std::vector<PointPatch> FindWindowsInWorker(const ModuleImage& image, const ModulePlan& module,
-                                            const ProbePlan& plan,
+absl::StatusOr<std::string> FindWindowsHere(const ModulePlan& module, const ProbePlan& plan,
+                                            const std::vector<PatchPoint>& points) {
+  const auto file = ElfFile::Open(module.held);
+  if (!file.ok()) return file.status();
+  const ModuleImage image(file->get(), ModuleImage::Symbols::kExported);
+  const std::vector<PointPatch> patches = FindPatchWindows(image, module, plan);
+  // What is kept is kept by the addresses that the plan has.
+  const bool are_same = std::equal(patches.begin(), patches.end(), points.begin(), points.end(),
+                                   [](const PointPatch& patch, const PatchPoint& point) {
+                                     return patch.point == point.address;
+                                   });
+  if (!are_same) return absl::DataLossError("its segments are not those of the plan");
+  return EncodeWindows("", patches);
+}
+
+std::vector<PointPatch> FindWindowsInWorker(const ModulePlan& module, const ProbePlan& plan,
                                             const std::vector<PatchPoint>& points) {
   WorkerOrder order;
   order.what = std::string(kNoWorker.substr(std::string_view("the process that ").size()));
-  const HeldFile& held = image.file().held();
+  const HeldFile& held = *module.held;
   if (!held.is_remote()) order.keeps = {held.fd()};
   order.longest_s = kLongestSearchS;
   const absl::StatusOr<std::string> bytes = RunWorker(
       order,
       [&](WorkerChannel* channel) -> absl::StatusOr<std::string> {
         AskForEntries(channel);
-        return EncodeWindows("", FindPatchWindows(image, module, plan));
+        return FindWindowsHere(module, plan, points);
       },
       [&](std::string_view question) { return AnswerForFile(held, question); });
   std::string reason = std::string(kNoWorker) + " failed";
   if (bytes.ok()) {
     if (auto patches = DecodeWindows(*bytes, "", points)) return *std::move(patches);
   } else {
-    reason = std::string(bytes.status().message());
+    const std::string why(bytes.status().message());
+    reason = why.starts_with(kNoWorker) ? why : reason + ": " + why;
   }
   std::vector<PointPatch> none;
   for (const PatchPoint& point : points) {
@@ -163,34 +180,34 @@ std::optional<std::vector<PointPatch>> DecodeWindows(std::string_view bytes, std
 }
 
 std::optional<std::vector<PointPatch>> WindowCache::Load(
-    const ElfFile& file, const std::vector<PatchPoint>& points) const {
+    const ModulePlan& module, const std::vector<PatchPoint>& points) const {
   if (!folder_.usable()) return std::nullopt;
-  const std::string key = KeyOf(file, points);
+  const std::string key = KeyOf(module, points);
   const std::optional<std::string> content = folder_.Load(key);
   return content ? DecodeWindows(*content, key, points) : std::nullopt;
 }
 
-void WindowCache::Store(const ElfFile& file, const std::vector<PatchPoint>& points,
+void WindowCache::Store(const ModulePlan& module, const std::vector<PatchPoint>& points,
                         const std::vector<PointPatch>& patches) const {
   if (!folder_.usable()) return;
-  const std::string key = KeyOf(file, points);
+  const std::string key = KeyOf(module, points);
   folder_.Store(key, EncodeWindows(key, patches));
 }
 
-std::vector<PointPatch> FindKeptWindows(const ModuleImage& image, const ModulePlan& module,
-                                        const ProbePlan& plan, const WindowCache& cache) {
+std::vector<PointPatch> FindKeptWindows(const ModulePlan& module, const ProbePlan& plan,
+                                        const WindowCache& cache) {
   std::vector<PatchPoint> points;
   points.reserve(module.points.size());
   for (const ProbePoint& point : module.points) {
     points.push_back(
-        {image.file().AddressOfOffset(point.file_offset).value_or(0), ReadsOf(point, plan)});
+        {AddressOfOffsetIn(module.segments, point.file_offset).value_or(0), ReadsOf(point, plan)});
   }
-  if (auto kept = cache.Load(image.file(), points)) return *std::move(kept);
-  std::vector<PointPatch> patches = FindWindowsInWorker(image, module, plan, points);
+  if (auto kept = cache.Load(module, points)) return *std::move(kept);
+  std::vector<PointPatch> patches = FindWindowsInWorker(module, plan, points);
   const bool is_sound = std::none_of(patches.begin(), patches.end(), [](const PointPatch& patch) {
     return patch.reason.starts_with(kNoWorker);
   });
-  if (is_sound) cache.Store(image.file(), points, patches);
+  if (is_sound) cache.Store(module, points, patches);
   return patches;
 }
 

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "symbols/elf/elf_file.h"
-#include "symbols/elf/module_image.h"
 #include "symbols/plan/cache_folder.h"
 #include "symbols/probe_plan.h"
 #include "symbols/x86/patch_windows.h"
@@ -21,18 +19,20 @@ class WindowCache {
       : folder_(directory, {'P', 'T', 'W', 'I', 'N', 'D', 'O', '\n'}) {}
 
   // Returns the windows of these points of the file, in their order; nullopt: they are not known.
-  std::optional<std::vector<PointPatch>> Load(const ElfFile& file,
+  // The file is `module.held`.
+  std::optional<std::vector<PointPatch>> Load(const ModulePlan& module,
                                               const std::vector<PatchPoint>& points) const;
-  void Store(const ElfFile& file, const std::vector<PatchPoint>& points,
+  void Store(const ModulePlan& module, const std::vector<PatchPoint>& points,
              const std::vector<PointPatch>& patches) const;
 
  private:
   CacheFolder folder_;
 };
 
-// Loads the windows, or finds them as FindPatchWindows() does and keeps them then.
-std::vector<PointPatch> FindKeptWindows(const ModuleImage& image, const ModulePlan& module,
-                                        const ProbePlan& plan, const WindowCache& cache);
+// Loads the windows of the module's points, or has a worker without rights find them as
+// FindPatchWindows() does, and keeps them then. Nothing of its file is read here.
+std::vector<PointPatch> FindKeptWindows(const ModulePlan& module, const ProbePlan& plan,
+                                        const WindowCache& cache);
 
 // Returns the content of an entry; `key` says whose it is.
 std::string EncodeWindows(std::string_view key, const std::vector<PointPatch>& patches);

@@ -11,6 +11,21 @@
 
 namespace proftrace {
 
+template <typename T>
+std::string_view BytesOfPlain(const T& value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
+}
+
+// False: these are not the bytes of one.
+template <typename T>
+bool TakePlain(std::string_view bytes, T* value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  if (bytes.size() != sizeof(*value)) return false;
+  std::memcpy(value, bytes.data(), bytes.size());
+  return true;
+}
+
 class CacheWriter {
  public:
   template <typename T>

@@ -2,10 +2,12 @@
 
 #include <absl/strings/str_cat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
@@ -15,6 +17,29 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMostMountinfoBytes = size_t{16} << 20;
+
+constexpr size_t kMostLayers = 512;      // overlayfs takes as many
+constexpr size_t kMostOverlaysDeep = 3;  // and two above each other
+
+// The folders of an option "lowerdir": colons between them, two before layers that only hold bytes,
+// and "\\:" for one in a name.
+void AddFolders(const std::string& option, std::vector<std::string>* folders) {
+  std::string folder;
+  const auto finish = [&] {
+    if (!folder.empty() && folders->size() < kMostLayers) folders->push_back(folder);
+    folder.clear();
+  };
+  for (size_t i = 0; i < option.size(); ++i) {
+    if (option[i] == ':') {
+      finish();
+    } else if (option[i] == '\\' && i + 1 < option.size()) {
+      folder.push_back(option[++i]);
+    } else {
+      folder.push_back(option[i]);
+    }
+  }
+  finish();
+}
 
 // File systems that keep their files in this machine's memory, or know of disks themselves: they
 // have no device of their own in mountinfo.
@@ -94,6 +119,21 @@ std::shared_ptr<const MountTable> MountsOf(Pid pid) {
   return tables.Of(pid);
 }
 
+OverlayLayers LayersOf(const MountLine& mount) {
+  OverlayLayers layers;
+  if (mount.type != "overlay") return layers;
+  for (std::string_view option : SplitText(mount.options, ",", /*skip_empty=*/true)) {
+    if (ConsumeText(&option, "lowerdir=")) {
+      AddFolders(UnescapedMountText(option), &layers.lower);
+    } else if (ConsumeText(&option, "lowerdir+=")) {
+      layers.lower.push_back(UnescapedMountText(option));
+    } else if (ConsumeText(&option, "upperdir=") || ConsumeText(&option, "datadir+=")) {
+      layers.others.push_back(UnescapedMountText(option));
+    }
+  }
+  return layers;
+}
+
 MountFacts FactsOfMount(const MountLine& mount) {
   MountFacts facts;
   facts.type = std::string(mount.type);
@@ -118,11 +158,105 @@ MountFacts FactsOfMount(const MountLine& mount) {
   return facts;
 }
 
+namespace {
+
+// Returns the mount that a path lies on, from the root of the table's process on, apart from `but`;
+// follows no links in it. Null: there is none.
+const MountLine* LineOfPath(const MountTable& table, std::string_view path,
+                            const MountLine* but = nullptr) {
+  const MountLine* found = nullptr;
+  size_t longest = 0;
+  for (const MountLine& mount : table.lines) {
+    std::string_view rest = path;
+    const std::string_view point = mount.point == "/" ? std::string_view() : mount.point;
+    if (&mount == but || !ConsumeText(&rest, point) || (!rest.empty() && rest.front() != '/')) {
+      continue;
+    }
+    // Where several are mounted at one place, the last one is seen.
+    if (point.size() + 1 < longest) continue;
+    longest = point.size() + 1;
+    found = &mount;
+  }
+  return found;
+}
+
+bool HasRemoteLayer(const MountLine& mount, const std::vector<const MountTable*>& tables,
+                    size_t depth) {
+  OverlayLayers layers = LayersOf(mount);
+  layers.lower.insert(layers.lower.end(), layers.others.begin(), layers.others.end());
+  for (const std::string& folder : layers.lower) {
+    for (const MountTable* table : tables) {
+      // One that is mounted over its own layer hides what that lies on.
+      const MountLine* below = LineOfPath(*table, folder, &mount);
+      if (below == nullptr) continue;
+      if (FactsOfMount(*below).is_remote) return true;
+      if (depth < kMostOverlaysDeep && HasRemoteLayer(*below, tables, depth + 1)) return true;
+    }
+  }
+  return false;
+}
+
+// What is known of overlays that many files are asked for.
+class OverlayFacts {
+ public:
+  bool AreRemote(Pid pid, const MountLine& mount) {
+    constexpr int64_t kHoldsForNs = 1'000'000'000;
+    constexpr size_t kMostKnown = 1024;
+    const std::pair<Pid, std::string> key(pid, std::string(mount.id));
+    {
+      const std::lock_guard lock(mutex_);
+      const auto known = known_.find(key);
+      if (known != known_.end() && MonotonicNs() - known->second.read_ns < kHoldsForNs) {
+        return known->second.is_remote;
+      }
+    }
+    const auto theirs = MountsOf(pid);
+    const auto own = MountsOf(Pid{static_cast<uint32_t>(getpid())});
+    const bool is_remote = HasRemoteLayer(mount, {theirs.get(), own.get()}, 0);
+    const std::lock_guard lock(mutex_);
+    if (known_.size() > kMostKnown) known_.clear();
+    known_[key] = {is_remote, MonotonicNs()};
+    return is_remote;
+  }
+
+ private:
+  struct Known {
+    bool is_remote = false;
+    int64_t read_ns = 0;
+  };
+  std::mutex mutex_;
+  std::map<std::pair<Pid, std::string>, Known> known_;
+};
+
+bool IsRemoteOverlay(Pid pid, const MountLine& mount) {
+  static OverlayFacts overlays;
+  return mount.type == "overlay" && overlays.AreRemote(pid, mount);
+}
+
+// As FactsOfMount(), with the layers below.
+MountFacts FactsFor(Pid pid, const MountLine& mount) {
+  MountFacts facts = FactsOfMount(mount);
+  facts.is_remote |= IsRemoteOverlay(pid, mount);
+  return facts;
+}
+
+}  // namespace
+
+bool HasRemoteLayer(const MountLine& mount, const std::vector<const MountTable*>& tables) {
+  return HasRemoteLayer(mount, tables, 0);
+}
+
+bool SeesRemoteOverlay(Pid pid) {
+  const std::shared_ptr<const MountTable> table = MountsOf(pid);
+  return std::any_of(table->lines.begin(), table->lines.end(),
+                     [pid](const MountLine& mount) { return IsRemoteOverlay(pid, mount); });
+}
+
 MountFacts MountOfDevice(Pid pid, uint64_t device) {
   const std::string number = absl::StrCat(major(device), ":", minor(device));
   const std::shared_ptr<const MountTable> table = MountsOf(pid);
   for (const MountLine& mount : table->lines) {
-    if (mount.device == number) return FactsOfMount(mount);
+    if (mount.device == number) return FactsFor(pid, mount);
   }
   MountFacts unknown;
   unknown.device = device;
@@ -137,25 +271,15 @@ MountFacts MountOfDescriptor(Pid pid, int fd) {
   const std::string_view id = StatusValue(info, "mnt_id");
   const std::shared_ptr<const MountTable> table = MountsOf(pid);
   for (const MountLine& mount : table->lines) {
-    if (mount.id == id) return FactsOfMount(mount);
+    if (mount.id == id) return FactsFor(pid, mount);
   }
   return {};
 }
 
 MountFacts MountOfPath(Pid pid, std::string_view path) {
-  MountFacts facts;
-  size_t longest = 0;
   const std::shared_ptr<const MountTable> table = MountsOf(pid);
-  for (const MountLine& mount : table->lines) {
-    std::string_view rest = path;
-    const std::string_view point = mount.point == "/" ? std::string_view() : mount.point;
-    if (!ConsumeText(&rest, point) || (!rest.empty() && rest.front() != '/')) continue;
-    // Where several are mounted at one place, the last one is seen.
-    if (point.size() + 1 < longest) continue;
-    longest = point.size() + 1;
-    facts = FactsOfMount(mount);
-  }
-  return facts;
+  const MountLine* mount = LineOfPath(*table, path);
+  return mount == nullptr ? MountFacts() : FactsFor(pid, *mount);
 }
 
 }  // namespace proftrace

@@ -29,31 +29,11 @@ namespace {
 constexpr int64_t kOverlayMagic = 0x794c7630;  // OVERLAYFS_SUPER_MAGIC
 constexpr unsigned kOpenTreeClone = 1;         // OPEN_TREE_CLONE
 constexpr size_t kMostMountsBytes = size_t{16} << 20;
-constexpr size_t kMostLayers = 512;  // overlayfs takes as many
 constexpr size_t kMostMountsAround = 32;
 // The limits for one namespace: some libraries, read twice.
 constexpr uint64_t kMostComparedBytes = uint64_t{8} << 30;
 constexpr int64_t kLongestSearchNs = 5'000'000'000;
 constexpr std::string_view kDeleted = " (deleted)";
-
-// The folders of an option "lowerdir": colons between them, and "\:" for one in a name.
-void AddFolders(const std::string& option, std::vector<std::string>* folders) {
-  std::string folder;
-  const auto finish = [&] {
-    if (!folder.empty() && folders->size() < kMostLayers) folders->push_back(folder);
-    folder.clear();
-  };
-  for (size_t i = 0; i < option.size(); ++i) {
-    if (option[i] == ':') {
-      finish();
-    } else if (option[i] == '\\' && i + 1 < option.size()) {
-      folder.push_back(option[++i]);
-    } else {
-      folder.push_back(option[i]);
-    }
-  }
-  finish();
-}
 
 // `part`, which begins with a slash, in `folder`.
 std::string PathIn(const std::string& folder, const std::string& part) {
@@ -165,13 +145,7 @@ OverlayMount ParseOverlayMount(std::string_view mountinfo, std::string_view moun
     if (!mount.has_value() || mount->id != mount_id || mount->type != "overlay") continue;
     overlay.root = mount->root;
     overlay.point = mount->point;
-    for (std::string_view option : SplitText(mount->options, ",", /*skip_empty=*/true)) {
-      if (ConsumeText(&option, "lowerdir=")) {
-        AddFolders(UnescapedMountText(option), &overlay.lower);
-      } else if (ConsumeText(&option, "lowerdir+=")) {
-        overlay.lower.push_back(UnescapedMountText(option));
-      }
-    }
+    overlay.lower = LayersOf(*mount).lower;
   }
   return overlay;
 }

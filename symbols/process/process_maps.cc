@@ -337,7 +337,11 @@ std::optional<FileState> StateOfMapping(Pid pid, const Mapping& mapping, const H
   if (!held.is_remote()) return StateOfFile(MapFilesPath(pid, mapping));
   // Its numbers are told without asking its file system.
   if (mapping.device != held.state().device || mapping.inode != held.state().inode) {
-    return std::nullopt;
+    // An overlay shows others in maps.
+    const std::vector<MappedFile> files = GroupByFile({mapping});
+    if (files.empty()) return std::nullopt;
+    const absl::StatusOr<OpenedFile> there = OpenMappedFile(pid, files.front());
+    return there.ok() ? std::optional(there->file->state()) : std::nullopt;
   }
   return held.IsUnchanged() ? std::optional(held.state()) : std::nullopt;
 }

@@ -23,9 +23,11 @@
 #include <mutex>
 #include <utility>
 
+#include "symbols/process/mounts.h"
 #include "symbols/process/read_budget.h"
 #include "symbols/process/volume_identity.h"
 #include "userspace/base/clock.h"
+#include "userspace/sandbox/messages.h"
 
 namespace proftrace {
 namespace {
@@ -44,6 +46,8 @@ constexpr int kSocket = 3;
 constexpr int kRoot = 4;
 constexpr int kUserNamespace = 5;
 constexpr int kFirstFree = 6;
+
+constexpr int64_t kOverlayType = 0x794c7630;  // OVERLAYFS_SUPER_MAGIC
 
 struct Request {
   uint64_t offset = 0;
@@ -112,26 +116,15 @@ bool Become(const RemoteUser& user) {
 }
 
 // Whether a file system of this type asks nobody but this machine's kernel for its files.
-bool IsLocal(int64_t type) {
+bool IsLocal(int64_t type, bool are_overlays_remote) {
+  if (type == kOverlayType) return !are_overlays_remote;
   constexpr int64_t kLocal[] = {
-      0xef53 /* ext2, ext3, ext4 */,
-      0x58465342 /* xfs */,
-      0x9123683e /* btrfs */,
-      0x01021994 /* tmpfs */,
-      0x858458f6 /* ramfs */,
-      0x794c7630 /* overlay */,
-      0x73717368 /* squashfs */,
-      0xe0f5e1e2 /* erofs */,
-      0xf2f52010 /* f2fs */,
-      0x2fc12fc1 /* zfs */,
-      0xca451a4e /* bcachefs */,
-      0x958458f6 /* hugetlbfs */,
-      0x9fa0 /* proc */,
-      0x62656572 /* sysfs */,
-      0x9660 /* isofs */,
-      0x4d44 /* vfat */,
-      0x2011bab0 /* exfat */,
-      0x3153464a /* jfs */,
+      0xef53 /* ext2, ext3, ext4 */, 0x58465342 /* xfs */,       0x9123683e /* btrfs */,
+      0x01021994 /* tmpfs */,        0x858458f6 /* ramfs */,     0x73717368 /* squashfs */,
+      0xe0f5e1e2 /* erofs */,        0xf2f52010 /* f2fs */,      0x2fc12fc1 /* zfs */,
+      0xca451a4e /* bcachefs */,     0x958458f6 /* hugetlbfs */, 0x9fa0 /* proc */,
+      0x62656572 /* sysfs */,        0x9660 /* isofs */,         0x4d44 /* vfat */,
+      0x2011bab0 /* exfat */,        0x3153464a /* jfs */,
   };
   return std::any_of(std::begin(kLocal), std::end(kLocal), [type](int64_t t) { return t == type; });
 }
@@ -145,21 +138,8 @@ int OpenPlace(const char* link, const char* path) {
 }
 
 bool SendAnswer(const Answer& answer, int fd) {
-  char control[CMSG_SPACE(sizeof(int))] = {};
   iovec part{const_cast<Answer*>(&answer), sizeof(answer)};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (fd >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-  }
-  return sendmsg(kSocket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(answer));
+  return SendWithDescriptor(kSocket, &part, 1, fd) == static_cast<ssize_t>(sizeof(answer));
 }
 
 // Opens what `place` names for reading, as root and then as the user. The errno where neither may.
@@ -175,8 +155,8 @@ int OpenForReading(const RemoteUser& user, int place, int* file) {
   return *file >= 0 ? 0 : error;
 }
 
-[[noreturn]] void Serve(const char* link, const char* path, const RemoteUser& user,
-                        uint8_t* window) {
+[[noreturn]] void Serve(const char* link, const char* path, bool are_overlays_remote,
+                        const RemoteUser& user, uint8_t* window) {
   prctl(PR_SET_DUMPABLE, 0);
   Answer answer;
   int file = -1;
@@ -197,7 +177,8 @@ int OpenForReading(const RemoteUser& user, int place, int* file) {
   struct statfs system {};
   if (answer.error == 0) {
     answer.mount = UniqueMountNumber(file);
-    answer.is_remote = fstatfs(file, &system) != 0 || !IsLocal(system.f_type) ? 1 : 0;
+    answer.is_remote =
+        fstatfs(file, &system) != 0 || !IsLocal(system.f_type, are_overlays_remote) ? 1 : 0;
   }
   const bool is_open = answer.error == 0;
   const int given = !is_open ? -1 : answer.is_remote != 0 ? place : file;
@@ -250,20 +231,7 @@ std::optional<Answer> Await(int socket, UniqueFd* fd) {
   }
   ReadBudget::PayWait(MonotonicNs() - begin_ns);
   Answer answer;
-  char control[CMSG_SPACE(sizeof(int))] = {};
-  iovec part{&answer, sizeof(answer)};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  const cmsghdr* header = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-  if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
-    int number = -1;
-    std::memcpy(&number, CMSG_DATA(header), sizeof(number));
-    *fd = UniqueFd(number);
-  }
+  const ssize_t got = ReceiveWithDescriptor(socket, {&answer, sizeof(answer)}, MSG_DONTWAIT, fd);
   if (got != static_cast<ssize_t>(sizeof(answer))) return std::nullopt;
   return answer;
 }
@@ -388,10 +356,11 @@ RemoteFile RemoteReader::Open(const RemotePath& path, const RemoteUser& user) {
   const std::string space = "/proc/" + std::to_string(Raw(user.process)) + "/ns/user";
   const UniqueFd user_namespace(open(space.c_str(), O_RDONLY | O_CLOEXEC));
   const char* in_root = path.root >= 0 ? path.path.c_str() : nullptr;
+  const bool are_overlays_remote = SeesRemoteOverlay(user.process);
   const pid_t child = fork();
   if (child == 0) {
     KeepDescriptors(its.get(), path.root, user_namespace.get());
-    Serve(path.link.c_str(), in_root, user, static_cast<uint8_t*>(window));
+    Serve(path.link.c_str(), in_root, are_overlays_remote, user, static_cast<uint8_t*>(window));
   }
   if (child < 0) {
     file.error = errno;

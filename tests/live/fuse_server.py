@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A read-only FUSE file system that shows a folder at its own place, to the command that is started here alone.
 
-    fuse_server.py FOLDER USER -- COMMAND    as root
+    fuse_server.py FOLDER USER [allow_other] -- COMMAND    as root
 
-USER has mounted it, and nobody else may open its files, root neither. The command has a mount namespace of its own. This process is
+USER has mounted it, and without `allow_other` nobody else may open its files, root neither. The command has a mount namespace of its own. This process is
 the server: once it is stopped, what touches the folder there waits. Ends with the command, with its exit code.
 """
 
@@ -100,6 +100,7 @@ class Server:
 def main(arguments: list[str]) -> int:
     split = arguments.index("--")
     folder, user = arguments[0], int(arguments[1])
+    options = "".join(f",{option}" for option in arguments[2:split])
     server = Server(folder)
     is_mounted = os.pipe()
     child = os.fork()
@@ -108,7 +109,7 @@ def main(arguments: list[str]) -> int:
         if os.path.ismount("/"):  # in a chroot it is none, and nobody else sees what is mounted here
             check(LIBC.mount(None, b"/", None, MS_REC | MS_PRIVATE, None))
         mode = stat.S_IFMT(os.stat(folder).st_mode)
-        data = f"fd={server.device},rootmode={mode:o},user_id={user},group_id={user}".encode()
+        data = f"fd={server.device},rootmode={mode:o},user_id={user},group_id={user}{options}".encode()
         check(LIBC.mount(b"tested", folder.encode(), b"fuse.tested", 1 | 2 | 4, data))
         os.write(is_mounted[1], b"m")
         os.execvp(arguments[split + 1], arguments[split + 1:])

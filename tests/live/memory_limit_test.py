@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import time
@@ -125,6 +126,73 @@ class MemoryLimitTest(LiveTest):
             group.lift()
             self.assert_same_results(job.do("steps 5"))
 
+    def test_children_that_are_there_live(self) -> None:
+        for room_mib, tier in ((10, "bpf"), (24, "patch")):
+            with self.subTest(room_mib=room_mib, tier=tier), self.group() as group:
+                prefix = ("sh", "-c", f'echo $$ > {group.folder}/cgroup.procs && exec "$@"', "sh")
+                with Job(prefix=prefix) as job:
+                    job.do("steps 2")
+                    job.tell("fork 3 6")
+                    children = Path(f"/proc/{job.pid}/task/{job.pid}/children")
+                    live.wait_until(lambda: len(children.read_text().split()) == 3, 10, "its children")
+                    pids = children.read_text().split()
+                    group.lower(room_mib)
+                    self.assertEqual(group.kills(), 0, "by the limit alone")
+                    done = self.run_proftrace("-p", job.pid, "-d", "500ms", "-o", self.out, "--force", "--format", "none", "--tier", tier)
+                    self.assertEqual(group.kills(), 0, done.stderr)
+                    self.assertIn(done.returncode, (0, 6), done.stderr)
+                    if done.returncode == 6:
+                        self.assertIn("too near its memory limit", done.stderr)
+                    for pid in pids:
+                        with contextlib.suppress(OSError):  # it has ended
+                            self.assertEqual(live.patches(int(pid)), [])
+                    group.lift()
+                    job.answer()
+                    self.assert_same_results(job.do("steps 5"))
+
+    def test_children_that_come_later_live(self) -> None:
+        with self.limited_job(24) as (job, group):
+            with live.Tracer("-p", job.pid, "-o", self.out, "--format", "none", "--tier", "bpf") as tracer:
+                tracer.lines.wait(r"^proftrace: (recording|.*memory limit)", live.READY_S)
+                job.do("fork 3 1")
+                self.assertEqual(group.kills(), 0, tracer.text())
+                self.assertIn(tracer.stop(), (0, 6), tracer.text())
+            group.lift()
+            self.assert_same_results(job.do("steps 5"))
+
+    def test_a_whole_host(self) -> None:
+        with Job() as other, self.limited_job(1) as (job, group):
+            done = self.run_proftrace("-a", "-d", "500ms", "-o", self.out, "--format", "none")
+            self.assertEqual(group.kills(), 0, done.stderr)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            summary = live.Result(self.out).summary
+            self.assertIn(other.pid, [target["pid"] for target in summary["target"]])
+            self.assertNotIn(job.pid, [target["pid"] for target in summary["target"]])
+            self.assertRegex(str(summary["unsupported"]), f"PID {job.pid} is too near its memory limit")
+            group.lift()
+            self.assert_same_results(job.do("steps 5"))
+
+    def test_the_flight_recorder(self) -> None:
+        for room_mib in (1, 64):
+            with self.subTest(room_mib=room_mib):
+                code = self.check_survives(room_mib, "--flight-recorder", "1s")
+                self.assertEqual(code, 6 if room_mib == 1 else 0)
+
+    def test_the_flight_recorders_own_memory(self) -> None:
+        with Job() as job, self.group() as group:
+            group.limit.write_text(str(270 * MIB))
+            prefix = ("sh", "-c", f'echo $$ > {group.folder}/cgroup.procs && exec "$@"', "sh")
+            job.tell("loop")
+            done = self.run_proftrace("-p", job.pid, "-d", "2s", "-o", self.out, "--format", "none", "--flight-recorder", "60s",
+                                      "--flight-recorder-memory", "1G", prefix=prefix)
+            job.finish_loop()
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(group.kills(), 0)
+            dumps = list(self.out.rglob("summary.json"))
+            self.assertTrue(dumps)
+            gaps = {gap["feature"]: gap["reason"] for gap in json.loads(dumps[0].read_text())["unsupported"]}
+            self.assertRegex(gaps["--flight-recorder-memory"], "has room for [0-9]+ MiB only, not 1024")
+
     def test_proftraces_own_limit(self) -> None:
         with Job() as job, self.group() as group:
             prefix = ("sh", "-c", f'echo $$ > {group.folder}/cgroup.procs && exec "$@"', "sh")
@@ -143,4 +211,4 @@ class MemoryLimitTest(LiveTest):
 
 
 if __name__ == "__main__":
-    live.run()
+    live.run(own_host=True)

@@ -22,9 +22,9 @@ SILENT_S = 5.0
 
 
 class RemoteJob:
-    """A job whose libtorch_cpu lies on a FUSE file system of its user's alone."""
+    """A job whose libtorch_cpu lies on a FUSE file system of its user's alone, or on an overlay of one."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, is_overlay: bool = False) -> None:
         folder = directory / "torch libraries"
         folder.mkdir()
         folder.chmod(0o755)
@@ -34,8 +34,20 @@ class RemoteJob:
         # In a wheel its neighbours are looked for beside it.
         for file in [library] if library.is_symlink() else library.parent.glob("lib*.so*"):
             (folder / (self.path.name if file == library else file.name)).symlink_to(file.resolve())
-        prefix = (sys.executable, str(HERE / "fuse_server.py"), str(folder), str(NOBODY), "--", *live.nobody(),
-                  "env", f"LD_LIBRARY_PATH={folder}")
+        server = [sys.executable, str(HERE / "fuse_server.py"), str(folder), str(NOBODY)]
+        place = folder
+        above: list[str] = []
+        if is_overlay:
+            place, empty = directory / "merged", directory / "empty"
+            for made in (place, empty):
+                made.mkdir()
+                made.chmod(0o755)
+            self.path = place / self.path.name
+            server.append("allow_other")  # the overlay's mounter, root, opens them
+            above = ["sh", "-c", f"mount -t overlay overlay -o 'ro,lowerdir={folder}:{empty}' {place} && exec \"$@\"", "sh"]
+        # Nobody but root reads through an overlay of a file system that knows no access lists.
+        user = () if is_overlay else live.nobody()
+        prefix = (*server, "--", *above, *user, "env", f"LD_LIBRARY_PATH={place}")
         self.job = Job(prefix=prefix)
         self.pid = self.job.own_pid
 
@@ -48,8 +60,8 @@ class RemoteJob:
 
 class RemoteFilesTest(LiveTest):
     @contextlib.contextmanager
-    def remote_job(self) -> Iterator[RemoteJob]:
-        remote = RemoteJob(self.directory)
+    def remote_job(self, is_overlay: bool = False) -> Iterator[RemoteJob]:
+        remote = RemoteJob(self.directory, is_overlay)
         with remote.job:
             maps = Path(f"/proc/{remote.pid}/maps").read_text()
             self.assertIn(str(remote.path), maps)
@@ -75,8 +87,20 @@ class RemoteFilesTest(LiveTest):
                     self.check_recorded(remote, tier)
             self.assert_same_results(remote.job.do("steps 3"))
 
+    def test_an_overlay_is_as_remote_as_its_layers(self) -> None:
+        with self.remote_job(is_overlay=True) as remote:
+            for tier in ("bpf", "patch"):
+                with self.subTest(tier=tier):
+                    self.check_recorded(remote, tier)
+
     def test_one_that_does_not_answer_costs_only_its_own_job(self) -> None:
-        with Job() as other, self.remote_job() as remote:
+        self.check_silent(is_overlay=False, kind="fuse.tested")
+
+    def test_an_overlay_of_one_that_does_not_answer_neither(self) -> None:
+        self.check_silent(is_overlay=True, kind="overlay")
+
+    def check_silent(self, is_overlay: bool, kind: str) -> None:
+        with Job() as other, self.remote_job(is_overlay) as remote:
             remote.stop_server()
             with Tracer("-p", remote.pid, "-p", other.pid, "-o", self.out, "--format", "events-csv") as tracer:
                 tracer.wait_until_recording()
@@ -84,7 +108,7 @@ class RemoteFilesTest(LiveTest):
                 begin = time.monotonic()
                 self.assertEqual(tracer.stop(), 0, tracer.text())
                 self.assertLess(time.monotonic() - begin, 2 * SILENT_S)
-                self.assertRegex(tracer.text(), rf"PID {remote.pid} is not recorded: .*{remote.path.name}.*fuse.tested.* does not answer")
+                self.assertRegex(tracer.text(), rf"PID {remote.pid} is not recorded: .*{remote.path.name}.*{kind}.* does not answer")
             self.assertGreater(sum(Result(self.out).names[other.pid].values()), 0)
             remote.go_on()
             self.assert_same_results(remote.job.do("steps 3"))

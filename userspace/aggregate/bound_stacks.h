@@ -8,10 +8,11 @@
 #include <string>
 
 #include "userspace/aggregate/folded_stacks.h"
+#include "userspace/model/name_limits.h"
 
 namespace proftrace {
 
-inline constexpr size_t kMostStackNodes = size_t{1} << 17;
+inline constexpr size_t kMostStackNodes = kMostNames;
 
 // "… and 12345 others".
 std::string OthersName(uint64_t count);

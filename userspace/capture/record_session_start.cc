@@ -19,6 +19,7 @@
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/recording_cost.h"
 #include "userspace/capture/target_info.h"
+#include "userspace/capture/target_words.h"
 #include "userspace/inject/trace_permission.h"
 
 // How a recording begins: plans, programs, probes.
@@ -40,6 +41,7 @@ constexpr int64_t kSettleNs = 300'000'000;
 constexpr uint64_t kOwnMemoryBytes = 190 << 20;
 constexpr uint64_t kOwnMemoryWithoutOperatorsBytes = 64 << 20;
 constexpr uint32_t kSmallestFittedRing = 1 << 20;
+constexpr uint64_t kSmallestFittedFlight = 16 << 20;  // as --flight-recorder-memory has it
 constexpr int64_t kLateSettleNs = 1'000'000'000;
 
 Host DescribeHost() {
@@ -138,7 +140,7 @@ absl::Status RecordSession::AwaitOperators(Pid pid, absl::StatusOr<ProbePlan>* p
       return status;
     }
     // Until its library's initialisers run, the Dispatcher is nowhere.
-    const uint64_t now = LastOperator(pid, **plan);
+    const uint64_t now = AskLastOperator(reader_.get(), pid, /*image=*/0, **plan);
     if (now == 0 || std::exchange(last, now) != now) *plan = PlanRunning(pid, HasAgent(pid));
     if (!plan->ok()) return plan->status();
     // One that has ended looks the same before it is looked at again.
@@ -190,7 +192,8 @@ absl::Status RecordSession::FitOwnMemory() {
                          (options_.sample_period_ns.has_value() || options_.samples_wakers ? 1 : 0);
   const uint64_t own =
       options_.info.system.operators ? kOwnMemoryBytes : kOwnMemoryWithoutOperatorsBytes;
-  const auto needed = [&] { return own + rings * ring_bytes_; };
+  const uint64_t least_flight = std::min<uint64_t>(flight_bytes_, kSmallestFittedFlight);
+  const auto needed = [&] { return own + rings * ring_bytes_ + least_flight; };
   while (ring_bytes_ > kSmallestFittedRing && needed() > room->bytes) ring_bytes_ /= 2;
   if (needed() > room->bytes) {
     return Fail(ExitCode::kHostUnfit,
@@ -200,14 +203,24 @@ absl::Status RecordSession::FitOwnMemory() {
                     " MiB: nothing was attached to; raise that limit, or start proftrace outside "
                     "of that container");
   }
-  if (ring_bytes_ == options_.bpf.ring_bytes) return absl::OkStatus();
-  const std::string reason = "the limit of proftrace's own control group (" + room->limit_file +
-                             ") has room for " + std::to_string(ring_bytes_ >> 20) +
-                             " MiB only, not " + std::to_string(options_.bpf.ring_bytes >> 20) +
-                             ": more may be lost where much comes at once";
-  sink_.AddMetadata([&reason](MetadataWriter& writer) {
-    writer.AddUnsupported(Unsupported{"--buffer-size", reason});
-  });
+  const auto note = [&](const char* option, uint64_t bytes, uint64_t wanted, const char* then) {
+    const std::string reason = "the limit of proftrace's own control group (" + room->limit_file +
+                               ") has room for " + std::to_string(bytes >> 20) + " MiB only, not " +
+                               std::to_string(wanted >> 20) + ": " + then;
+    sink_.AddMetadata([&](MetadataWriter& writer) {
+      writer.AddUnsupported(Unsupported{option, reason});
+    });
+  };
+  if (ring_bytes_ != options_.bpf.ring_bytes) {
+    note("--buffer-size", ring_bytes_, options_.bpf.ring_bytes,
+         "more may be lost where much comes at once");
+  }
+  const uint64_t left = room->bytes - needed() + least_flight;
+  if (flight_bytes_ > left) {
+    note("--flight-recorder-memory", left, flight_bytes_, "dumps may begin later");
+    flight_bytes_ = left;
+    keeper_->LowerLimit(left);
+  }
   return absl::OkStatus();
 }
 
@@ -335,6 +348,10 @@ absl::Status RecordSession::Start() {
   info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
   sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });
   if (absl::Status status = FitOwnMemory(); !status.ok()) return status;
+  // While this process is small, so that its copy is.
+  reader_ = std::make_unique<TargetReader>("proftrace-names", "reads names of recorded processes",
+                                           ReadTargetWords);
+  if (options_.info.system.operators) reader_->Start();
   const int64_t start_ns = options_.start_unix_ns.value_or(0) - MonotonicToUnixNs();
   if (options_.agent.has_value()) {
     if (options_.start_unix_ns.has_value()) {
@@ -367,8 +384,8 @@ absl::Status RecordSession::Start() {
     if (options_.bpf.with_stack) stacks_ = std::make_unique<StackMerger>();
   }
   processes_ = std::make_unique<ProcessSet>(
-      programs_.get(), sampler_.get(), system_.get(), patch_.get(), &sink_, options_.plan,
-      callbacks_.on_follow, callbacks_.on_awaited, [this](Pid pid, Pid parent) {
+      programs_.get(), sampler_.get(), system_.get(), patch_.get(), &sink_, reader_.get(),
+      options_.plan, callbacks_.on_follow, callbacks_.on_awaited, [this](Pid pid, Pid parent) {
         if (agents_ != nullptr) agents_->Consider(pid, parent);
       });
   names_ = std::make_unique<NameResolver>(
@@ -378,7 +395,10 @@ absl::Status RecordSession::Start() {
         (void)programs_->AddNodeVtable(pid, vtable, is_python);
         if (patch_ != nullptr && is_python) patch_->AddPythonNode(pid, vtable);
       },
-      [this](Pid pid, uint32_t symbol) { return processes_->SymbolName(pid, symbol); });
+      [this](Pid pid) { return processes_->SymbolListOf(pid); },
+      [this](TargetReader::Question question, TargetReader::OnRead on_read) {
+        reader_->Ask(std::move(question), std::move(on_read));
+      });
   if (absl::Status status = programs_->AttachProcessEvents(); !status.ok()) return status;
   if (options_.all && options_.info.system.operators) {
     // Before they are looked for, so that none is missed in between.
@@ -419,7 +439,9 @@ absl::Status RecordSession::Start() {
   if (options_.flight.has_value()) {
     // What is let go is given back at once, whatever lies beside it.
     mallopt(M_MMAP_THRESHOLD, 64 << 10);
-    flight_ = std::make_unique<FlightRecorder>(*options_.flight, [this](Pid pid) {
+    FlightOptions flight = *options_.flight;
+    flight.most_bytes = flight_bytes_;
+    flight_ = std::make_unique<FlightRecorder>(flight, [this](Pid pid) {
       return plain_ != nullptr ? plain_->IsLiving(pid) : processes_->ImageOf(pid).has_value();
     });
     std::vector<Pid> targets = options_.pids;

@@ -10,6 +10,7 @@
 #include "symbols/python/python_stacks.h"
 #include "symbols/python/sampled_frames.h"
 #include "userspace/base/clock.h"
+#include "userspace/model/name_limits.h"
 #include "userspace/model/python_stack.h"
 #include "userspace/model/system_calls.h"
 
@@ -76,6 +77,8 @@ void SampleNames::RemoveProcess(Pid pid) {
 uint32_t SampleNames::FunctionOf(Pid pid, abi::pt_sample_frame_kind kind, const std::string& name,
                                  const std::string& file, int32_t first_line,
                                  std::vector<std::byte>* records) {
+  // They are told again then, by other numbers; those that were told stay good.
+  if (function_ids_.size() >= kMostNames) function_ids_.clear();
   const auto [it, is_new] = function_ids_.try_emplace(
       {Raw(pid), static_cast<int>(kind), name, file, first_line}, last_function_ + 1);
   if (!is_new) return it->second;
@@ -158,7 +161,8 @@ bool SampleNames::AddPython(Process* process, const SampleReading& sample, size_
 
 const SampleNames::Native& SampleNames::NativeAt(Process* process, Pid pid, uint64_t address,
                                                  std::vector<std::byte>* records) {
-  if (process->generation != process->unwinder->generation()) {
+  if (process->generation != process->unwinder->generation() ||
+      process->natives.size() >= kMostCodes) {
     process->natives.clear();
     process->generation = process->unwinder->generation();
   }

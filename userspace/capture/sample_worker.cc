@@ -19,20 +19,6 @@ constexpr char kNextTask = 'N';
 enum class TaskKind : uint8_t { kEnd = 0, kNew = 1, kOld = 2, kReading = 3 };
 
 template <typename T>
-std::string_view BytesOfPlain(const T& value) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  return {reinterpret_cast<const char*>(&value), sizeof(value)};
-}
-
-template <typename T>
-bool TakePlain(std::string_view bytes, T* value) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  if (bytes.size() != sizeof(*value)) return false;
-  std::memcpy(value, bytes.data(), bytes.size());
-  return true;
-}
-
-template <typename T>
 std::string_view BytesOfList(const std::vector<T>& list) {
   static_assert(std::is_trivially_copyable_v<T>);
   return {reinterpret_cast<const char*>(list.data()), list.size() * sizeof(T)};
@@ -139,17 +125,19 @@ WorkerAnswer SampleWorker::GiveTask(const NextTask& next) {
   const std::optional<SampleTask> task = next();
   CacheWriter out;
   asked_ = Pid{};
+  about_ = Pid{};
   if (!task) {
     out.Number(static_cast<uint8_t>(TaskKind::kEnd));
     return WorkerAnswer{out.Take(), UniqueFd()};
   }
   if (const auto* process = std::get_if<NewSampledProcess>(&*task)) {
+    about_ = process->pid;
     targets_[process->pid] = std::make_unique<TargetAnswers>(process->pid, nullptr);
   } else if (const auto* gone = std::get_if<OldSampledProcess>(&*task)) {
     targets_.erase(gone->pid);
   } else {
     const auto& reading = std::get<SampleReading>(*task);
-    asked_ = reading.pid;
+    asked_ = about_ = reading.pid;
     number_ = reading.number;
   }
   std::visit(TaskEncoder{&out}, *task);
@@ -159,12 +147,8 @@ WorkerAnswer SampleWorker::GiveTask(const NextTask& next) {
 WorkerAnswer SampleWorker::Answer(std::string_view question, const NextTask& next,
                                   const OnNamed& on_named) {
   if (question.empty() || question.front() != kNextTask) {
-    // Which of them it is about is said by the path; a thread's number may be any one's.
-    for (const auto& [pid, target] : targets_) {
-      WorkerAnswer answer = target->Answer(question);
-      if (!IsRefusal(answer)) return answer;
-    }
-    return RefusalOfEntries();
+    const auto target = targets_.find(about_);
+    return target == targets_.end() ? RefusalOfEntries() : target->second->Answer(question);
   }
   CacheReader in(question.substr(1));
   if (asked_ != Pid{} && !in.at_end()) {
@@ -180,6 +164,7 @@ WorkerAnswer SampleWorker::Answer(std::string_view question, const NextTask& nex
 
 absl::Status SampleWorker::Run(const NextTask& next, const OnNamed& on_named) {
   WorkerOrder order;
+  order.title = "proftrace-stack";
   order.what = "finds the names of samples";
   order.is_lasting = true;
   return RunWorker(order, NameSamples,

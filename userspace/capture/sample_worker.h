@@ -51,6 +51,7 @@ class SampleWorker {
   WorkerAnswer GiveTask(const NextTask& next);
 
   std::map<Pid, std::unique_ptr<TargetAnswers>> targets_;
+  Pid about_{};  // whose task is being done: of no other process anything is told
   Pid asked_{};  // whose reading is being named
   uint64_t number_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "userspace/model/name_limits.h"
 #include "userspace/wire/metadata.h"
 
 namespace proftrace {
@@ -10,6 +11,9 @@ namespace {
 
 // More devices than any host has: a larger number is no device's.
 constexpr uint32_t kMostDevices = 1024;
+// Twice as many as the Timeline keeps, which tells of it.
+constexpr size_t kMostDeviceNames = 2 * kMostNames;
+constexpr DeviceNameRef kOtherDeviceNames{1};
 static_assert(kNowhere == PT_GPU_NOWHERE);
 
 template <typename Record>
@@ -224,11 +228,14 @@ bool IsOfUnfinishedWork(const abi::pt_record& head, std::span<const std::byte> r
 
 }  // namespace
 
-DeviceDecoder::DeviceDecoder(DeviceLedger* ledger) : ledger_(ledger), names_(1) {}
+DeviceDecoder::DeviceDecoder(DeviceLedger* ledger) : ledger_(ledger), names_(2) {
+  names_[Raw(kOtherDeviceNames)] = {kOtherNames, sizeof(kOtherNames) - 1, true};
+}
 
 DeviceNameRef DeviceDecoder::RefOf(uint32_t pid, uint64_t id) {
   if (id == 0) return kNoDeviceName;
   const DeviceNameRef next{name_count()};
+  if (refs_.size() >= kMostDeviceNames && !refs_.contains({pid, id})) return kOtherDeviceNames;
   const auto [it, inserted] = refs_.try_emplace({pid, id}, next);
   if (inserted) names_.emplace_back();
   return it->second;
@@ -337,7 +344,9 @@ bool DeviceDecoder::DecodeName(const abi::pt_record& head, std::span<const std::
   const size_t wanted = std::min<size_t>(name.length - name.offset, PT_GPU_TEXT_BYTES);
   if (held < wanted) return false;
   ++ledger_->merged;
-  PartialName& known = names_[Raw(RefOf(head.pid, name.id))];
+  const DeviceNameRef ref = RefOf(head.pid, name.id);
+  if (ref == kOtherDeviceNames) return true;
+  PartialName& known = names_[Raw(ref)];
   if (name.offset == 0) {
     known = PartialName{{}, name.length, true};
   } else if (!known.is_known || known.length != name.length || known.text.size() != name.offset) {

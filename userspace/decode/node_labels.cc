@@ -7,14 +7,14 @@
 
 #include "bpf/abi/records.h"
 #include "userspace/decode/decoder.h"
+#include "userspace/model/name_limits.h"
 
 namespace proftrace {
 namespace {
 
 // Names that never repeat are bounded here, too. Twice as many as the Timeline keeps: it is full
 // before, and tells of it, as rows of some labels never come.
-constexpr size_t kMostEventLabels = size_t{1} << 18;
-constexpr char kOtherEventNames[] = "<other names>";
+constexpr size_t kMostEventLabels = 2 * kMostNames;
 
 constexpr std::string_view kGeneratedPrefix = "torch::autograd::generated::";
 
@@ -31,7 +31,7 @@ EventLabel Decoder::InternLabel(const Label& label) {
   const auto id = static_cast<EventLabel>(labels_.size());
   if (label_ids_.size() >= kMostEventLabels && !label_ids_.contains(label)) {
     Label other = label;
-    other.name = kOtherEventNames;
+    other.name = kOtherNames;
     other.overload_name.clear();
     const auto [it, inserted] = label_ids_.try_emplace(other, id);
     if (inserted) labels_.push_back(std::move(other));
@@ -89,7 +89,8 @@ EventLabel Decoder::NodeLabel(const Process& process, uint16_t site,
     label.name += name;
     result = InternLabel(label);
   }
-  node_labels_.emplace(std::move(key), result);
+  // What is not kept is found out again for each of its rows.
+  if (node_labels_.size() < kMostEventLabels) node_labels_.emplace(std::move(key), result);
   return result;
 }
 

@@ -33,6 +33,10 @@ bool PythonDecoder::OnRecord(std::span<const std::byte> record) {
       std::memcpy(&code, record.data(), std::min(record.size(), sizeof(code)));
       const uint32_t number = CodeOf(code.id);
       if (number == 0) return false;
+      if (number == other_code_) {
+        ++other_codes_;
+        return true;
+      }
       codes_[number - 1].pid = Pid{head.pid};
       codes_[number - 1].first_line = code.first_line;
       return true;
@@ -57,13 +61,22 @@ bool PythonDecoder::OnRecord(std::span<const std::byte> record) {
   return false;
 }
 
-// 1 + an index into codes_; 0 = there is no such code.
 uint32_t PythonDecoder::CodeOf(uint32_t id) {
   if (const auto known = code_numbers_.find(id); known != code_numbers_.end()) return known->second;
-  if (id == 0 || codes_.size() >= limits_.codes) return 0;
+  if (id == 0) return 0;
+  if (codes_.size() >= limits_.codes || text_bytes_ >= limits_.text_bytes) return OtherCode();
   // A stack may come a little before its code, which another thread tells of.
   codes_.emplace_back();
   return code_numbers_[id] = static_cast<uint32_t>(codes_.size());
+}
+
+uint32_t PythonDecoder::OtherCode() {
+  if (other_code_ != 0) return other_code_;
+  Code& code = codes_.emplace_back();
+  Part& name = code.parts[abi::PT_PYTHON_NAME];
+  name = {kOtherNames, sizeof(kOtherNames) - 1, 1};
+  code.parts[abi::PT_PYTHON_FILE] = name;
+  return other_code_ = static_cast<uint32_t>(codes_.size());
 }
 
 bool PythonDecoder::OnText(const abi::pt_python_text_record& record, size_t room) {
@@ -77,10 +90,12 @@ bool PythonDecoder::OnText(const abi::pt_python_text_record& record, size_t room
   if (record.part > abi::PT_PYTHON_LINES) return false;
   const uint32_t number = CodeOf(record.id);
   if (number == 0) return false;
+  if (number == other_code_) return true;
   Part& part = codes_[number - 1].parts[record.part];
   // A piece is missing: what follows it has no place.
   if (record.offset != part.bytes.size()) return true;
-  if (text_bytes_ >= limits_.text_bytes) return false;
+  // Codes that come later are others; this one's text is cut.
+  if (text_bytes_ >= limits_.text_bytes) return true;
   text_bytes_ += bytes.size();
   part.bytes.append(bytes);
   part.total = record.total;
@@ -93,7 +108,8 @@ bool PythonDecoder::OnModule(const abi::pt_pair_record& record) {
   if (modules_.size() >= limits_.modules) {
     module_numbers_.erase({record.head.pid, record.handle});
     told_modules_.erase(record.head.tid);
-    return false;
+    ++other_modules_;
+    return true;
   }
   const auto number = static_cast<uint32_t>(modules_.size());
   module_numbers_[{record.head.pid, record.handle}] = number;
@@ -153,16 +169,34 @@ std::optional<StackId> PythonDecoder::TakeFrame(const Thread& thread,
                          of_frame.parts[abi::PT_PYTHON_NAME].bytes)) {
     return key.parent;
   }
+  if (code == other_code_) {
+    // Calls of them by the same function are one frame.
+    if (key.parent != kNoStack && frames_[Raw(key.parent)].code == other_code_ - 1) {
+      return key.parent;
+    }
+    key.word = 0;
+  }
+  return FrameOf(key, code);
+}
+
+StackId PythonDecoder::FrameOf(const FrameKey& key, uint32_t code) {
   if (const auto known = frame_ids_.find(key); known != frame_ids_.end()) return known->second;
-  if (frames_.size() >= limits_.frames) return std::nullopt;
   const StackId id{static_cast<uint32_t>(frames_.size())};
-  frame_ids_.emplace(key, id);
   PythonFrame frame;
-  frame.parent = key.parent;
-  frame.code = code - 1;
-  frame.instruction = static_cast<uint32_t>(key.word);
-  frame.module = key.module;
-  frame.depth = frames_[Raw(key.parent)].depth + 1;
+  if (frames_.size() >= limits_.frames) {
+    ++other_stacks_;
+    if (other_stack_ != kNoStack) return other_stack_;
+    other_stack_ = id;
+    frame.code = OtherCode() - 1;
+    frame.depth = 1;
+  } else {
+    frame_ids_.emplace(key, id);
+    frame.parent = key.parent;
+    frame.code = code - 1;
+    frame.instruction = static_cast<uint32_t>(key.word);
+    frame.module = key.module;
+    frame.depth = frames_[Raw(key.parent)].depth + 1;
+  }
   frames_.push_back(frame);
   return id;
 }
@@ -225,6 +259,9 @@ PythonDecoder::Tables PythonDecoder::TakeTables(const Facts& facts) {
       module.has_path = true;
     }
   }
+  tables.other_codes = other_codes_;
+  tables.other_modules = other_modules_;
+  tables.other_stacks = other_stacks_;
   tables.frames = std::move(frames_);
   tables.modules = std::move(modules_);
   return tables;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bpf/abi/python_records.h"
+#include "userspace/model/name_limits.h"
 #include "userspace/model/python_stack.h"
 #include "userspace/stats/ledger.h"
 
@@ -24,11 +25,11 @@ uint32_t PythonVersionOf(const std::string& text);
 
 class PythonDecoder {
  public:
-  // No job has as many of them: what a damaged or hostile capture asks for is bounded.
+  // What comes when there are so many is one function, one stack, or has no module.
   struct Limits {
-    size_t codes = size_t{1} << 20;
-    size_t frames = size_t{1} << 24;
-    size_t modules = size_t{1} << 20;
+    size_t codes = kMostNames;
+    size_t frames = kMostPaths;
+    size_t modules = kMostNames;
     size_t text_bytes = size_t{64} << 20;  // of codes
   };
 
@@ -48,6 +49,10 @@ class PythonDecoder {
     std::vector<PythonFrame> frames;
     std::vector<PythonCode> codes;
     std::vector<PythonModule> modules;
+    // How many came too late to be kept. A stack counts each time that it is told of.
+    uint64_t other_codes = 0;
+    uint64_t other_modules = 0;
+    uint64_t other_stacks = 0;
   };
   // At the end. `version_of`: of a process's Python, 0x030b = 3.11; 0 = not known. `paths_of`: its
   // folders of modules (Target::python_paths). `path_of_module`: where a module hangs, if known.
@@ -86,7 +91,11 @@ class PythonDecoder {
     }
   };
 
+  // Return 1 + an index into codes_; 0: there is no such code.
   uint32_t CodeOf(uint32_t id);
+  uint32_t OtherCode();
+  // Returns a frame; a new one becomes the last of frames_.
+  StackId FrameOf(const FrameKey& key, uint32_t code);
   bool OnText(const abi::pt_python_text_record& record, size_t room);
   bool OnStack(const abi::pt_python_stack_record& record, size_t words);
   // Returns the frame that `words` begin with, called by the thread's innermost one; adds to `at`
@@ -100,6 +109,11 @@ class PythonDecoder {
   Ledger* ledger_;
   Limits limits_;
   std::vector<Code> codes_;
+  uint32_t other_code_ = 0;  // as CodeOf() has it; 0 = there is none
+  StackId other_stack_ = kNoStack;
+  uint64_t other_codes_ = 0;
+  uint64_t other_modules_ = 0;
+  uint64_t other_stacks_ = 0;
   size_t text_bytes_ = 0;
   absl::flat_hash_map<uint32_t, uint32_t> code_numbers_;  // by the record's id
   std::vector<PythonFrame> frames_ = std::vector<PythonFrame>(1);

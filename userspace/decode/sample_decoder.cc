@@ -6,15 +6,13 @@
 #include <map>
 
 #include "userspace/decode/record_copy.h"
+#include "userspace/model/name_limits.h"
 #include "userspace/model/python_stack.h"
 
 namespace proftrace {
 namespace {
 
-// What a damaged or hostile capture asks for is bounded.
-constexpr size_t kMostFunctions = size_t{1} << 22;
 constexpr size_t kMostTextBytes = size_t{64} << 20;  // of functions' names and files
-constexpr size_t kMostFrames = size_t{1} << 24;
 constexpr uint64_t kLongestPeriodNs = 3'600'000'000'000;
 
 }  // namespace
@@ -37,7 +35,8 @@ bool SampleDecoder::OnRecord(std::span<const std::byte> record) {
 
 uint32_t SampleDecoder::FrameOf(uint32_t id) const {
   const auto found = frame_numbers_.find(id);
-  return found == frame_numbers_.end() ? 0 : found->second;
+  if (found != frame_numbers_.end()) return found->second;
+  return id == 0 ? 0 : other_frame_;
 }
 
 bool SampleDecoder::OnSample(const abi::pt_sample_record& record) {
@@ -59,11 +58,23 @@ bool SampleDecoder::OnSample(const abi::pt_sample_record& record) {
   return true;
 }
 
+uint32_t SampleDecoder::OtherFunction() {
+  if (!other_function_.has_value()) {
+    other_function_ = static_cast<uint32_t>(tables_.functions.size());
+    tables_.functions.emplace_back().name = kOtherNames;
+  }
+  return *other_function_;
+}
+
 bool SampleDecoder::OnFunction(const abi::pt_sample_function_record& record, size_t room) {
   if (size_t{record.name_bytes} + record.file_bytes > room ||
-      record.kind > abi::PT_SAMPLE_FRAME_KERNEL || tables_.functions.size() >= kMostFunctions ||
-      text_bytes_ >= kMostTextBytes) {
+      record.kind > abi::PT_SAMPLE_FRAME_KERNEL) {
     return false;
+  }
+  if (tables_.functions.size() >= kMostNames || text_bytes_ >= kMostTextBytes) {
+    (void)OtherFunction();
+    ++tables_.other_functions;
+    return true;
   }
   text_bytes_ += size_t{record.name_bytes} + record.file_bytes;
   // Told again: a part of a capture that was put together.
@@ -78,15 +89,32 @@ bool SampleDecoder::OnFunction(const abi::pt_sample_function_record& record, siz
 }
 
 bool SampleDecoder::OnFrame(const abi::pt_sample_frame_record& record) {
+  if (record.id == 0) return false;
   const auto function = function_numbers_.find(record.function);
-  if (record.id == 0 || tables_.frames.size() >= kMostFrames) return false;
+  if (tables_.frames.size() >= kMostPaths) {
+    if (other_frame_ == 0) {
+      const uint32_t other = OtherFunction();
+      other_frame_ = static_cast<uint32_t>(tables_.frames.size());
+      tables_.frames.push_back({0, other, 0});
+    }
+    ++tables_.other_frames;
+    return true;
+  }
   // What came with a lost block: the frame is left out, its callees stand on what called it.
-  if (function == function_numbers_.end()) {
+  if (function == function_numbers_.end() && !other_function_.has_value()) {
     frame_numbers_[record.id] = FrameOf(record.parent);
     return true;
   }
+  const uint32_t parent = FrameOf(record.parent);
+  const bool is_other = function == function_numbers_.end();
+  // Calls of them by the same function are one frame.
+  if (is_other && tables_.frames[parent].function == *other_function_ && parent != 0) {
+    frame_numbers_[record.id] = parent;
+    return true;
+  }
   frame_numbers_[record.id] = static_cast<uint32_t>(tables_.frames.size());
-  tables_.frames.push_back({FrameOf(record.parent), function->second, record.line});
+  tables_.frames.push_back(
+      {parent, is_other ? *other_function_ : function->second, is_other ? 0 : record.line});
   return true;
 }
 

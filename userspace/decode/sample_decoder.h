@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +43,9 @@ class SampleDecoder {
     std::vector<SampleFrame> frames;
     std::vector<DecodedSample> samples;
     std::vector<DecodedWaker> wakers;
+    // How many functions and frames came when there were kMostNames and kMostPaths.
+    uint64_t other_functions = 0;
+    uint64_t other_frames = 0;
   };
   Tables TakeTables(const std::function<std::vector<std::string>(Pid)>& paths_of);
 
@@ -50,10 +54,15 @@ class SampleDecoder {
   bool OnFunction(const abi::pt_sample_function_record& record, size_t room);
   bool OnFrame(const abi::pt_sample_frame_record& record);
   bool OnWaker(const abi::pt_waker_record& record);
-  // Returns the frame with that id; 0 where it did not come: its block was lost.
+  // Returns the function that stands for all that came too late, and makes it.
+  uint32_t OtherFunction();
+  // Returns the frame with that id; 0 where it did not come: its block was lost. Where there are
+  // too many, one that is not known is one of those that are not kept.
   uint32_t FrameOf(uint32_t id) const;
 
-  Tables tables_{{}, std::vector<SampleFrame>(1), {}, {}};
+  Tables tables_{{}, std::vector<SampleFrame>(1), {}, {}, 0, 0};
+  std::optional<uint32_t> other_function_;
+  uint32_t other_frame_ = 0;                                  // 0 = there is none
   absl::flat_hash_map<uint32_t, uint32_t> function_numbers_;  // by id
   size_t text_bytes_ = 0;                                     // of functions
   absl::flat_hash_map<uint32_t, uint32_t> frame_numbers_;     // by id

@@ -17,7 +17,6 @@
 #include "userspace/base/foreign_memory.h"
 #include "userspace/inject/injection_code.h"
 #include "userspace/inject/injection_region.h"
-#include "userspace/inject/loader_places.h"
 
 namespace proftrace {
 namespace {
@@ -93,10 +92,11 @@ absl::Status Injection::FindSites() {
   const auto pass_over = [&reasons](const SafePoint& point, const std::string& reason) {
     reasons += "; " + point.symbol + ": " + reason;
   };
-  for (const SafePoint& point : request_.safe_points) {
-    uint64_t bytes = 0;
-    const uint64_t address =
-        FindExportedFunction(request_.pid, files, point.file_prefix, point.symbol, &bytes);
+  const std::vector<ExportedFunction> found =
+      FindExportedFunctions(request_.pid, files, request_.safe_points);
+  for (size_t i = 0; i < found.size(); ++i) {
+    const SafePoint& point = request_.safe_points[i];
+    const auto [address, bytes] = found[i];
     if (address == 0) continue;  // of the many that there may be
     // By the file: in the process a breakpoint may hide the first instruction.
     std::vector<uint8_t> code(std::min<size_t>(bytes, kMostFunctionBytes));
@@ -164,7 +164,10 @@ uint64_t Injection::LoadedFunction() const {
     const std::vector<MappedFile> files = GroupByFile(mappings_);
     for (const MappedFile& file : files) {
       if (file.path == name) {
-        return FindExportedFunction(request_.pid, {file}, file.path.substr(1), request_.function);
+        return FindExportedFunctions(request_.pid, {file},
+                                     {{file.path.substr(1), request_.function}})
+            .front()
+            .address;
       }
     }
   }

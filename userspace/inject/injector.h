@@ -20,15 +20,13 @@
 #include <string>
 #include <vector>
 
+#include "userspace/inject/loader_places.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {
 
 // An exported function whose callers hold no lock of libc when they enter it.
-struct SafePoint {
-  std::string file_prefix;  // of the library's name: "libtorch_cpu.so"
-  std::string symbol;       // mangled
-};
+using SafePoint = FunctionName;
 
 // Returns what every operator and every CUDA launch of a PyTorch job calls first.
 std::vector<SafePoint> TorchSafePoints();

@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "symbols/elf/elf_file.h"
+#include "symbols/plan/target_worker.h"
+#include "symbols/process/cache_bytes.h"
 #include "symbols/process/process_memory.h"
 #include "userspace/base/exit_status.h"
 
@@ -18,6 +22,7 @@ namespace {
 constexpr std::array<uint8_t, 3> kSystemCall = {0x0f, 0x05, 0xc3};  // syscall; ret
 // mov $15, %rax; syscall: glibc's __restore_rt, which unwinders know by these bytes.
 constexpr std::array<uint8_t, 9> kRestorer = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+constexpr int64_t kLongestReadingS = 20;
 constexpr uint64_t kMostCodeBytes = uint64_t{64} << 20;
 
 std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -29,21 +34,51 @@ const MappedFile* FindFile(const std::vector<MappedFile>& files, std::string_vie
   return found == files.end() ? nullptr : &*found;
 }
 
-// Calls visit(name, address in the target, size) for each exported function.
-template <typename Visit>
-bool ForEachExport(Pid pid, const MappedFile& file, const Visit& visit) {
-  absl::StatusOr<OpenedFile> opened = OpenMappedFile(pid, file);
-  if (!opened.ok()) return false;
-  absl::StatusOr<std::unique_ptr<ElfFile>> elf = ElfFile::Open(std::move(opened->file));
-  if (!elf.ok()) return false;
-  const std::optional<uint64_t> bias = LoadBias(**elf, file);
-  if (!bias.has_value()) return false;
-  (*elf)->ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
-    if (symbol.is_function && symbol.is_defined) {
-      visit(symbol.name(), symbol.address + *bias, symbol.size);
+struct Export {
+  std::string name;
+  uint64_t address = 0;  // in the target
+  uint64_t bytes = 0;
+};
+
+// The functions of these names that the files export, as a worker without rights reads them: of
+// each name the first one, in no other order.
+std::vector<Export> FindExports(Pid pid, const std::vector<const MappedFile*>& files,
+                                const std::vector<std::string_view>& names) {
+  const auto read = [&]() -> absl::StatusOr<std::string> {
+    CacheWriter out;
+    std::set<std::string_view> left(names.begin(), names.end());
+    for (const MappedFile* mapped : files) {
+      if (left.empty()) break;
+      absl::StatusOr<OpenedFile> opened = OpenMappedFile(pid, *mapped);
+      if (!opened.ok()) continue;
+      const auto elf = ElfFile::Open(std::move(opened->file));
+      const auto bias = elf.ok() ? LoadBias(**elf, *mapped) : std::nullopt;
+      if (!bias.has_value()) continue;
+      (*elf)->ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
+        if (!symbol.is_function || !symbol.is_defined || left.erase(symbol.name()) == 0) return;
+        out.Text(symbol.name());
+        out.Number(symbol.address + *bias);
+        out.Number(symbol.size);
+      });
     }
-  });
-  return true;
+    return out.Take();
+  };
+  const absl::StatusOr<std::string> bytes = ReadInWorker(pid, kLongestReadingS, read);
+  std::vector<Export> exports;
+  if (!bytes.ok()) return exports;
+  CacheReader in(*bytes);
+  while (in.ok() && !in.at_end()) {
+    Export found{in.Text(), in.Number<uint64_t>(), in.Number<uint64_t>()};
+    // Nothing but code of these files is called, or changed.
+    const bool is_code = std::any_of(files.begin(), files.end(), [&](const MappedFile* file) {
+      return std::any_of(file->mappings.begin(), file->mappings.end(), [&](const Mapping& mapping) {
+        return mapping.executable && mapping.start <= found.address &&
+               found.address < mapping.end && found.bytes <= mapping.end - found.address;
+      });
+    });
+    if (in.ok() && is_code) exports.push_back(std::move(found));
+  }
+  return exports;
 }
 
 void FindSystemCalls(Pid pid, const MappedFile& libc, SystemCallPlaces* places) {
@@ -90,16 +125,17 @@ absl::StatusOr<LoaderPlaces> FindLoaderPlaces(Pid pid, const std::vector<Mapping
       {"dlerror", &places.dlerror},
       {"__errno_location", &places.errno_location},
   }};
-  const auto take = [&wanted](std::string_view name, uint64_t address, uint64_t) {
-    for (const auto& [symbol, place] : wanted) {
-      if (name == symbol) *place = address;
-    }
-  };
-  ForEachExport(pid, *libc, take);
+  std::vector<std::string_view> names;
+  for (const auto& [name, place] : wanted) names.push_back(name);
+  std::vector<const MappedFile*> libraries = {libc};
   // Before glibc 2.34 they are in a library of their own.
   for (const std::string_view prefix : {"libdl.so.2", "libdl-2."}) {
-    const MappedFile* libdl = FindFile(files, prefix);
-    if (libdl != nullptr && places.dlopen == 0) ForEachExport(pid, *libdl, take);
+    if (const MappedFile* libdl = FindFile(files, prefix)) libraries.push_back(libdl);
+  }
+  for (const Export& found : FindExports(pid, libraries, names)) {
+    for (const auto& [name, place] : wanted) {
+      if (found.name == name && *place == 0) *place = found.address;
+    }
   }
   FindSystemCalls(pid, *libc, &places.system_calls);
   if (places.dlopen == 0 || places.dlsym == 0 || places.dlerror == 0 ||
@@ -111,19 +147,26 @@ absl::StatusOr<LoaderPlaces> FindLoaderPlaces(Pid pid, const std::vector<Mapping
   return places;
 }
 
-uint64_t FindExportedFunction(Pid pid, const std::vector<MappedFile>& files,
-                              std::string_view file_prefix, std::string_view symbol,
-                              uint64_t* bytes) {
-  uint64_t found = 0;
-  for (const MappedFile& file : files) {
-    if (found != 0 || !BaseName(file.path).starts_with(file_prefix)) continue;
-    ForEachExport(pid, file, [&](std::string_view name, uint64_t address, uint64_t size) {
-      if (name != symbol) return;
-      found = address;
-      if (bytes != nullptr) *bytes = size;
-    });
+std::vector<ExportedFunction> FindExportedFunctions(Pid pid, const std::vector<MappedFile>& files,
+                                                    const std::vector<FunctionName>& wanted) {
+  std::vector<ExportedFunction> functions(wanted.size());
+  std::map<std::string, std::vector<size_t>> by_file;  // by prefix: indices into `wanted`
+  for (size_t i = 0; i < wanted.size(); ++i) by_file[wanted[i].file_prefix].push_back(i);
+  for (const auto& [prefix, indices] : by_file) {
+    std::vector<const MappedFile*> with;
+    for (const MappedFile& file : files) {
+      if (BaseName(file.path).starts_with(prefix)) with.push_back(&file);
+    }
+    if (with.empty()) continue;
+    std::vector<std::string_view> names;
+    for (const size_t i : indices) names.push_back(wanted[i].symbol);
+    for (const Export& found : FindExports(pid, with, names)) {
+      for (const size_t i : indices) {
+        if (wanted[i].symbol == found.name) functions[i] = {found.address, found.bytes};
+      }
+    }
   }
-  return found;
+  return functions;
 }
 
 bool ReadMappedFile(Pid pid, const std::vector<Mapping>& mappings, uint64_t address, void* buffer,

@@ -25,11 +25,18 @@ struct LoaderPlaces {
 // Fails with one sentence where there is no glibc: a static program, another libc.
 absl::StatusOr<LoaderPlaces> FindLoaderPlaces(Pid pid, const std::vector<Mapping>& mappings);
 
-// Returns the address in the target of a function that a mapped file exports; 0 = none.
-// `file_prefix`: what the file's name begins with ("libtorch_cpu.so").
-uint64_t FindExportedFunction(Pid pid, const std::vector<MappedFile>& files,
-                              std::string_view file_prefix, std::string_view symbol,
-                              uint64_t* bytes = nullptr);
+struct FunctionName {
+  std::string file_prefix;  // what the file's name begins with ("libtorch_cpu.so")
+  std::string symbol;       // mangled
+};
+struct ExportedFunction {
+  uint64_t address = 0;  // in the target; 0 = there is none
+  uint64_t bytes = 0;
+};
+
+// Returns for each of them the function that a mapped file exports.
+std::vector<ExportedFunction> FindExportedFunctions(Pid pid, const std::vector<MappedFile>& files,
+                                                    const std::vector<FunctionName>& wanted);
 
 // Reads the bytes that the file mapped at `address` has for it: code without the breakpoints and
 // jumps that others have put into the process. False where there are not so many of a file.

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "userspace/model/name_limits.h"
+
 namespace proftrace {
 namespace {
 
@@ -11,11 +13,6 @@ constexpr size_t kSpanMemoryBytes = size_t{72} << 20;      // 1.5 M spans; the o
 constexpr size_t kMemoryEventBytes = size_t{56} << 20;     // 1 M events; the others are spilled
 constexpr size_t kDeviceActivityBytes = size_t{64} << 20;  // half a million; the others are spilled
 constexpr size_t kKernelBytes = size_t{40} << 20;
-// Names that never repeat (a step's number in an annotation) are bounded: those that come later are
-// one row of their kind. PyTorch has 3000 names of its own.
-constexpr size_t kMostLabels = size_t{1} << 17;
-constexpr size_t kMostPaths = size_t{1} << 20;
-constexpr char kOtherNames[] = "<other names>";
 
 Label OtherNamesLike(const Label& label) {
   Label other = label;
@@ -47,7 +44,7 @@ TimelineBuilder::TimelineBuilder(const std::string& spill_directory)
 
 LabelId TimelineBuilder::InternLabel(const Label& label) {
   const LabelId next{static_cast<uint32_t>(timeline_->labels_.size())};
-  const bool is_full = label_ids_.size() >= kMostLabels && !label_ids_.contains(label);
+  const bool is_full = label_ids_.size() >= kMostNames && !label_ids_.contains(label);
   const auto [it, inserted] = label_ids_.try_emplace(is_full ? OtherNamesLike(label) : label, next);
   if (inserted) timeline_->labels_.push_back(it->first);
   return it->second;
@@ -86,8 +83,9 @@ PathId TimelineBuilder::InternNode(PathId parent, LabelId label) {
 
 DeviceNameId TimelineBuilder::InternDeviceName(const std::string& name) {
   const DeviceNameId next{static_cast<uint32_t>(timeline_->device_names_.size())};
-  const auto [it, inserted] = device_name_ids_.try_emplace(name, next);
-  if (inserted) timeline_->device_names_.push_back(name);
+  const bool is_full = device_name_ids_.size() >= kMostNames && !device_name_ids_.contains(name);
+  const auto [it, inserted] = device_name_ids_.try_emplace(is_full ? kOtherNames : name, next);
+  if (inserted) timeline_->device_names_.push_back(it->first);
   return it->second;
 }
 
@@ -107,7 +105,7 @@ void TimelineBuilder::SetStacks(std::vector<PythonFrame> frames, std::vector<Pyt
 std::unique_ptr<Timeline> TimelineBuilder::Finish(RecordingInfo info, const Ledger& ledger) {
   timeline_->info_ = std::move(info);
   timeline_->ledger_ = ledger;
-  if (label_ids_.size() >= kMostLabels) {
+  if (label_ids_.size() >= kMostNames) {
     uint64_t rows = 0;
     for (uint32_t i = 0; i < span_count(); ++i) {
       rows += timeline_->labels_[Raw(span(SpanId{i}).label)].name == kOtherNames;
@@ -115,7 +113,7 @@ std::unique_ptr<Timeline> TimelineBuilder::Finish(RecordingInfo info, const Ledg
     if (rows > 0) {
       timeline_->info_.unsupported.push_back(
           {"names", std::to_string(rows) + " rows have a name beyond the first " +
-                        std::to_string(kMostLabels) + " and are called " + kOtherNames +
+                        std::to_string(kMostNames) + " and are called " + kOtherNames +
                         "; give annotations names that repeat, or record a shorter time"});
     }
   }
@@ -124,6 +122,12 @@ std::unique_ptr<Timeline> TimelineBuilder::Finish(RecordingInfo info, const Ledg
         {"paths", "there are more than " + std::to_string(kMostPaths) +
                       " paths of names; rows on later ones have the path " + kOtherNames +
                       "; record a shorter time"});
+  }
+  if (device_name_ids_.size() >= kMostNames) {
+    timeline_->info_.unsupported.push_back(
+        {"names of GPU work", "there are more than " + std::to_string(kMostNames) +
+                                  " names of kernels, copies and calls; later ones are called " +
+                                  kOtherNames + "; record a shorter time"});
   }
   label_ids_.clear();
   path_ids_.clear();

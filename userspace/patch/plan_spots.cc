@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "bpf/abi/records.h"
-#include "symbols/elf/elf_file.h"
-#include "symbols/elf/module_image.h"
+#include "symbols/elf/elf_segments.h"
 #include "symbols/plan/window_cache.h"
 #include "symbols/process/process_maps.h"
 #include "symbols/x86/patch_windows.h"
@@ -144,20 +143,17 @@ class SpotFinder {
     if (mapped == files_.end() || module.file.time != 0) {
       return LeaveAll(m, "its file is not mapped once");
     }
-    const auto file = ElfFile::Open(module.held);
-    if (!file.ok()) return LeaveAll(m, std::string(file.status().message()));
-    const std::optional<uint64_t> bias = LoadBias(**file, *mapped);
+    const std::optional<uint64_t> bias = LoadBias(module.segments, *mapped);
     if (!bias.has_value()) return LeaveAll(m, "where it is mapped does not fit its file");
-    const ModuleImage image(file->get(), ModuleImage::Symbols::kExported);
-    const std::vector<PointPatch> patches = FindKeptWindows(image, module, plan_, cache_);
+    const std::vector<PointPatch> patches = FindKeptWindows(module, plan_, cache_);
     for (size_t p = 0; p < patches.size(); ++p) {
       const std::optional<PatchWindow>& window = patches[p].window;
       if (window.has_value() &&
-          !IsOwnCodeOfFile(**file, *mapped, window->address, window->size, *bias)) {
+          !IsOwnCodeOfFile(module.segments, *mapped, window->address, window->size, *bias)) {
         Leave(m, p, "what lies there is not this process's own mapping of the file");
         continue;
       }
-      AddPoint(m, p, patches[p], image, *bias);
+      AddPoint(m, p, patches[p], *bias);
     }
     // What the spots have of its code is what was analysed, then.
     if (module.held->IsUnchanged()) return;
@@ -166,9 +162,9 @@ class SpotFinder {
     LeaveAll(m, "its file was changed after it was analysed");
   }
 
-  void AddPoint(size_t m, size_t p, const PointPatch& patch, const ModuleImage& image,
-                uint64_t bias) {
-    const ProbePoint& point = plan_.modules[m].points[p];
+  void AddPoint(size_t m, size_t p, const PointPatch& patch, uint64_t bias) {
+    const ModulePlan& module = plan_.modules[m];
+    const ProbePoint& point = module.points[p];
     const std::optional<uint8_t> kind = PlainKind(point);
     if (!kind.has_value() && !HasFullRecord(point, plan_, places_)) {
       return Leave(m, p, "its record is made by the kernel's probe alone");
@@ -180,9 +176,10 @@ class SpotFinder {
     PatchSpot spot;
     spot.bias = bias;
     spot.window = *patch.window;
+    const std::optional<uint64_t> offset = FileOffsetIn(module.segments, spot.window.address);
     spot.original.resize(spot.window.size);
-    if (image.ReadCode(spot.window.address, spot.original.data(), spot.original.size()) !=
-        spot.original.size()) {
+    if (!offset.has_value() || module.held->ReadAt(*offset, spot.original.data(),
+                                                   spot.original.size()) != spot.original.size()) {
       return Leave(m, p, "its code cannot be read");
     }
     if (kind.has_value()) {

@@ -23,6 +23,7 @@
 #include "userspace/merge/sample_linker.h"
 #include "userspace/merge/span_builder.h"
 #include "userspace/merge/system_linker.h"
+#include "userspace/model/name_limits.h"
 #include "userspace/wire/records_of_processes.h"
 
 namespace proftrace {
@@ -196,6 +197,24 @@ void CountDeviceLosses(const CaptureMetadata& metadata, const std::vector<GpuAge
 }
 
 // `source` and `device_source`: of the processes in `info`.
+// Names what came when there were as many names as are kept.
+void AddOthers(const SampleDecoder::Tables& samples, const PythonDecoder::Tables& stacks,
+               RecordingInfo* info) {
+  const auto add = [info](const char* feature, uint64_t count, size_t most, const char* what,
+                          const std::string& then) {
+    if (count == 0) return;
+    info->unsupported.push_back(
+        {feature, absl::StrCat(count, " came after the first ", most, " ", what, " and ", then,
+                               "; record a shorter time, or make fewer functions by exec()")});
+  };
+  const std::string are_called = std::string("are called ") + kOtherNames;
+  add("names of Python functions", stacks.other_codes, kMostNames, "functions", are_called);
+  add("modules", stacks.other_modules, kMostNames, "modules", "are not named");
+  add("Python stacks", stacks.other_stacks, kMostPaths, "different ones", are_called);
+  add("names of sampled functions", samples.other_functions, kMostNames, "functions", are_called);
+  add("stacks of samples", samples.other_frames, kMostPaths, "frames", are_called);
+}
+
 absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata, RecordingInfo info,
                                                 RecordSource* source,
                                                 const std::string& spill_directory,
@@ -254,12 +273,14 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
                       {metadata.info.window.start_ns, window_end_ns, spill_directory}, &timeline,
                       &ledger);
   if (!status.ok()) return status;
-  LinkSamples(decoder.TakeSamples(), metadata.info.window.start_ns, window_end_ns, &timeline);
+  SampleDecoder::Tables samples = decoder.TakeSamples();
+  PythonDecoder::Tables stacks = decoder.TakeStacks();
+  AddOthers(samples, stacks, &info);
+  LinkSamples(std::move(samples), metadata.info.window.start_ns, window_end_ns, &timeline);
   CountDeviceLosses(metadata, info.gpu_agents, devices, &device_ledger);
   timeline.SetDeviceLedger(device_ledger);
   NameThreads(metadata, timeline.thread_count(), &timeline);
   timeline.SetInputs(decoder.TakeInputs());
-  PythonDecoder::Tables stacks = decoder.TakeStacks();
   timeline.SetStacks(std::move(stacks.frames), std::move(stacks.codes), std::move(stacks.modules));
   AddDemoted(&info);
   TellWhatRan(timeline, &info);

@@ -58,14 +58,11 @@ UniqueFd DescriptorIn(msghdr* message) {
 
 }  // namespace
 
-bool SendMessage(int socket, MessageKind kind, int32_t code, std::string_view bytes, int fd) {
-  Header header{static_cast<uint32_t>(kind), code, bytes.size()};
-  // At once: the other side would wake up for each part.
-  iovec parts[] = {{&header, sizeof(header)}, {const_cast<char*>(bytes.data()), bytes.size()}};
+ssize_t SendWithDescriptor(int socket, iovec* parts, size_t count, int fd) {
   Control control{};
   msghdr message{};
   message.msg_iov = parts;
-  message.msg_iovlen = bytes.empty() ? 1 : 2;
+  message.msg_iovlen = count;
   if (fd >= 0) {
     message.msg_control = control.bytes;
     message.msg_controllen = sizeof(control.bytes);
@@ -79,6 +76,29 @@ bool SendMessage(int socket, MessageKind kind, int32_t code, std::string_view by
   do {
     sent = sendmsg(socket, &message, MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
+  return sent;
+}
+
+ssize_t ReceiveWithDescriptor(int socket, iovec part, int flags, UniqueFd* fd) {
+  Control control{};
+  msghdr received{};
+  received.msg_iov = &part;
+  received.msg_iovlen = 1;
+  received.msg_control = control.bytes;
+  received.msg_controllen = sizeof(control.bytes);
+  ssize_t got = 0;
+  do {
+    got = recvmsg(socket, &received, flags | MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  if (got > 0) *fd = DescriptorIn(&received);
+  return got;
+}
+
+bool SendMessage(int socket, MessageKind kind, int32_t code, std::string_view bytes, int fd) {
+  Header header{static_cast<uint32_t>(kind), code, bytes.size()};
+  // At once: the other side would wake up for each part.
+  iovec parts[] = {{&header, sizeof(header)}, {const_cast<char*>(bytes.data()), bytes.size()}};
+  const ssize_t sent = SendWithDescriptor(socket, parts, bytes.empty() ? 1 : 2, fd);
   if (sent <= 0) return false;
   auto done = static_cast<size_t>(sent);
   if (done < sizeof(header)) {
@@ -93,20 +113,9 @@ bool SendMessage(int socket, MessageKind kind, int32_t code, std::string_view by
 
 std::optional<Message> ReceiveMessage(int socket) {
   Header header;
-  iovec part{&header, sizeof(header)};
-  Control control{};
-  msghdr received{};
-  received.msg_iov = &part;
-  received.msg_iovlen = 1;
-  received.msg_control = control.bytes;
-  received.msg_controllen = sizeof(control.bytes);
-  ssize_t got = 0;
-  do {
-    got = recvmsg(socket, &received, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
-  if (got <= 0) return std::nullopt;
   Message message;
-  message.fd = DescriptorIn(&received);
+  const ssize_t got = ReceiveWithDescriptor(socket, {&header, sizeof(header)}, 0, &message.fd);
+  if (got <= 0) return std::nullopt;
   const auto done = static_cast<size_t>(got);
   if (!ReceiveAll(socket, reinterpret_cast<char*>(&header) + done, sizeof(header) - done) ||
       header.bytes > kMostBytesOfMessage) {

@@ -1,6 +1,10 @@
 // Sends what a worker and its parent tell each other: texts, and descriptors with them.
 #pragma once
 
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +13,11 @@
 #include "userspace/base/unique_fd.h"
 
 namespace proftrace {
+
+// Send and receive as sendmsg(2) and recvmsg(2) do, with a descriptor beside the bytes; -1: none is
+// sent. They take no lock and no memory, so that a fork of a process with threads may use them.
+ssize_t SendWithDescriptor(int socket, iovec* parts, size_t count, int fd);
+ssize_t ReceiveWithDescriptor(int socket, iovec part, int flags, UniqueFd* fd);
 
 enum class MessageKind : uint32_t {
   kQuestion = 1,  // of the worker

@@ -90,6 +90,7 @@ absl::StatusOr<std::string> RunCarefully(
                              pid_t parent, int socket) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(0);
+  if (!order.title.empty()) prctl(PR_SET_NAME, order.title.c_str());
   std::vector<int> kept = order.keeps;
   kept.push_back(socket);
   CloseAllBut(std::move(kept));

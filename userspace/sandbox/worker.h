@@ -39,6 +39,8 @@ class WorkerChannel {
 };
 
 struct WorkerOrder {
+  // Its name in ps(1), at most 15 characters; empty: that of the process that starts it.
+  std::string title;
   // Goes on "the process that …": "reads the libraries of PID 7".
   std::string what;
   // Descriptors that stay open in it; others do not.

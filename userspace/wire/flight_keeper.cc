@@ -69,6 +69,12 @@ absl::Status FlightKeeper::Append(std::span<const std::byte> records,
   return absl::OkStatus();
 }
 
+void FlightKeeper::LowerLimit(size_t most_bytes) {
+  const std::lock_guard lock(mutex_);
+  limits_.most_bytes = std::min(limits_.most_bytes, most_bytes);
+  sweep_bytes_ = std::min(sweep_bytes_, limits_.most_bytes / kSweepShare);
+}
+
 void FlightKeeper::LetGo(int64_t now_ns) {
   for (std::deque<FlightBlock>* blocks : {&blocks_, &device_blocks_}) {
     while (!blocks->empty() && blocks->front().newest_ns < now_ns - limits_.window_ns) {

@@ -68,6 +68,8 @@ class FlightKeeper final : public BlockSink {
   absl::Status Sync() override { return absl::OkStatus(); }
   absl::Status Finish() override { return absl::OkStatus(); }
 
+  // Keeps no more than that from here on.
+  void LowerLimit(size_t most_bytes);
   FlightSnapshot Take() const;
   // Returns about how much memory it takes.
   size_t bytes() const;

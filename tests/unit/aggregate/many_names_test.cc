@@ -8,6 +8,7 @@
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/bound_stacks.h"
 #include "userspace/aggregate/key_averages.h"
+#include "userspace/model/name_limits.h"
 
 namespace proftrace {
 namespace {
@@ -51,14 +52,29 @@ TEST(ManyNamesTest, NamesBeyondTheLimitAreOneRowThatIsTold) {
   known.category = Category::kUserAnnotation;
   EXPECT_EQ(builder.label(builder.InternLabel(known)).name, "step 5");
   const std::unique_ptr<Timeline> timeline = builder.Finish(RecordingInfo(), Ledger());
-  EXPECT_EQ(timeline->labels().size(), (size_t{1} << 17) + 1);
-  EXPECT_LE(Raw(last), (uint32_t{1} << 17) + 1);
-  EXPECT_EQ(timeline->label(timeline->span(SpanId{kNames - 1}).label).name, "<other names>");
+  EXPECT_EQ(timeline->labels().size(), kMostNames + 1);
+  EXPECT_LE(Raw(last), kMostNames + 1);
+  EXPECT_EQ(timeline->label(timeline->span(SpanId{kNames - 1}).label).name, kOtherNames);
   EXPECT_EQ(timeline->label(timeline->span(SpanId{kNames - 1}).label).category,
             Category::kUserAnnotation);
   ASSERT_EQ(timeline->info().unsupported.size(), 1u);
   EXPECT_NE(timeline->info().unsupported[0].reason.find("68928 rows"), std::string::npos)
       << timeline->info().unsupported[0].reason;
+}
+
+// Kernels that are compiled for each shape.
+TEST(ManyNamesTest, NamesOfGpuWorkBeyondTheLimitAreOneThatIsTold) {
+  TimelineBuilder builder("");
+  DeviceNameId last{};
+  for (uint32_t i = 0; i < 200'000; ++i) {
+    last = builder.InternDeviceName("kernel_" + std::to_string(i));
+  }
+  EXPECT_EQ(builder.InternDeviceName("kernel_7"), DeviceNameId{7});
+  const std::unique_ptr<Timeline> timeline = builder.Finish(RecordingInfo(), Ledger());
+  EXPECT_EQ(timeline->device_name(last), kOtherNames);
+  EXPECT_EQ(Raw(last), kMostNames);
+  ASSERT_EQ(timeline->info().unsupported.size(), 1u);
+  EXPECT_EQ(timeline->info().unsupported[0].feature, "names of GPU work");
 }
 
 TEST(BoundStacksTest, TotalsStayAndTheLargestAreKept) {

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/pipeline/timeline.h"
+#include "userspace/decode/decoder.h"
+#include "userspace/model/name_limits.h"
 
 namespace proftrace {
 namespace {
@@ -202,6 +204,26 @@ TEST(DecoderTest, AnOperatorWithoutANameIsUnnamed) {
   ASSERT_EQ(timeline->span_count(), 1u);
   EXPECT_EQ(NameOf(*timeline, 0), "<unnamed>");
   EXPECT_EQ(timeline->ledger().unnamed, 1u);
+}
+
+// Annotations with a number in each name.
+TEST(DecoderTest, LabelsBeyondTheLimitAreOneForEachKind) {
+  constexpr uint32_t kNames = 270'000;
+  const CaptureMetadata metadata = TestMetadata();
+  Ledger ledger;
+  Decoder decoder(metadata, &ledger);
+  std::vector<Event> events;
+  for (uint32_t i = 0; i < kNames; ++i) {
+    RecordMaker maker;
+    maker.AnnotationBegin(1, i, "step " + std::to_string(i));
+    decoder.Decode(maker.bytes(), &events);
+  }
+  decoder.Flush(&events);
+  EXPECT_LE(decoder.labels().size(), 2 * kMostNames + 100);
+  ASSERT_EQ(events.size(), kNames);
+  EXPECT_EQ(decoder.labels()[events[5].label].name, "step 5");
+  EXPECT_EQ(decoder.labels()[events.back().label].name, kOtherNames);
+  EXPECT_EQ(decoder.labels()[events.back().label].category, Category::kUserAnnotation);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,8 @@
 #include "tests/unit/pipeline/timeline.h"
 #include "userspace/aggregate/sample_text.h"
 #include "userspace/aggregate/wait_sums.h"
+#include "userspace/decode/sample_decoder.h"
+#include "userspace/model/name_limits.h"
 
 namespace proftrace {
 namespace {
@@ -176,6 +180,61 @@ TEST(WakersTest, AWakingOfNobodyIsMalformed) {
   SampledJob job;
   job.Waker(kTid, 1000, 0, 0);
   EXPECT_EQ(Build(job, SamplesMetadata())->ledger().malformed, 1u);
+}
+
+void FeedSamples(SampleRecordMaker& job, SampleDecoder* decoder) {
+  const std::span<const std::byte> bytes(job.bytes());
+  for (size_t at = 0; at < bytes.size();) {
+    abi::pt_record head;
+    std::memcpy(&head, bytes.data() + at, sizeof(head));
+    EXPECT_TRUE(decoder->OnRecord(bytes.subspan(at, size_t{head.words} * 8)));
+    at += size_t{head.words} * 8;
+  }
+  job.bytes().clear();
+}
+
+TEST(SamplesTest, FunctionsBeyondTheLimitAreOneThatIsTold) {
+  constexpr uint32_t kFunctions = 150'000;
+  SampleDecoder decoder;
+  SampleRecordMaker job;
+  for (uint32_t id = 1; id <= kFunctions; ++id) {
+    job.Function(id, abi::PT_SAMPLE_FRAME_PYTHON, "f" + std::to_string(id), "a.py", 1);
+    job.Frame(id, 0, id, 1);
+    FeedSamples(job, &decoder);
+  }
+  // Called by each other, too.
+  job.Frame(kFunctions + 1, kFunctions, kFunctions - 1, 1);
+  for (const uint32_t frame : {5u, kFunctions, kFunctions + 1}) job.Sample(kTid, 10, frame);
+  FeedSamples(job, &decoder);
+  const SampleDecoder::Tables tables =
+      decoder.TakeTables([](Pid) { return std::vector<std::string>(); });
+  EXPECT_EQ(tables.functions.size(), kMostNames + 1);
+  EXPECT_EQ(tables.other_functions, kFunctions - kMostNames);
+  const auto name = [&](size_t sample) {
+    return tables.functions[tables.frames[tables.samples[sample].sample.frame].function].name;
+  };
+  EXPECT_EQ(name(0), "f5");
+  EXPECT_EQ(name(1), kOtherNames);
+  EXPECT_EQ(tables.samples[1].sample.frame, tables.samples[2].sample.frame);
+}
+
+TEST(SamplesTest, FramesBeyondTheLimitAreOne) {
+  SampleDecoder decoder;
+  SampleRecordMaker job;
+  job.Function(1, abi::PT_SAMPLE_FRAME_PYTHON, "f", "a.py", 1);
+  constexpr uint32_t kFrames = kMostPaths + 1000;
+  for (uint32_t id = 1; id <= kFrames; ++id) {
+    job.Frame(id, id - 1, 1, 1);
+    if (id % 1000 == 0) FeedSamples(job, &decoder);
+  }
+  job.Sample(kTid, 10, kFrames);
+  FeedSamples(job, &decoder);
+  const SampleDecoder::Tables tables =
+      decoder.TakeTables([](Pid) { return std::vector<std::string>(); });
+  EXPECT_LE(tables.frames.size(), kMostPaths + 1);
+  EXPECT_GE(tables.other_frames, 1000u);
+  const SampleFrame& frame = tables.frames[tables.samples[0].sample.frame];
+  EXPECT_EQ(tables.functions[frame.function].name, kOtherNames);
 }
 
 }  // namespace

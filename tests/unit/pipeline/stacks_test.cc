@@ -9,6 +9,7 @@
 
 #include "tests/unit/pipeline/timeline.h"
 #include "userspace/decode/python_decoder.h"
+#include "userspace/model/name_limits.h"
 
 namespace proftrace {
 namespace {
@@ -328,15 +329,58 @@ std::vector<bool> Feed(RecordMaker& job, PythonDecoder* decoder) {
   return taken;
 }
 
+PythonDecoder::Tables TablesOf(PythonDecoder* decoder) {
+  PythonDecoder::Facts facts;
+  facts.version_of = [](Pid) { return 0; };
+  facts.paths_of = [](Pid) { return std::vector<std::string>(); };
+  facts.path_of_module = [](const PythonModule&, int64_t) { return nullptr; };
+  return decoder->TakeTables(facts);
+}
+
 TEST(PythonDecoderTest, WhatIsKnownStaysKnownWhenThereIsNoMoreRoom) {
   Ledger ledger;
-  PythonDecoder decoder(&ledger, {.codes = 2, .frames = 3});
+  PythonDecoder decoder(&ledger, {.codes = 2, .frames = 4});
   Job job;
-  for (const uint32_t code : {1, 2, 3}) job.Stack(0, {Word(code, 0)});
-  job.Stack(0, {Word(1, 0)});
-  job.Stack(0, {Word(2, 0)});
-  job.Stack(0, {Word(2, 1)});  // another frame
-  EXPECT_THAT(Feed(job, &decoder), ElementsAre(true, true, false, true, true, false));
+  const auto stack_of = [&](const std::vector<uint64_t>& words) {
+    job.Stack(0, words);
+    EXPECT_THAT(Feed(job, &decoder), ElementsAre(true));
+    return decoder.StackOf(RecordMaker::kPid, kTid);
+  };
+  const StackId one = stack_of({Word(1, 0)});
+  const StackId two = stack_of({Word(2, 0)});
+  const StackId other = stack_of({Word(3, 0)});  // no room for its code
+  EXPECT_EQ(stack_of({Word(4, 7)}), other);
+  EXPECT_EQ(stack_of({Word(3, 1), Word(4, 1), Word(5, 1)}), other);  // one frame for all of them
+  const StackId later = stack_of({Word(2, 1)});                      // no room for its frame
+  EXPECT_EQ(stack_of({Word(2, 1), Word(1, 9)}), later);
+  EXPECT_EQ(stack_of({Word(1, 0)}), one);
+  EXPECT_EQ(stack_of({Word(2, 0)}), two);
+  const PythonDecoder::Tables tables = TablesOf(&decoder);
+  EXPECT_LE(tables.codes.size(), 3u);
+  EXPECT_LE(tables.frames.size(), 5u);
+  EXPECT_GT(tables.other_stacks, 0u);
+  for (const StackId stack : {other, later}) {
+    EXPECT_EQ(tables.codes[tables.frames[Raw(stack)].code].name, kOtherNames);
+  }
+}
+
+// A job that makes functions by exec() for ever.
+TEST(PythonDecoderTest, FunctionsBeyondTheLimitAreOneThatIsTold) {
+  Ledger ledger;
+  PythonDecoder decoder(&ledger);
+  constexpr uint32_t kFunctions = 150'000;
+  Job job;
+  for (uint32_t code = 1; code <= kFunctions; ++code) {
+    job.PythonCode(kTid, job.now_ns(), code, 1, "a.py", "f");
+    job.Stack(0, {Word(code, 0)});
+    Feed(job, &decoder);
+  }
+  const PythonDecoder::Tables tables = TablesOf(&decoder);
+  EXPECT_EQ(tables.codes.size(), kMostNames + 1);
+  EXPECT_EQ(tables.codes.back().name, kOtherNames);
+  EXPECT_EQ(tables.frames.size(), 1 + kMostNames + 1);
+  EXPECT_EQ(tables.other_codes, kFunctions - kMostNames);
+  EXPECT_EQ(ledger.malformed, 0u);
 }
 
 TEST(PythonDecoderTest, AModuleWithoutRoomLeavesTheOthersTheirNames) {
@@ -345,12 +389,11 @@ TEST(PythonDecoderTest, AModuleWithoutRoomLeavesTheOthersTheirNames) {
   Job job;
   job.PythonModule(kTid, job.now_ns(), 0x1000, 0x50, "Linear");
   job.PythonModule(kTid, job.now_ns(), 0x2000, 0x60, "Conv2d");
-  EXPECT_THAT(Feed(job, &decoder), ElementsAre(true, true, false, true));
-  PythonDecoder::Facts facts;
-  facts.path_of_module = [](const PythonModule&, int64_t) { return nullptr; };
-  const PythonDecoder::Tables tables = decoder.TakeTables(facts);
+  EXPECT_THAT(Feed(job, &decoder), ElementsAre(true, true, true, true));
+  const PythonDecoder::Tables tables = TablesOf(&decoder);
   ASSERT_EQ(tables.modules.size(), 1u);
   EXPECT_EQ(tables.modules[0].class_name, "Linear");
+  EXPECT_EQ(tables.other_modules, 1u);
 }
 
 // A small compressed capture can hold as much text as it likes.
@@ -361,7 +404,11 @@ TEST(PythonDecoderTest, TextsOfCodeHaveABound) {
   for (const uint32_t code : {1, 2}) {
     job.PythonText(kTid, job.now_ns(), code, abi::PT_PYTHON_NAME, "forward", 1);
   }
-  EXPECT_THAT(Feed(job, &decoder), ElementsAre(true, false));
+  EXPECT_THAT(Feed(job, &decoder), ElementsAre(true, true));
+  const PythonDecoder::Tables tables = TablesOf(&decoder);
+  ASSERT_EQ(tables.codes.size(), 2u);
+  EXPECT_EQ(tables.codes[0].name, "forward");
+  EXPECT_EQ(tables.codes[1].name, kOtherNames);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "symbols/process/read_budget.h"
 #include "symbols/process/remote_file.h"
 #include "symbols/process/volume_identity.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {
@@ -128,6 +129,40 @@ TEST_F(HeldFileTest, NothingIsOpenedWhereThereIsNoTimeToWait) {
   const RemoteUser self{Pid{static_cast<uint32_t>(getpid())}, {}, {}};
   EXPECT_EQ(RemoteReader::Open({path_.string(), -1, "", {}}, self).error, ETIMEDOUT);
   EXPECT_TRUE(ReadBudget::PayAll(1));
+}
+
+MountTable TableOf(const std::string& text) {
+  MountTable table;
+  table.text = text;
+  for (const std::string_view line : SplitText(table.text, "\n", /*skip_empty=*/true)) {
+    table.lines.push_back(*ParseMountLine(line));
+  }
+  return table;
+}
+
+TEST(MountsTest, OverlaysAreAsRemoteAsTheirLayers) {
+  const MountTable table = TableOf(
+      "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
+      "2 1 0:31 / /net rw - fuse.sshfs host: rw,user_id=0\n"
+      "3 1 0:40 / /a rw - overlay o rw,lowerdir=/lib:/usr,upperdir=/up,workdir=/w\n"
+      "4 1 0:41 / /b rw - overlay o rw,lowerdir=/lib:/net/x,upperdir=/up\n"
+      "5 1 0:42 / /c rw - overlay o rw,lowerdir=/lib,upperdir=/net/up\n"
+      "6 1 0:43 / /d rw - overlay o rw,lowerdir+=/lib,datadir+=/net/data\n"
+      "7 1 0:44 / /e rw - overlay o rw,lowerdir=/b/lower\n"
+      "8 1 0:31 / /bound rw - fuse.sshfs host: rw\n"
+      "9 1 0:45 / /f rw - overlay o rw,lowerdir=/lib::/bound/data\n"
+      "10 2 0:46 / /net rw - overlay o rw,lowerdir=/net\n"
+      "11 1 0:47 / /g rw - overlay o rw,lowerdir=/network\n"
+      "12 1 0:48 / /h rw - overlay o rw,lowerdir=l/AB\n");
+  std::vector<std::string> remote;
+  for (const MountLine& mount : table.lines) {
+    if (HasRemoteLayer(mount, {&table})) remote.push_back(mount.point);
+  }
+  EXPECT_EQ(remote, (std::vector<std::string>{"/b", "/c", "/d", "/e", "/f", "/net"}));
+  // What only one of them sees.
+  const MountTable inside = TableOf("20 0 0:41 / / rw - overlay o rw,lowerdir=/lib:/net/x\n");
+  EXPECT_FALSE(HasRemoteLayer(inside.lines[0], {&inside}));
+  EXPECT_TRUE(HasRemoteLayer(inside.lines[0], {&inside, &table}));
 }
 
 TEST(MountsTest, OtherProgramsAndMachinesAreAskedForFilesOfThese) {
