@@ -54,7 +54,7 @@ struct SourceCall {
   std::string op;  // torch's name of the operation and of the type of elements: "allreduce/Float"
 };
 
-// What is known of an input's process.
+// Facts about an input's process.
 struct SourceFacts {
   SourceKind kind = SourceKind::kKineto;
   std::string path;
