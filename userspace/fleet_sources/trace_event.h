@@ -27,7 +27,7 @@ class TraceEventReader {
   };
 
   // Reads the object `text` into `event`, which lives until the next call. Not JSON: `wrong_at`
-  // says where. Of a key that stands twice, the last one counts.
+  // says where. The last one counts of keys that stand twice.
   Outcome Read(std::string_view text, const TraceTimes& times, SourceEvent* event,
                size_t* wrong_at);
 
