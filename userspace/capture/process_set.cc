@@ -65,10 +65,11 @@ ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* 
       schemas_(sink),
       modules_(sink),
       plans_(programs, sink),
-      operator_watch_(reader, [this](Pid pid, const ProbePlan& plan, uint32_t image,
-                                     const std::vector<OperatorInfo>& added) {
-        AddLateOperators(pid, plan, image, added);
-      }),
+      operator_watch_(reader,
+                      [this](Pid pid, const ProbePlan& plan, uint32_t image,
+                             const std::vector<OperatorInfo>& added) {
+                        AddLateOperators(pid, plan, image, added);
+                      }),
       library_watch_(plan_options_.python_gc) {
   // What one of them takes the others wait for, and the end of the recording as well.
   plan_options_.ShareWithOthers();

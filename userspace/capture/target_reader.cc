@@ -19,7 +19,7 @@ namespace {
 
 // The first byte of the question for the next reading; the last one's result is behind it.
 constexpr char kNextReading = 'N';
-// Of these the worker has the memory open.
+// The worker has the memory of these processes open.
 constexpr size_t kMostOpenMemories = 64;
 // For one reading: a name takes microseconds, a model of a hundred thousand modules a second.
 constexpr ReadBudget::Limits kLimitsOfReading{.bytes = uint64_t{4} << 30, .cpu_ns = 10'000'000'000};
