@@ -91,7 +91,8 @@ class BudgetTest(LiveTest):
 
     def test_a_generous_budget_demotes_nothing(self) -> None:
         with Job() as job:
-            with Tracer("-p", job.pid, "-o", self.out, "--format", FORMATS, "--max-overhead", "99%") as tracer:
+            with Tracer("-p", job.pid, "-o", self.out, "--format", FORMATS, "--max-overhead", "99%",
+                        "--tier", "patch") as tracer:
                 tracer.wait_until_recording()
                 answer = job.do("steps 100")
                 self.assertEqual(tracer.stop(), 0, tracer.text())

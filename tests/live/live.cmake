@@ -2,7 +2,7 @@
 # tracer had there.
 #
 # The files in `alone` run by themselves: they compare times with limits, or put probes into all processes.
-set(alone bounds budget guardian other_processes sched two_tracers)
+set(alone bounds budget guardian other_processes sched told_cost two_tracers)
 #
 # Files whose checks a busy machine may disturb (losses, times, who is found how soon) have the label `disturbable`: ./test gives them a
 # second chance. Files that are to show that a job is never harmed do not have it.
@@ -48,7 +48,7 @@ set(live_tests
   keywords kill_points loss memory memory_limit merge namespaces options other_processes outputs
   own_runtime patch patch_harmless patch_limits patch_tier process_limit python_end python_gc
   ranges ranks remote_files sample sched spawned
-  stack_storms stacks standstill steps system targets threads two_tracers unprivileged views waits)
+  stack_storms stacks standstill steps system targets threads told_cost two_tracers unprivileged views waits)
 foreach(test IN LISTS live_tests)
   set(python "${live_python}")
   if(test MATCHES "^(agent|cuda|gpu_check|keywords|python_gc)$")

@@ -15,6 +15,7 @@ proftrace_unit_test(capture_test
     capture/target_reader_test.cc
     capture/operator_meter_test.cc
     capture/overhead_budget_test.cc
+    capture/price_comparison_test.cc
     capture/process_plan_test.cc
     capture/process_watch_test.cc
     capture/record_blocks_test.cc

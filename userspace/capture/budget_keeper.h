@@ -60,6 +60,8 @@ class BudgetKeeper {
   // Returns the budget as things are. `estimated_percent`: the overhead of the whole recording,
   // where nothing else is known.
   Budget Describe(double estimated_percent) const;
+  // Whether any operator was demoted.
+  bool has_demoted() const { return !demotions_.empty(); }
   // Calls that were only counted, as of the last look.
   uint64_t counted_calls() const;
   // Returns the nanoseconds that counted calls took the process that has most of them.

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 namespace proftrace {
-namespace {
 
 std::optional<int64_t> CpuTimeOf(Pid pid) {
   clockid_t clock = 0;
@@ -16,8 +15,6 @@ std::optional<int64_t> CpuTimeOf(Pid pid) {
   if (!is_read) return std::nullopt;
   return int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec;
 }
-
-}  // namespace
 
 void ProcessCpuTimes::Begin(std::span<const Pid> pids) {
   for (const Pid pid : pids) {

@@ -13,6 +13,10 @@
 
 namespace proftrace {
 
+// Returns the nanoseconds of CPU time that a process has used since it began; nullopt: it is not
+// there.
+std::optional<int64_t> CpuTimeOf(Pid pid);
+
 class ProcessCpuTimes {
  public:
   // Begins the window: what these processes have used so far is not part of it.

@@ -113,6 +113,9 @@ class ProcessSet {
   // Attaches the second probes behind operators' begins (ModulePlan::cost_points), in every process
   // that is recorded now. They are gone with the links.
   LinkSet AttachCostPoints();
+  // Attaches one probe at the function that every operator calls, in a process that is to be
+  // recorded; empty: it has none, or may not have it. It is gone with the links.
+  LinkSet AttachCounter(Pid pid, const ProbePlan& plan);
 
   // Returns the label of a site of a recorded process's plan.
   std::optional<Label> SiteLabel(Pid pid, uint16_t site) const;

@@ -203,6 +203,24 @@ LinkSet ProcessSet::AttachCostPoints() {
   return links.TakeAll();
 }
 
+LinkSet ProcessSet::AttachCounter(Pid pid, const ProbePlan& plan) {
+  for (const ModulePlan& module : plan.modules) {
+    const auto counter = std::find_if(
+        module.cost_points.begin(), module.cost_points.end(), [](const ProbePoint& point) {
+          return SiteOf(point) == 0 && RoleOf(point) == abi::PT_ROLE_COST;
+        });
+    if (counter == module.cost_points.end()) continue;
+    ModulePlan alone = module;
+    alone.points = {*counter};
+    ProcessLinks links;
+    AttachReport report;
+    // What keeps it away is told when all the others go in.
+    const absl::Status status = AttachModules(pid, plan, {std::move(alone)}, &links, &report);
+    if (status.ok() && report.points > 0) return links.TakeAll();
+  }
+  return {};
+}
+
 bool ProcessSet::IsDemotable(Pid pid, uint16_t site) const {
   const std::lock_guard lock(mutex_);
   const auto it = processes_.find(Raw(pid));

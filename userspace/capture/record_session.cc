@@ -24,8 +24,6 @@ constexpr int64_t kProgressNs = 500'000'000;
 constexpr int64_t kStepLookNs = 100'000'000;
 // What two sources tell of one thread is put in order so long after it happened.
 constexpr int64_t kMergeNs = 20'000'000;
-// Outside the window, and only as long as it takes: a job that is idle then says nothing.
-constexpr int64_t kLongestCostNs = 100'000'000;
 // The rings are not emptied meanwhile.
 constexpr int64_t kLongestDumpWaitNs = 250'000'000;
 constexpr size_t kMostStandstillLooks = 256;
@@ -40,9 +38,11 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
   std::memcpy(&head, record.data(), sizeof(head));
   if (IsBeforeBegin(head)) return;
   if (measures_hit_) job_hit_cost_.Observe(head);
+  stretch_.Observe(head);
   if (head.kind == abi::PT_COST || head.kind == abi::PT_COST_AGAIN) return;
   if (IsInWindow(head)) {
     meter_.Count(head);
+    probe_reuse_.Observe(head);
     silent_.Observe(head);
   }
   if (patch_ != nullptr) {
@@ -94,6 +94,7 @@ void RecordSession::KeepMerged(int64_t until_ns) {
     if (origin == RecordOrigin::kJump) {
       if (IsInWindow(head)) {
         jump_meter_.Count(head);
+        jump_reuse_.Observe(head);
         silent_.Observe(head);
       }
       if (stacks_ != nullptr) stack_cost_.Observe(head);
@@ -177,6 +178,7 @@ void RecordSession::TakeSystemRecords() {
     abi::pt_record head{};
     std::memcpy(&head, record.data(), std::min(record.size(), sizeof(head)));
     if (IsInWindow(head)) meter_.Count(head);
+    stretch_.Observe(head);
     sink_.Append(record);
     ++result_.records;
   });
@@ -317,46 +319,6 @@ absl::Status RecordSession::Loop() {
   return absl::OkStatus();
 }
 
-absl::Status RecordSession::MeasureHitInJob() {
-  // Perf events by the thousand take the kernel minutes to remove. Beside jumps no probe may go in.
-  if (programs_->api() == UprobeApi::kPerf || patch_ != nullptr) return absl::OkStatus();
-  const LinkSet links = processes_->AttachCostPoints();
-  if (links.empty()) return absl::OkStatus();
-  measures_hit_ = true;
-  const int64_t until_ns = MonotonicNs() + kLongestCostNs;
-  absl::Status status;
-  while (status.ok() && MonotonicNs() < until_ns &&
-         job_hit_cost_.pairs() < JobHitCost::kEnoughPairs) {
-    status = Drain(kPollMs);
-  }
-  measures_hit_ = false;
-  job_ns_per_hit_ = job_hit_cost_.median_ns();
-  job_ns_per_call_ = job_hit_cost_.median_call_ns();
-  return status;
-}
-
-HitCost RecordSession::CostsOfHits() const {
-  HitCost costs;
-  costs.in_tracer = programs_->ns_per_hit();
-  costs.in_job = job_ns_per_hit_;
-  costs.call_in_job = job_ns_per_call_;
-  if (jump_cost_) {
-    costs.jump = jump_cost_->record;
-    costs.count_jump = jump_cost_->count;
-  }
-  costs.stack = stack_cost_.median_ns();
-  if (system_ != nullptr) costs.system = system_->ns_per_call();
-  if (budget_ != nullptr) costs.counted = budget_->counted_ns();
-  return costs;
-}
-
-void RecordSession::ReadCpuTimes(int64_t now_ns) {
-  constexpr int64_t kLookNs = 250'000'000;
-  if (now_ns - last_cpu_look_ns_ < kLookNs) return;
-  last_cpu_look_ns_ = now_ns;
-  cpu_times_.Read(WithProcesses([](auto& processes) { return processes.pids(); }));
-}
-
 void RecordSession::KeepBudget(int64_t now_ns) {
   if (budget_ == nullptr) return;
   const std::vector<BudgetNews> news = budget_->Look(now_ns, CostsOfHits());
@@ -369,12 +331,6 @@ void RecordSession::KeepBudget(int64_t now_ns) {
   const Cost cost = MeasureCost(now_ns - info_.window.start_ns, 0);
   const Budget budget = budget_->Describe(cost.estimated_overhead_percent);
   sink_.AddMetadata([&budget](MetadataWriter& writer) { writer.AddBudget(budget); });
-}
-
-Cost RecordSession::MeasureCost(int64_t window_ns, uint64_t lost) const {
-  Cost cost = EstimateCost(meter_, jump_meter_, {window_ns, cpu_times_.all()}, lost, CostsOfHits());
-  cost.tracer_cpu_s = ToSeconds(ProcessCpuNs() - cpu_at_start_ns_);
-  return cost;
 }
 
 void RecordSession::KeepSteps() {

@@ -29,14 +29,17 @@
 #include "userspace/capture/name_resolver.h"
 #include "userspace/capture/patch_recorder.h"
 #include "userspace/capture/plain_processes.h"
+#include "userspace/capture/price_comparison.h"
 #include "userspace/capture/process_cpu_times.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/record_merger.h"
 #include "userspace/capture/recorder.h"
 #include "userspace/capture/sampler.h"
 #include "userspace/capture/silent_processes.h"
+#include "userspace/capture/site_reuse.h"
 #include "userspace/capture/stack_merger.h"
 #include "userspace/capture/step_watch.h"
+#include "userspace/capture/stretch_meter.h"
 #include "userspace/capture/system_programs.h"
 #include "userspace/capture/target_reader.h"
 #include "userspace/patch/jump_cost.h"
@@ -138,7 +141,14 @@ class RecordSession {
   bool AskedForSteps() const { return options_.steps.has_value() || options_.counts_steps; }
   // Keeps the steps that were asked for; the window ends with the last of them.
   void KeepSteps();
+  // Puts one probe at the function that every operator calls into each process that was named.
+  LinkSet AttachCounters();
+  // Measures what an operator takes of the job's CPU time before the probes go in.
+  absl::Status MeasureAlone();
   absl::Status MeasureHitInJob();
+  // Compares what came since the last call with that.
+  void CompareStretch(int64_t now_ns);
+  void KeepStretch();
   HitCost CostsOfHits() const;
   // --max-overhead: looks what the recording takes, and has operators demoted.
   void KeepBudget(int64_t now_ns);
@@ -190,6 +200,12 @@ class RecordSession {
   int64_t last_cpu_look_ns_ = 0;
   std::unique_ptr<StepWatch> step_watch_;  // none when nobody asks for steps
   std::unique_ptr<BudgetKeeper> budget_;   // none: there is no budget
+  StretchMeter stretch_;
+  PriceComparison comparison_;
+  bool compares_ = false;  // a stretch of the window
+  int64_t last_cut_ns_ = 0;
+  SiteReuse probe_reuse_;
+  SiteReuse jump_reuse_;
   JobHitCost job_hit_cost_;
   JobStackCost stack_cost_;
   bool measures_hit_ = false;

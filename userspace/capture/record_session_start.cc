@@ -404,6 +404,7 @@ absl::Status RecordSession::Start() {
     // Before they are looked for, so that none is missed in between.
     if (auto watch = MapWatch::Open(); watch.ok()) map_watch_ = *std::move(watch);
   }
+  if (absl::Status status = MeasureAlone(); !status.ok()) return status;
   absl::Status attached = AttachTargets();
   plans_.clear();
   if (!attached.ok()) return attached;

@@ -49,13 +49,18 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const Recorded
                       : "hits of the busiest thread times the cost of a hit, over the rest of the "
                         "window; ") +
       (!has_probes ? "there are no probes of the kernel"
+       : hit.is_compared
+           ? "measured in the job itself: the CPU time that an operator took before the probes "
+             "went in, and with them"
        : hit.in_job
-           ? "measured in the job itself, outside the window: the time between two "
-             "probes that follow each other"
-           : "that of a loop in proftrace itself, as the job was idle or has jumps when it "
-             "was to be measured: a lower bound, in a job a hit finds colder caches");
+           ? "measured in the job itself, outside the window: the time between two probes that "
+             "follow each other, and what colder caches usually add to it, as its CPU time "
+             "without probes could not be compared or was not steady"
+           : "that of a loop in proftrace itself, and what the colder caches of a job usually add "
+             "to it, as the job was idle or has jumps when it was to be measured");
   if (hit.jump.has_value()) {
-    cost.basis += "; a jump's record as in a loop in proftrace: a lower bound";
+    cost.basis +=
+        "; a jump's record as in proftrace itself, with caches as cold as it is seldom used";
   }
   if (hit.stack.has_value()) {
     cost.basis += "; stacks of Python's that jumps read at " +

@@ -9,15 +9,17 @@
 
 namespace proftrace {
 
-// Nanoseconds.
+// Nanoseconds. What was measured with warm caches is told as it is with the job's
+// (price_comparison.h, site_reuse.h).
 struct HitCost {
-  double in_tracer = 0;               // of a hit, in a loop in proftrace
-  std::optional<double> in_job;       // of a hit, in the job
+  double in_tracer = 0;               // of a hit, by a loop in proftrace
+  std::optional<double> in_job;       // of a hit, measured in the job
+  bool is_compared = false;           // … by its CPU time without probes
   std::optional<double> call_in_job;  // of a begin that reads inputs
-  std::optional<double> jump;         // of a jump's record, in a loop in proftrace
+  std::optional<double> jump;         // of a jump's record, by calls in proftrace
   std::optional<double> stack;        // of a stack of Python's that a jump tells of, in the job
   std::optional<double> system;       // of a system call that is recorded, in a loop in proftrace
-  std::optional<double> count_jump;   // of a jump that only counts, in a loop in proftrace
+  std::optional<double> count_jump;   // of a jump that only counts, by calls in proftrace
   double counted = 0;                 // of all calls that were only counted, together
 };
 

@@ -206,8 +206,9 @@ void CheckJumps(Pid pid, const ProbePlan& plan, Diagnosis* diagnosis) {
   }
   char text[160];
   std::snprintf(text, sizeof(text),
-                "%zu of %zu places can have one, %.0f ns each in a loop; the others %s",
-                spots->spots.size(), spots->spots.size() + spots->unpatched.size(), cost->record,
+                "%zu of %zu places can have one, %.0f to %.0f ns each; the others %s",
+                spots->spots.size(), spots->spots.size() + spots->unpatched.size(),
+                cost->record.warm, cost->record.cold,
                 diagnosis->has_bpf ? "keep probes" : "are not recorded, as there is no eBPF");
   diagnosis->Add(kJumps, true, text);
 }

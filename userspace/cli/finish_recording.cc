@@ -63,7 +63,7 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
   const uint32_t events = results.timeline->system_event_count();
   const std::string beside = events > 0 ? " and " + std::to_string(events) + " system events" : "";
   SayOverProgress(
-      "%u spans%s in %.2f s, %llu records lost, at least %.1f %% slow-down while recording",
+      "%u spans%s in %.2f s, %llu records lost, about %.1f %% slow-down while recording",
       results.timeline->span_count(), beside.c_str(),
       static_cast<double>(result.window.duration_ns) * 1e-9,
       static_cast<unsigned long long>(ledger.ring_lost + ledger.system_lost),

@@ -65,7 +65,7 @@ struct Cost {
   double tracer_cpu_s = 0;  // user + system time of proftrace while recording
   uint64_t probe_hits = 0;
   double probe_ns_per_hit = 0;
-  double estimated_overhead_percent = 0;  // of what the busiest thread would have taken without it
+  double estimated_overhead_percent = 0;  // of what the job would have taken without it
   std::string basis;                      // how the figures came about, one sentence
   // How many of those hits read what an operator or a node was called with (--record-shapes), and
   // what that adds to one; nullopt where it could not be measured, and is not in the estimate.
@@ -73,7 +73,7 @@ struct Cost {
   std::optional<double> input_ns_per_reading;
   // Tier patch: records of jumps, which are no hits of probes.
   uint64_t jumps = 0;
-  double ns_per_jump = 0;  // in a loop in proftrace: a lower bound
+  double ns_per_jump = 0;  // in proftrace itself, with caches as cold as in the job
 };
 
 // The steps that a recording was asked to count (--steps, --schedule), as the recorder found them.

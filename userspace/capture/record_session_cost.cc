@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "userspace/base/clock.h"
+#include "userspace/capture/record_session.h"
+#include "userspace/capture/recording_cost.h"
+
+// What a recording costs the job: what is measured around the window, and what follows from it.
+
+namespace proftrace {
+namespace {
+
+constexpr int kCostPollMs = 20;
+// Outside the window, and only so long: a job that is idle then says nothing. On a busy host it
+// takes longer until a job has used some CPU time.
+constexpr int64_t kAloneCpuNs = 70'000'000;
+constexpr int64_t kLongestAloneNs = 300'000'000;
+constexpr int64_t kIdleNs = 150'000'000;
+constexpr int64_t kLongestCostNs = 100'000'000;
+constexpr int64_t kCpuLookNs = 250'000'000;
+// Short ones differ by what the kernel has not yet counted.
+constexpr int64_t kStretchNs = 450'000'000;
+
+// How many times the measured time a hit costs the job, as found with jobs of several kinds
+// (tests/bench/RESULTS.md), and how far they were from that.
+constexpr double kWarmFactor = 1.15;
+constexpr double kColdFactor = 1.5;
+// Cold hits differ more from job to job.
+constexpr double kWarmSpread = 0.1;
+constexpr double kColdSpread = 0.4;
+// A loop in proftrace is warmer than two probes in a job.
+constexpr double kFactorOfLoop = 1.1;
+// Where probes read Python's stacks too, which no pair of probes does: all has to be seen.
+constexpr double kSpreadWithStacks = 5;
+// Where too few were seen to tell.
+constexpr double kUsualColdness = 0.7;
+
+}  // namespace
+
+LinkSet RecordSession::AttachCounters() {
+  LinkSet links;
+  for (const auto& [pid, plan] : plans_) {
+    if (!plan.ok()) continue;
+    LinkSet added = processes_->AttachCounter(pid, *plan);
+    if (added.empty()) continue;
+    stretch_.Add(pid);
+    std::move(added.begin(), added.end(), std::back_inserter(links));
+  }
+  return links;
+}
+
+absl::Status RecordSession::MeasureAlone() {
+  // Beside jumps no probe may go in, and links for all processes are hit by others, too.
+  const bool can_compare = programs_->is_loaded() && programs_->api() != UprobeApi::kPerf &&
+                           !options_.all && !programs_->are_links_for_all() && patch_ == nullptr;
+  if (!can_compare || !options_.info.system.operators) return absl::OkStatus();
+  const LinkSet links = AttachCounters();
+  if (stretch_.empty()) return absl::OkStatus();
+  stretch_.Begin();
+  const int64_t begin_ns = MonotonicNs();
+  absl::Status status;
+  int64_t passed_ns = 0;
+  while (status.ok() && passed_ns < kLongestAloneNs && stretch_.UsedNs() < kAloneCpuNs &&
+         (passed_ns < kIdleNs || stretch_.UsedNs() > passed_ns / 50) &&
+         !stop_.load(std::memory_order_relaxed)) {
+    status = Drain(kCostPollMs);
+    passed_ns = MonotonicNs() - begin_ns;
+  }
+  stretch_.Cut();
+  if (status.ok()) status = Drain(0);
+  if (const auto stretch = stretch_.Take(0)) comparison_.SetAlone(*stretch);
+  return status;
+}
+
+absl::Status RecordSession::MeasureHitInJob() {
+  // Perf events by the thousand take the kernel minutes to remove. Beside jumps no probe may go in.
+  if (programs_->api() == UprobeApi::kPerf || patch_ != nullptr) return absl::OkStatus();
+  const LinkSet links = processes_->AttachCostPoints();
+  if (links.empty()) return absl::OkStatus();
+  measures_hit_ = true;
+  stretch_.Begin();
+  const int64_t until_ns = MonotonicNs() + kLongestCostNs;
+  absl::Status status;
+  while (status.ok() && MonotonicNs() < until_ns &&
+         job_hit_cost_.pairs() < JobHitCost::kEnoughPairs) {
+    status = Drain(kCostPollMs);
+  }
+  stretch_.Cut();
+  if (status.ok()) status = Drain(0);
+  KeepStretch();
+  measures_hit_ = false;
+  job_ns_per_hit_ = job_hit_cost_.median_ns();
+  job_ns_per_call_ = job_hit_cost_.median_call_ns();
+  probe_reuse_.SetCost(kWarmFactor * job_ns_per_hit_.value_or(programs_->ns_per_hit()));
+  return status;
+}
+
+void RecordSession::KeepStretch() {
+  const double ns_per_system_record = system_ == nullptr ? 0 : system_->ns_per_call().value_or(0);
+  const auto stretch = stretch_.Take(ns_per_system_record);
+  if (stretch.has_value()) comparison_.AddRecorded(*stretch);
+}
+
+void RecordSession::CompareStretch(int64_t now_ns) {
+  // The one before is whole by now.
+  KeepStretch();
+  const bool is_changed = budget_ != nullptr && budget_->has_demoted();
+  const bool has_lost = programs_->ReadCounters().ring_lost > lost_before_start_;
+  if (is_changed || has_lost || !comparison_.wants_more()) {
+    compares_ = false;
+  } else if (!std::exchange(compares_, true)) {
+    stretch_.Begin();
+    last_cut_ns_ = now_ns;
+  } else if (now_ns - last_cut_ns_ >= kStretchNs) {
+    stretch_.Cut();
+    last_cut_ns_ = now_ns;
+  }
+}
+
+HitCost RecordSession::CostsOfHits() const {
+  const double probe_coldness = probe_reuse_.coldness().value_or(kUsualColdness);
+  PredictedPrice price;
+  price.usual_factor = (kWarmFactor + probe_coldness * (kColdFactor - kWarmFactor)) *
+                       (job_ns_per_hit_ ? 1 : kFactorOfLoop);
+  price.spread = kWarmSpread + probe_coldness * (kColdSpread - kWarmSpread);
+  price.hit_ns = job_ns_per_hit_.value_or(programs_->ns_per_hit());
+  price.reading_ns = std::max(0.0, job_ns_per_call_.value_or(price.hit_ns) - price.hit_ns);
+  if (options_.bpf.with_stack) price.spread = kSpreadWithStacks;
+  const PriceComparison::Factor factor = comparison_.Find(price);
+  HitCost costs;
+  costs.in_tracer = factor.value * programs_->ns_per_hit();
+  if (job_ns_per_hit_) costs.in_job = factor.value * *job_ns_per_hit_;
+  if (job_ns_per_call_) costs.call_in_job = factor.value * *job_ns_per_call_;
+  costs.is_compared = factor.is_compared;
+  if (jump_cost_) {
+    const double jump_coldness = jump_reuse_.coldness().value_or(kUsualColdness);
+    costs.jump = jump_cost_->record.At(jump_coldness);
+    costs.count_jump = jump_cost_->count.At(jump_coldness);
+  }
+  costs.stack = stack_cost_.median_ns();
+  if (system_ != nullptr) costs.system = system_->ns_per_call();
+  if (budget_ != nullptr) costs.counted = budget_->counted_ns();
+  return costs;
+}
+
+void RecordSession::ReadCpuTimes(int64_t now_ns) {
+  if (now_ns - last_cpu_look_ns_ < kCpuLookNs) return;
+  last_cpu_look_ns_ = now_ns;
+  cpu_times_.Read(WithProcesses([](auto& processes) { return processes.pids(); }));
+  CompareStretch(now_ns);
+}
+
+Cost RecordSession::MeasureCost(int64_t window_ns, uint64_t lost) const {
+  Cost cost = EstimateCost(meter_, jump_meter_, {window_ns, cpu_times_.all()}, lost, CostsOfHits());
+  cost.tracer_cpu_s = ToSeconds(ProcessCpuNs() - cpu_at_start_ns_);
+  return cost;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,50 @@
+// Tells how cold the places are at which a job is recorded: a trampoline, or what the kernel keeps
+// of a probe, is still in the CPU's nearest caches where it is used again within microseconds of
+// the job's own time, and where it is used once a step it is not. Looks at some of the records
+// only. Not thread-safe.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "bpf/abi/records.h"
+
+namespace proftrace {
+
+class SiteReuse {
+ public:
+  static constexpr size_t kBurst = 20'000;              // records that are looked at in one go
+  static constexpr int64_t kBetweenNs = 1'000'000'000;  // from one burst to the next
+  // Used again within the first time a place is as warm as in a loop; after the second one it is as
+  // cold as it gets. Where they lie was found with jobs whose CPU time was measured
+  // (tests/bench/RESULTS.md).
+  static constexpr double kWarmNs = 4'000;
+  static constexpr double kColdNs = 60'000;
+  static constexpr uint64_t kFewest = 200;
+
+  // `ns_per_hit`: what a hit takes; it is no time of the job.
+  void SetCost(double ns_per_hit) { ns_per_hit_ = ns_per_hit; }
+  // Takes every record, thread by thread in their order.
+  void Observe(const abi::pt_record& head);
+  // Returns how cold the places are on average, from 0 to 1; nullopt: too few were seen.
+  std::optional<double> coldness() const;
+
+ private:
+  // The time of a use in this burst, and the hits of its thread until then.
+  struct Use {
+    uint64_t time_ns = 0;
+    uint64_t hits = 0;
+  };
+  absl::flat_hash_map<uint64_t, Use> last_;       // by thread, site and kind
+  absl::flat_hash_map<uint32_t, uint64_t> hits_;  // by tid
+  uint64_t begin_ns_ = 0;
+  double ns_per_hit_ = 0;
+  size_t in_burst_ = kBurst;
+  double sum_ = 0;
+  uint64_t seen_ = 0;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,54 @@
+// Measures stretches of time of some processes: their CPU time, their operators, their hits, for a
+// PriceComparison. Records come later than they are made, so a stretch is whole only some time
+// after its end. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+
+#include "bpf/abi/records.h"
+#include "userspace/capture/live_meter.h"
+#include "userspace/capture/price_comparison.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+class StretchMeter {
+ public:
+  void Add(Pid pid) { pids_.insert(Raw(pid)); }
+  bool empty() const { return pids_.empty(); }
+
+  // Begins a stretch; what came before is forgotten.
+  void Begin();
+  // Ends the stretch, and begins the next one at the same moment.
+  void Cut();
+  // Takes every record; those of other processes, and of before, are left out.
+  void Observe(const abi::pt_record& head);
+  // Returns the stretch that ended at the last Cut(), once all records of it were observed;
+  // nullopt: there was none, or it was taken. `ns_per_system_record`: is not part of its CPU time.
+  // Operators are counted by the probe in the function that each of them calls; where that is not
+  // there, by their share of the hits in the last stretch that had it.
+  std::optional<ComparedStretch> Take(double ns_per_system_record);
+  // Returns the CPU time that was used since the stretch began.
+  int64_t UsedNs() const { return CpuTimeNs() - open_.begin_cpu_ns; }
+
+ private:
+  struct Counts {
+    uint64_t begin_ns = 0;
+    int64_t begin_cpu_ns = 0;
+    uint64_t operators = 0;  // by the probe at the function that each one calls
+    uint64_t cost_hits = 0;  // of all probes that are there for measuring
+    LiveMeter meter;
+  };
+
+  int64_t CpuTimeNs() const;
+
+  std::set<uint32_t> pids_;
+  std::optional<Counts> ended_;
+  Counts open_;
+  bool is_open_ = false;
+  double operators_a_hit_ = 0;  // 0 = not known
+};
+
+}  // namespace proftrace
