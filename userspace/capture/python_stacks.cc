@@ -3,11 +3,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
-#include "symbols/process/process_maps.h"
-#include "symbols/process/process_memory.h"
-#include "symbols/python/python_paths.h"
-#include "symbols/python/python_runtime.h"
-#include "symbols/python/python_state_place.h"
+#include "symbols/plan/python_reading.h"
 
 namespace proftrace {
 namespace {
@@ -20,52 +16,42 @@ Unsupported Gap(Pid pid, const std::string& reason) {
 
 // `python`: of the process, if it has one.
 std::vector<Unsupported> Sample(Sampler* sampler, Pid pid,
-                                const absl::StatusOr<PythonRuntime>& python) {
+                                const absl::StatusOr<PythonReading>& python) {
   SampledProcess process;
   if (python.ok()) {
-    process.python = python->layout;
-    process.python_version = python->layout.stack.version;
-    process.python_file = python->file;
+    process.python = python->runtime.layout;
+    process.python_version = python->runtime.layout.stack.version;
+    process.python_file = python->runtime.file;
   }
   const absl::Status status = sampler->AddProcess(pid, process);
   if (status.ok()) return {};
   return {{"samples", "PID " + std::to_string(Raw(pid)) + ": " + std::string(status.message())}};
 }
 
-absl::StatusOr<PythonRuntime> FindPython(Pid pid, const TargetMemory& memory) {
-  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
-  if (!mappings.ok()) return mappings.status();
-  absl::StatusOr<PythonRuntime> python = FindPythonRuntime(pid, memory, GroupByFile(*mappings));
-  if (python.ok()) python->layout.stack.state_place = FindKeptPythonState(memory, python->layout);
-  return python;
-}
-
 }  // namespace
 
 std::vector<Unsupported> PrepareSamples(Sampler* sampler, Pid pid) {
-  const ProcessMemory memory(pid);
-  return Sample(sampler, pid, FindPython(pid, memory));
+  return Sample(sampler, pid, ReadPython(pid));
 }
 
 void PrepareWaits(SystemPrograms* system, Pid pid) {
   if (system == nullptr || !system->wants_python()) return;
-  const ProcessMemory memory(pid);
-  const absl::StatusOr<PythonRuntime> python = FindPython(pid, memory);
-  if (python.ok()) system->AddPython(pid, memory, *python);
+  const absl::StatusOr<PythonReading> python = ReadPython(pid);
+  if (python.ok()) system->AddPython(pid, *python);
 }
 
 std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, PatchRecorder* patch,
                                        ModuleCollector* modules, Sampler* sampler, Pid pid,
                                        Target* target) {
-  const ProcessMemory memory(pid);
-  const absl::StatusOr<PythonRuntime> python = FindPython(pid, memory);
+  const absl::StatusOr<PythonReading> reading = ReadPython(pid);
   std::vector<Unsupported> gaps;
-  if (sampler != nullptr) gaps = Sample(sampler, pid, python);
-  if (!python.ok()) {
-    gaps.push_back(Gap(pid, std::string(python.status().message())));
+  if (sampler != nullptr) gaps = Sample(sampler, pid, reading);
+  if (!reading.ok()) {
+    gaps.push_back(Gap(pid, std::string(reading.status().message())));
     return gaps;
   }
-  target->python_paths = ReadPythonPaths(pid, memory, *python);
+  const PythonRuntime* python = &reading->runtime;
+  target->python_paths = reading->paths;
   target->python_version = python->version;
   if (python->interpreters > 1) {
     gaps.push_back(Gap(pid, "it has " + std::to_string(python->interpreters) +
@@ -74,12 +60,11 @@ std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, PatchRecorder* pat
   if (!programs->wants_stacks()) return gaps;
   bool are_read = false;
   if (patch != nullptr) {
-    const absl::StatusOr<uint32_t> place = FindPythonStatePlace(memory, *python);
-    absl::Status status = place.status();
+    absl::Status status = reading->state_place.status();
     if (status.ok()) {
-      status = patch->AddPython(
-          pid, python->file,
-          {python->layout.stack, *place, python->address + python->layout.finalizing, 0});
+      status = patch->AddPython(pid, python->file,
+                                {python->layout.stack, *reading->state_place,
+                                 python->address + python->layout.finalizing, 0});
     }
     are_read = status.ok();
     if (!are_read) {

@@ -20,7 +20,6 @@
 
 #include "bpf/abi/system_records.h"
 #include "symbols/process/process_maps.h"
-#include "symbols/python/python_waits.h"
 #include "system_activity.skel.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
@@ -150,17 +149,23 @@ struct SystemPrograms::Impl {
 
   // Tells which of the process's threads wait for a lock of Python's, among those that waited as
   // semaphores do when they were found.
-  void TellBegunWaits(Pid pid, const TargetMemory& memory, const PythonLayout& layout,
-                      uint64_t gil) const {
+  void TellBegunWaits(Pid pid, const PythonReading& python) const {
     const int map = bpf_map__fd(skeleton->maps.begun_waits);
+    std::vector<uint32_t> tids;
+    std::vector<abi::pt_begun_wait> waits;
     uint32_t tid = 0;
     for (bool has = bpf_map_get_next_key(map, nullptr, &tid) == 0; has;
          has = bpf_map_get_next_key(map, &tid, &tid) == 0) {
       abi::pt_begun_wait wait{};
       if (bpf_map_lookup_elem(map, &tid, &wait) != 0 || wait.pid != Raw(pid)) continue;
-      if (!WaitsForPythonLock(memory, layout, gil, wait)) continue;
-      wait.is_lock = 1;
-      (void)bpf_map_update_elem(map, &tid, &wait, BPF_EXIST);
+      tids.push_back(tid);
+      waits.push_back(wait);
+    }
+    const std::vector<bool> are_locks = FindPythonLocks(pid, python, waits);
+    for (size_t i = 0; i < are_locks.size(); ++i) {
+      if (!are_locks[i]) continue;
+      waits[i].is_lock = 1;
+      (void)bpf_map_update_elem(map, &tids[i], &waits[i], BPF_EXIST);
     }
   }
 
@@ -344,14 +349,14 @@ absl::Status SystemPrograms::AddProcesses(std::span<const Pid> pids) {
   return status;
 }
 
-void SystemPrograms::AddPython(Pid pid, const TargetMemory& memory, const PythonRuntime& python) {
+void SystemPrograms::AddPython(Pid pid, const PythonReading& python) {
   if (!wants_python_) return;
   const uint32_t key = Raw(pid);
-  const abi::pt_waiting_python entry{FindPythonGil(memory, python), python.layout.stack};
+  const abi::pt_waiting_python entry{python.gil, python.runtime.layout.stack};
   // One that the map has no room for waits for events alone.
   (void)bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.waiting_pythons), &key, &entry,
                             BPF_ANY);
-  impl_->TellBegunWaits(pid, memory, python.layout, entry.gil);
+  impl_->TellBegunWaits(pid, python);
 }
 
 void SystemPrograms::Drain(const RecordCallback& callback) { (void)impl_->ring.Take(callback); }

@@ -13,8 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "symbols/process/process_memory.h"
-#include "symbols/python/python_runtime.h"
+#include "symbols/plan/python_reading.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 
@@ -46,7 +45,7 @@ class SystemPrograms {
 
   // Python's locks of the process, and of those that it forks, are told from what its threads wait
   // for work with from here on. Nothing where the scheduler is not recorded. From any thread.
-  void AddPython(Pid pid, const TargetMemory& memory, const PythonRuntime& python);
+  void AddPython(Pid pid, const PythonReading& python);
   bool wants_python() const { return wants_python_; }
 
   // Hands over all records that are there.

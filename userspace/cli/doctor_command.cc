@@ -10,9 +10,7 @@
 
 #include "symbols/plan/planner.h"
 #include "symbols/plan/process.h"
-#include "symbols/process/process_maps.h"
-#include "symbols/process/process_memory.h"
-#include "symbols/python/python_runtime.h"
+#include "symbols/plan/python_reading.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/capture/bpf_programs.h"
@@ -187,15 +185,9 @@ void CheckInputs(Pid pid, PlanOptions options, const ProbePlan& plan, Diagnosis*
 
 void CheckStacks(Pid pid, Diagnosis* diagnosis) {
   constexpr char kWhat[] = "Python stacks (--with-stack)";
-  const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
-  if (!mappings.ok()) {
-    diagnosis->Add(kWhat, mappings.status());
-    return;
-  }
-  const absl::StatusOr<PythonRuntime> python =
-      FindPythonRuntime(pid, ProcessMemory(pid), GroupByFile(*mappings));
+  const absl::StatusOr<PythonReading> python = ReadPython(pid);
   if (python.ok()) {
-    diagnosis->Add(kWhat, true, "can be read: CPython " + python->version);
+    diagnosis->Add(kWhat, true, "can be read: CPython " + python->runtime.version);
   } else {
     const bool has_none = absl::IsNotFound(python.status());
     diagnosis->Add(kWhat, has_none, std::string(python.status().message()));
