@@ -129,15 +129,13 @@ bool IsRegistering(const ProbePlan& plan) {
   return plan.dispatcher_slot == 0 || plan.unlisted_operators > plan.operator_count / kFewest;
 }
 
-uint64_t LastOperator(Pid pid, const ProbePlan& plan) {
-  if (plan.dispatcher_slot == 0) return 0;
-  const ProcessMemory memory(pid);
-  const uint64_t list = memory.ReadWord(plan.dispatcher_slot).value_or(0);
+uint64_t LastOperator(const TargetMemory& memory, uint64_t dispatcher_slot, bool old_string_abi) {
+  const uint64_t list = memory.ReadWord(dispatcher_slot).value_or(0);
   // std::list, in both ABIs: next, previous.
   const uint64_t last = list == 0 ? 0 : memory.ReadWord(list + 8).value_or(0);
   if (last == 0 || last == list) return 0;
   // Another operator may lie where a deregistered one did.
-  return last + std::hash<std::string>()(NameOfOperatorNode(memory, last, plan.old_string_abi));
+  return last + std::hash<std::string>()(NameOfOperatorNode(memory, last, old_string_abi));
 }
 
 }  // namespace proftrace

@@ -98,6 +98,6 @@ bool IsRegistering(const ProbePlan& plan);
 
 // Returns a number that tells the last entry of the Dispatcher's list: it changes when an operator
 // is registered, or the last one deregistered. 0 = the list cannot be read.
-uint64_t LastOperator(Pid pid, const ProbePlan& plan);
+uint64_t LastOperator(const TargetMemory& memory, uint64_t dispatcher_slot, bool old_string_abi);
 
 }  // namespace proftrace

@@ -72,15 +72,32 @@ class ConfinedTest(live.LiveTest):
         live.wait_until(lambda: not Path(f"/proc/{child}").exists() or status_of(child)["State"].startswith("Z"), 10,
                         "its end")
 
-    def workers_of(self, pid: int) -> list[int]:
-        """Children of any of its threads that have no rights."""
+    def workers_of(self, pid: int, title: str = "proftrace") -> list[int]:
+        """Children of any of its threads that have no rights. Those that last as long as the recording have a title of their own."""
         found = []
         for task in os.listdir(f"/proc/{pid}/task"):
-            for child in Path(f"/proc/{pid}/task/{task}/children").read_text().split():
-                with contextlib.suppress(OSError):  # it has ended
-                    if status_of(int(child)).get("Seccomp") == "2":
+            with contextlib.suppress(OSError):  # it has ended
+                for child in Path(f"/proc/{pid}/task/{task}/children").read_text().split():
+                    status = status_of(int(child))
+                    if status.get("Seccomp") == "2" and status["Name"] == title:
                         found.append(int(child))
         return sorted(found)
+
+    def the_worker_of(self, pid: int, title: str) -> int:
+        live.wait_until(lambda: len(self.workers_of(pid, title)) == 1, live.READY_S, title)
+        (worker,) = self.workers_of(pid, title)
+        self.assert_no_rights(worker)
+        return worker
+
+    def assert_no_rights(self, worker: int) -> None:
+        os.kill(worker, signal.SIGSTOP)
+        status = status_of(worker)
+        for sets in ("CapPrm", "CapEff", "CapBnd", "CapInh", "CapAmb"):
+            self.assertEqual(int(status[sets], 16), 0, sets)
+        self.assertEqual(status["NoNewPrivs"], "1")
+        links = [os.readlink(f"/proc/{worker}/fd/{fd}") for fd in os.listdir(f"/proc/{worker}/fd")]
+        self.assertFalse([link for link in links if "bpf" in link or "/var/" in link], links)
+        os.kill(worker, signal.SIGCONT)
 
     def start_reading(self, pid: int, workers: int) -> tuple[subprocess.Popen[str], list[int]]:
         """A recording whose so many workers read the job: the first one the process, the second one of its files."""
@@ -109,14 +126,7 @@ class ConfinedTest(live.LiveTest):
         with live.Job() as job:
             tracer, workers = self.start_reading(job.pid, 2)
             for worker in workers:
-                os.kill(worker, signal.SIGSTOP)
-                status = status_of(worker)
-                for sets in ("CapPrm", "CapEff", "CapBnd", "CapInh", "CapAmb"):
-                    self.assertEqual(int(status[sets], 16), 0, sets)
-                self.assertEqual(status["NoNewPrivs"], "1")
-                links = [os.readlink(f"/proc/{worker}/fd/{fd}") for fd in os.listdir(f"/proc/{worker}/fd")]
-                self.assertFalse([link for link in links if "bpf" in link or "/var/" in link], links)
-                os.kill(worker, signal.SIGCONT)
+                self.assert_no_rights(worker)
             self.assertEqual(tracer.wait(60), 0, tracer.stderr.read())
 
     def test_a_crash_of_what_reads_the_job_is_a_sentence(self) -> None:
@@ -141,11 +151,7 @@ class ConfinedTest(live.LiveTest):
             with tracer:
                 tracer.wait_until_recording()
                 job.tell("loop")
-                pid = tracer.process.pid
-                # Others read the job's names for a moment.
-                live.wait_until(lambda: len(self.workers_of(pid)) == 1, live.READY_S, "one worker, which lasts")
-                (worker,) = self.workers_of(pid)
-                self.assertEqual(int(status_of(worker)["CapEff"], 16), 0)
+                worker = self.the_worker_of(tracer.process.pid, "proftrace-stack")
                 time.sleep(0.5)
                 os.kill(worker, signal.SIGSEGV)
                 time.sleep(0.5)
@@ -153,6 +159,25 @@ class ConfinedTest(live.LiveTest):
                 self.assertEqual(tracer.stop(), 0, tracer.text())
         shown = self.run_proftrace("report", self.out)
         self.assertRegex(shown.stdout, "the process that finds the names of samples ended by Segmentation fault")
+
+    def test_a_crash_of_what_reads_names_is_told(self) -> None:
+        """Names of nodes and operators, and modules in their models: another worker goes on."""
+        for tier in ("bpf", "patch"):
+            with self.subTest(tier=tier), live.Job() as job:
+                out = self.directory / tier
+                with live.Tracer("-p", job.pid, "-o", out, "--with-stack", "--tier", tier, "--format", "events-csv") as tracer:
+                    tracer.wait_until_recording()
+                    for title in ("proftrace-names", "proftrace-model"):
+                        os.kill(self.the_worker_of(tracer.process.pid, title), signal.SIGSEGV)
+                    self.assert_same_results(job.do("steps 3"))
+                    self.assertEqual(tracer.stop(), 0, tracer.text())
+                result = live.Result(out)
+                gaps = {gap["feature"]: gap["reason"] for gap in result.summary["unsupported"]}
+                self.assertRegex(gaps["names of autograd nodes and operators"],
+                                 "the process that reads names of recorded processes ended by Segmentation fault")
+                self.assertRegex(gaps["modules from some moment on"], "the process that finds modules in their models ended by")
+                self.assertEqual(result.summary["ledger"]["read_failed"], 0)
+                self.assertGreater(result.names[job.pid]["AddmmBackward0"], 0, result.names[job.pid])
 
     def test_closed_standard_streams_are_no_files(self) -> None:
         done = subprocess.run(["sh", "-c", '"$0" report "$1" <&- >&- 2>&-; echo $?', live.BINARY, CAPTURE],

@@ -11,6 +11,7 @@ proftrace_unit_test(capture_test
     capture/map_watch_test.cc
     capture/mapped_ring_test.cc
     capture/name_resolver_test.cc
+    capture/target_reader_test.cc
     capture/operator_meter_test.cc
     capture/overhead_budget_test.cc
     capture/process_plan_test.cc

@@ -5,6 +5,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/target_info.h"
+#include "userspace/capture/target_words.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/sandbox/worker.h"
 
@@ -55,7 +56,7 @@ absl::Status LoadingProcess::Plan(Pid pid, const PlanOptions& options) {
   is_old_ = false;
   if (ExitCodeOf(plan.status()) == ExitCode::kNoTorch) return absl::OkStatus();  // half loaded
   if (!plan.ok()) return plan.status();
-  last_operator_ = LastOperator(pid, *plan);
+  last_operator_ = AskLastOperator(reader_, pid, /*image=*/0, *plan);
   plan_ = *std::move(plan);
   if (could_run_ns_ == 0 && has_operators()) {
     could_run_ns_ = looked_ns_ != 0 ? looked_ns_ : began_ns;
@@ -100,7 +101,8 @@ absl::StatusOr<std::optional<ProbePlan>> LoadingProcess::LookNow(Pid pid,
     if (!plan_.has_value()) return std::nullopt;
     if (has_operators()) changed_ns_ = planned_ns_;
   }
-  if (const uint64_t last = LastOperator(pid, *plan_); last != last_operator_) {
+  if (const uint64_t last = AskLastOperator(reader_, pid, /*image=*/0, *plan_);
+      last != last_operator_) {
     last_operator_ = last;
     changed_ns_ = now_ns;
     is_old_ = true;

@@ -9,12 +9,16 @@
 
 #include "symbols/plan/planner.h"
 #include "symbols/probe_plan.h"
+#include "userspace/capture/target_reader.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {
 
 class LoadingProcess {
  public:
+  // `reader`: of a worker that runs ReadTargetWords(); must outlive this.
+  explicit LoadingProcess(TargetReader* reader) : reader_(reader) {}
+
   // Returns the plan of a process that has loaded PyTorch. nullopt: it has not yet. An error: it
   // never will. `hold`: the process is stopped while its files are analysed, so that it does not
   // run away meanwhile.
@@ -37,12 +41,13 @@ class LoadingProcess {
   absl::Status Plan(Pid pid, const PlanOptions& options);
   bool has_operators() const { return plan_->dispatcher_slot != 0 && !IsRegistering(*plan_); }
 
+  TargetReader* reader_;
   std::optional<ProbePlan> plan_;
   int64_t planned_ns_ = 0;
   int64_t read_cpu_ns_ = 0;     // what its plans took
   bool is_old_ = false;         // operators were registered after plan_ was made
   uint32_t mappings_ = 0;       // of PyTorch's files
-  uint64_t last_operator_ = 0;  // LastOperator()
+  uint64_t last_operator_ = 0;  // AskLastOperator()
   int64_t looked_ns_ = 0;       // the last look
   int64_t could_run_ns_ = 0;
   int64_t first_ns_ = 0;    // when the first such file was seen

@@ -4,59 +4,32 @@
 #include <cstring>
 
 #include "bpf/abi/records.h"
-#include "userspace/base/demangle.h"
+#include "userspace/model/name_limits.h"
 
 namespace proftrace {
 namespace {
 
-constexpr size_t kLongestName = 1024;
-constexpr char kPythonNodeClass[] = "torch::autograd::PyNode";
-// Offset of tp_name in PyTypeObject: PyVarObject is three words in every CPython with a GIL.
-constexpr uint64_t kTypeNameOffset = 24;
+constexpr std::string_view kPythonNodeClass = "torch::autograd::PyNode";
+// That wait for one class, which is being read.
+constexpr size_t kMostWaitingTypes = 4096;
+// The longest of torch's, demangled, have some thousand characters.
+constexpr size_t kLongestName = size_t{1} << 16;
 
-// A C string of at most kLongestName characters. Read in pieces: the string may lie at the end of a
-// mapping.
-std::optional<std::string> ReadText(const TargetMemory& memory, uint64_t address) {
-  std::string text;
-  while (text.size() < kLongestName) {
-    char piece[64];
-    // Up to the next multiple of the piece: within a page, which is all there or not.
-    const size_t bytes = sizeof(piece) - (address + text.size()) % sizeof(piece);
-    if (!memory.Read(address + text.size(), piece, bytes)) return std::nullopt;
-    const char* end = static_cast<const char*>(std::memchr(piece, '\0', bytes));
-    text.append(piece, end == nullptr ? bytes : static_cast<size_t>(end - piece));
-    if (end != nullptr) return text;
-  }
-  return std::nullopt;
+// Returns the answer; empty: it is none that a worker may give.
+std::string NameIn(std::string_view answer) {
+  return answer.size() <= kLongestName ? std::string(answer) : std::string();
 }
 
 }  // namespace
 
-std::optional<std::string> ReadClassName(const TargetMemory& memory, uint64_t vtable) {
-  const std::optional<uint64_t> typeinfo = memory.ReadWord(vtable - 8);
-  if (!typeinfo.has_value()) return std::nullopt;
-  const std::optional<uint64_t> name_address = memory.ReadWord(*typeinfo + 8);
-  if (!name_address.has_value()) return std::nullopt;
-  std::optional<std::string> mangled = ReadText(memory, *name_address);
-  if (!mangled.has_value() || mangled->empty()) return std::nullopt;
-  // A star marks names that are only compared by address (anonymous namespaces).
-  if (mangled->front() == '*') mangled->erase(0, 1);
-  return Demangle(*mangled).value_or(*mangled);
-}
-
-std::optional<std::string> ReadPythonTypeName(const TargetMemory& memory, uint64_t type) {
-  const std::optional<uint64_t> name_address = memory.ReadWord(type + kTypeNameOffset);
-  if (!name_address.has_value()) return std::nullopt;
-  return ReadText(memory, *name_address);
-}
-
 NameResolver::NameResolver(std::function<std::optional<uint32_t>(Pid)> image_of,
                            AddMetadata add_metadata, OnNodeClass on_node_class,
-                           SymbolName symbol_name)
+                           SymbolListOf symbol_list_of, Ask ask)
     : image_of_(std::move(image_of)),
       add_metadata_(std::move(add_metadata)),
       on_node_class_(std::move(on_node_class)),
-      symbol_name_(std::move(symbol_name)) {}
+      symbol_list_of_(std::move(symbol_list_of)),
+      ask_(std::move(ask)) {}
 
 void NameResolver::Observe(std::span<const std::byte> record) {
   abi::pt_record head;
@@ -66,8 +39,19 @@ void NameResolver::Observe(std::span<const std::byte> record) {
   if (head.kind == abi::PT_THREAD_EXIT) ObserveExit(record);
 }
 
+uint64_t NameResolver::read_failed() const {
+  const std::lock_guard lock(mutex_);
+  return read_failed_;
+}
+
 bool NameResolver::Take(Names* names, Pid pid, uint32_t image, uint64_t key) {
-  return !names->failed.contains({Raw(pid), key}) && names->read.insert({image, key}).second;
+  const Key known{image, key};
+  if (names->read.contains(known) || names->failed.contains({Raw(pid), key})) return false;
+  if (names->read.size() + names->failed.size() >= kMostNames) {
+    ++read_failed_;
+    return false;
+  }
+  return names->read.insert(known).second;
 }
 
 void NameResolver::Fail(Names* names, Pid pid, uint32_t image, uint64_t key) {
@@ -76,30 +60,84 @@ void NameResolver::Fail(Names* names, Pid pid, uint32_t image, uint64_t key) {
   names->failed.insert({Raw(pid), key});
 }
 
+// No lock is held: an answer may come at once.
+void NameResolver::AskAll(Questions questions) {
+  for (auto& [question, on_read] : questions) ask_(std::move(question), std::move(on_read));
+}
+
 void NameResolver::ObserveNode(std::span<const std::byte> record) {
   abi::pt_node_record node{};
   std::memcpy(&node, record.data(), std::min(record.size(), sizeof(node)));
   const Pid pid{node.head.pid};
   const std::optional<uint32_t> image = image_of_(pid);
   if (!image.has_value()) return;
-  const ProcessMemory memory(pid);
-  const std::pair<uint32_t, uint64_t> vtable_key(*image, node.vtable);
-  if (Take(&addresses_, pid, *image, node.vtable)) {
-    const std::optional<std::string> name = ReadClassName(memory, node.vtable);
-    if (!name.has_value()) {
-      Fail(&addresses_, pid, *image, node.vtable);
-    } else {
-      add_metadata_(
-          [&](MetadataWriter& writer) { writer.AddNodeName(*image, node.vtable, *name); });
-      const bool is_python = *name == kPythonNodeClass;
-      if (is_python) python_nodes_.insert(vtable_key);
-      on_node_class_(pid, node.vtable, is_python);
+  const Key vtable_key(*image, node.vtable);
+  Questions questions;
+  {
+    const std::lock_guard lock(mutex_);
+    if (Take(&addresses_, pid, *image, node.vtable)) {
+      waiting_types_[vtable_key];
+      questions.emplace_back(TargetReader::Question{pid, *image, AskClassName(node.vtable)},
+                             [this, pid, image = *image, vtable = node.vtable](
+                                 std::string_view name) { OnClass(pid, image, vtable, name); });
+    }
+    // The kernel side gives the type's name with the record once it knows the vtable; the first
+    // ones come without.
+    if (node.type_name[0] == '\0') {
+      const auto waiting = waiting_types_.find(vtable_key);
+      if (waiting != waiting_types_.end()) {
+        const std::pair<Pid, uint64_t> type(pid, node.python_type);
+        auto& types = waiting->second;
+        if (types.size() < kMostWaitingTypes &&
+            std::find(types.begin(), types.end(), type) == types.end()) {
+          types.push_back(type);
+        }
+      } else if (python_nodes_.contains(vtable_key)) {
+        AddTypeQuestion(pid, *image, node.python_type, &questions);
+      }
     }
   }
-  // The kernel side gives the type's name with the record once it knows the vtable; the first ones
-  // come without.
-  if (node.type_name[0] != '\0' || !python_nodes_.contains(vtable_key)) return;
-  ObservePythonType(pid, *image, node.python_type);
+  AskAll(std::move(questions));
+}
+
+void NameResolver::OnClass(Pid pid, uint32_t image, uint64_t vtable, std::string_view answer) {
+  const std::string name = NameIn(answer);
+  const bool is_python = name == kPythonNodeClass;
+  if (!name.empty()) {
+    add_metadata_([&](MetadataWriter& writer) { writer.AddNodeName(image, vtable, name); });
+    on_node_class_(pid, vtable, is_python);
+  }
+  Questions questions;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto waiting = waiting_types_.extract(Key(image, vtable));
+    if (name.empty()) Fail(&addresses_, pid, image, vtable);
+    if (is_python) {
+      python_nodes_.insert({image, vtable});
+      if (!waiting.empty()) {
+        for (const auto& [other, type] : waiting.mapped()) {
+          AddTypeQuestion(other, image, type, &questions);
+        }
+      }
+    }
+  }
+  AskAll(std::move(questions));
+}
+
+void NameResolver::AddTypeQuestion(Pid pid, uint32_t image, uint64_t type, Questions* questions) {
+  if (!Take(&addresses_, pid, image, type)) return;
+  questions->emplace_back(
+      TargetReader::Question{pid, image, AskPythonTypeName(type)},
+      [this, pid, image, type](std::string_view name) { OnType(pid, image, type, name); });
+}
+
+void NameResolver::OnType(Pid pid, uint32_t image, uint64_t type, std::string_view answer) {
+  const std::string name = NameIn(answer);
+  if (name.empty()) {
+    const std::lock_guard lock(mutex_);
+    return Fail(&addresses_, pid, image, type);
+  }
+  add_metadata_([&](MetadataWriter& writer) { writer.AddPythonTypeName(image, type, name); });
 }
 
 void NameResolver::ObserveNamed(std::span<const std::byte> record) {
@@ -108,17 +146,34 @@ void NameResolver::ObserveNamed(std::span<const std::byte> record) {
   const auto symbol = static_cast<uint32_t>(named.value);
   const Pid pid{named.head.pid};
   const std::optional<uint32_t> image = image_of_(pid);
-  if (symbol == 0 || !image.has_value() || !Take(&symbols_, pid, *image, symbol)) return;
-  const std::optional<std::string> name = symbol_name_(pid, symbol);
-  if (!name.has_value()) return Fail(&symbols_, pid, *image, symbol);
-  add_metadata_([&](MetadataWriter& writer) { writer.AddSymbolName(*image, symbol, *name); });
+  if (symbol == 0 || !image.has_value()) return;
+  Questions questions;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!Take(&symbols_, pid, *image, symbol)) return;
+  }
+  std::optional<SymbolList> list = symbol_list_of_(pid);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!list.has_value()) return Fail(&symbols_, pid, *image, symbol);
+    const auto known = symbol_lists_.find(*image);
+    if (known != symbol_lists_.end()) list->place = known->second;
+  }
+  questions.emplace_back(TargetReader::Question{pid, *image, AskSymbol(*list, symbol)},
+                         [this, pid, image = *image, symbol](std::string_view answer) {
+                           OnSymbol(pid, image, symbol, answer);
+                         });
+  AskAll(std::move(questions));
 }
 
-void NameResolver::ObservePythonType(Pid pid, uint32_t image, uint64_t type) {
-  if (!Take(&addresses_, pid, image, type)) return;
-  const std::optional<std::string> name = ReadPythonTypeName(ProcessMemory(pid), type);
-  if (!name.has_value()) return Fail(&addresses_, pid, image, type);
-  add_metadata_([&](MetadataWriter& writer) { writer.AddPythonTypeName(image, type, *name); });
+void NameResolver::OnSymbol(Pid pid, uint32_t image, uint32_t symbol, std::string_view answer) {
+  const std::optional<SymbolText> text = SymbolOf(NameIn(answer));
+  if (text.has_value()) {
+    add_metadata_([&](MetadataWriter& writer) { writer.AddSymbolName(image, symbol, text->name); });
+  }
+  const std::lock_guard lock(mutex_);
+  if (!text.has_value()) return Fail(&symbols_, pid, image, symbol);
+  symbol_lists_.try_emplace(image, text->place);
 }
 
 void NameResolver::ObserveExit(std::span<const std::byte> record) {
@@ -130,6 +185,7 @@ void NameResolver::ObserveExit(std::span<const std::byte> record) {
   thread.name.assign(exit.comm, strnlen(exit.comm, sizeof(exit.comm)));
   add_metadata_([&](MetadataWriter& writer) { writer.AddThread(thread); });
   if (exit.group_dead == 0) return;
+  const std::lock_guard lock(mutex_);
   for (Names* names : {&addresses_, &symbols_}) {
     absl::erase_if(names->failed,
                    [&exit](const auto& name) { return name.first == exit.head.pid; });

@@ -1,72 +1,86 @@
 // Names behind the addresses in records, read from the process while it lives: classes of autograd
 // nodes by their RTTI, Python types by their tp_name, symbols by torch's list of them, threads by
 // their comm. Each address is looked up once in an address space, and where that fails (the process
-// had ended) once in each of the other processes that have it.
+// had ended) once in each of the other processes that have it. A worker without rights reads them
+// (target_words.h), and the one who has the records does not wait for it.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
 #include <absl/container/flat_hash_set.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
-#include "symbols/process/process_memory.h"
+#include "userspace/capture/target_reader.h"
+#include "userspace/capture/target_words.h"
 #include "userspace/model/ids.h"
 #include "userspace/wire/metadata.h"
 
 namespace proftrace {
 
-// Returns the class of a C++ object by its vtable, demangled: "torch::autograd::AccumulateGrad".
-// `vtable` as objects point to it: the word before it is the typeinfo, whose second word is the
-// mangled name (Itanium C++ ABI 2.9.5).
-std::optional<std::string> ReadClassName(const TargetMemory& memory, uint64_t vtable);
-
-// Reads PyTypeObject::tp_name: the word after ob_refcnt, ob_type and ob_size.
-std::optional<std::string> ReadPythonTypeName(const TargetMemory& memory, uint64_t type);
-
 class NameResolver {
  public:
   using AddMetadata = std::function<void(const std::function<void(MetadataWriter&)>&)>;
-  // The text of a c10::Symbol in a process.
-  using SymbolName = std::function<std::optional<std::string>(Pid, uint32_t symbol)>;
+  // nullopt: the process is not recorded.
+  using SymbolListOf = std::function<std::optional<SymbolList>(Pid)>;
   // The class of a vtable has been read; `is_python`: it is PyNode.
   using OnNodeClass = std::function<void(Pid, uint64_t vtable, bool is_python)>;
+  // As TargetReader::Ask(), of a worker that runs ReadTargetWords().
+  using Ask = std::function<void(TargetReader::Question, TargetReader::OnRead)>;
 
-  // `image_of`: the address space of a process, nullopt when it is not recorded.
+  // `image_of`: the address space of a process, nullopt when it is not recorded. What `ask` answers
+  // comes while this lives. The other functions are called on the thread that it answers on, too.
   NameResolver(std::function<std::optional<uint32_t>(Pid)> image_of, AddMetadata add_metadata,
-               OnNodeClass on_node_class, SymbolName symbol_name);
+               OnNodeClass on_node_class, SymbolListOf symbol_list_of, Ask ask);
 
-  // Looks at a raw record of a kind that refers to names.
+  // Looks at a raw record of a kind that refers to names. On one thread.
   void Observe(std::span<const std::byte> record);
-  uint64_t read_failed() const { return read_failed_; }
+  uint64_t read_failed() const;
 
  private:
+  using Key = std::pair<uint32_t, uint64_t>;  // image, or PID, and address or number
   // The names that were looked up already.
   struct Names {
-    absl::flat_hash_set<std::pair<uint32_t, uint64_t>> read;    // image and address or number
-    absl::flat_hash_set<std::pair<uint32_t, uint64_t>> failed;  // PID and address or number
+    absl::flat_hash_set<Key> read;    // by image
+    absl::flat_hash_set<Key> failed;  // by PID
   };
+  using Questions = std::vector<std::pair<TargetReader::Question, TargetReader::OnRead>>;
 
-  // Whether a name is to be read now; then it counts as read.
-  static bool Take(Names* names, Pid pid, uint32_t image, uint64_t key);
+  // Whether a name is to be read now; then it counts as read. The caller holds the lock, as that of
+  // the next two does.
+  bool Take(Names* names, Pid pid, uint32_t image, uint64_t key);
   // Notes that a name could not be read.
   void Fail(Names* names, Pid pid, uint32_t image, uint64_t key);
-  void ObservePythonType(Pid pid, uint32_t image, uint64_t type);
+  void AddTypeQuestion(Pid pid, uint32_t image, uint64_t type, Questions* questions);
+  void AskAll(Questions questions);
+
   void ObserveNamed(std::span<const std::byte> record);
   void ObserveNode(std::span<const std::byte> record);
   void ObserveExit(std::span<const std::byte> record);
+  void OnClass(Pid pid, uint32_t image, uint64_t vtable, std::string_view answer);
+  void OnType(Pid pid, uint32_t image, uint64_t type, std::string_view answer);
+  void OnSymbol(Pid pid, uint32_t image, uint32_t symbol, std::string_view answer);
 
-  std::function<std::optional<uint32_t>(Pid)> image_of_;
-  AddMetadata add_metadata_;
-  OnNodeClass on_node_class_;
-  SymbolName symbol_name_;
+  const std::function<std::optional<uint32_t>(Pid)> image_of_;
+  const AddMetadata add_metadata_;
+  const OnNodeClass on_node_class_;
+  const SymbolListOf symbol_list_of_;
+  const Ask ask_;
+  mutable std::mutex mutex_;
   Names addresses_;
   Names symbols_;
-  absl::flat_hash_set<std::pair<uint32_t, uint64_t>> python_nodes_;  // image and address
+  absl::flat_hash_set<Key> python_nodes_;  // image and address
+  // Python types of nodes whose class is being read, with the processes that told of them.
+  absl::flat_hash_map<Key, std::vector<std::pair<Pid, uint64_t>>> waiting_types_;
+  absl::flat_hash_map<uint32_t, uint64_t> symbol_lists_;  // by image: where the list is
   uint64_t read_failed_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "symbols/plan/planner.h"
+#include "userspace/capture/target_words.h"
 
 namespace proftrace {
 namespace {
@@ -42,7 +43,7 @@ void OperatorWatch::Look() {
 }
 
 void OperatorWatch::LookAt(Pid pid, Watched* watched) {
-  const uint64_t last = LastOperator(pid, *watched->plan);
+  const uint64_t last = AskLastOperator(reader_, pid, watched->image, *watched->plan);
   if (last == 0 || last == watched->last) return;
   watched->last = last;
   auto& known = known_by_image_[watched->image];

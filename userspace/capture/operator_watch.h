@@ -9,9 +9,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "symbols/probe_plan.h"
+#include "userspace/capture/target_reader.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {
@@ -24,13 +26,15 @@ class OperatorWatch {
   using OnAdded = std::function<void(Pid pid, const ProbePlan& plan, uint32_t image,
                                      const std::vector<OperatorInfo>& added)>;
 
-  explicit OperatorWatch(OnAdded on_added) : on_added_(std::move(on_added)) {}
+  // `reader`: of a worker that runs ReadTargetWords(); must outlive this.
+  OperatorWatch(TargetReader* reader, OnAdded on_added)
+      : reader_(reader), on_added_(std::move(on_added)) {}
 
   // Watches a process; the operators of `plan` are known already. `image`: see
   // CaptureMetadata::images.
   void Add(Pid pid, uint32_t image, std::shared_ptr<const ProbePlan> plan);
   void Remove(Pid pid);
-  // Looks at each process: one word where nothing was registered.
+  // Looks at each process: one name where nothing was registered.
   void Look();
   // Addresses at which there were several operators, one after the other.
   uint64_t replaced() const;
@@ -43,6 +47,7 @@ class OperatorWatch {
   };
   void LookAt(Pid pid, Watched* watched);
 
+  TargetReader* reader_;
   OnAdded on_added_;
   mutable std::mutex mutex_;
   std::map<uint32_t, Watched> watched_;  // by pid

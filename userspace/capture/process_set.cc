@@ -49,13 +49,15 @@ bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errn
 }  // namespace
 
 ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* system,
-                       PatchRecorder* patch, CaptureSink* sink, PlanOptions plan_options,
-                       OnFollow on_follow, OnAwaited on_awaited, OnChange on_change)
+                       PatchRecorder* patch, CaptureSink* sink, TargetReader* reader,
+                       PlanOptions plan_options, OnFollow on_follow, OnAwaited on_awaited,
+                       OnChange on_change)
     : programs_(programs),
       sampler_(sampler),
       system_(system),
       patch_(patch),
       sink_(sink),
+      reader_(reader),
       plan_options_(std::move(plan_options)),
       on_follow_(std::move(on_follow)),
       on_awaited_(std::move(on_awaited)),
@@ -63,8 +65,8 @@ ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* 
       schemas_(sink),
       modules_(sink),
       plans_(programs, sink),
-      operator_watch_([this](Pid pid, const ProbePlan& plan, uint32_t image,
-                             const std::vector<OperatorInfo>& added) {
+      operator_watch_(reader, [this](Pid pid, const ProbePlan& plan, uint32_t image,
+                                     const std::vector<OperatorInfo>& added) {
         AddLateOperators(pid, plan, image, added);
       }) {
   // What one of them takes the others wait for, and the end of the recording as well.
@@ -90,7 +92,7 @@ absl::Status ProcessSet::Attach(Pid pid, ProbePlan plan) {
 
 void ProcessSet::Await(Pid pid) {
   const std::lock_guard lock(mutex_);
-  awaited_[Raw(pid)] = Awaited{std::make_shared<LoadingProcess>()};
+  awaited_[Raw(pid)] = Awaited{std::make_shared<LoadingProcess>(reader_)};
   changed_.notify_all();
 }
 
@@ -100,7 +102,7 @@ void ProcessSet::OnTorchMapped(Pid pid) {
     const std::lock_guard lock(mutex_);
     if (processes_.contains(Raw(pid)) || awaited_.contains(Raw(pid))) return;
     if (refused_.contains(Raw(pid))) return;
-    awaited_[Raw(pid)] = Awaited{std::make_shared<LoadingProcess>(), /*has_torch=*/true};
+    awaited_[Raw(pid)] = Awaited{std::make_shared<LoadingProcess>(reader_), /*has_torch=*/true};
     changed_.notify_all();
   }
   // Its exit is to be told of.
@@ -519,10 +521,15 @@ void ProcessSet::CollectLastNames() {
   operator_watch_.Look();
   schemas_.Finish();
   modules_.Finish();
-  if (const uint64_t count = modules_.not_read(); count > 0) {
+  const std::string why = modules_.failure();
+  if (const uint64_t count = modules_.not_read(); count > 0 && why.empty()) {
     AddGap({"modules", std::to_string(count) +
                            " were told of faster than their places in their models can be looked "
                            "for: they have none"});
+  }
+  if (!why.empty()) {
+    AddGap({"modules from some moment on",
+            why + " (" + std::to_string(modules_.not_read()) + " of them have no place)"});
   }
   for (const auto& [raw_pid, process] : processes_) {
     const Pid pid{raw_pid};

@@ -40,6 +40,8 @@
 #include "userspace/capture/schema_collector.h"
 #include "userspace/capture/system_programs.h"
 #include "userspace/capture/target_info.h"
+#include "userspace/capture/target_reader.h"
+#include "userspace/capture/target_words.h"
 #include "userspace/capture/unprobed_forks.h"
 #include "userspace/model/recording.h"
 
@@ -57,10 +59,11 @@ class ProcessSet {
   // since; `parent`: who forked it, 0 = not known. From the follower's thread or the caller's.
   using OnChange = std::function<void(Pid pid, Pid parent)>;
 
-  // `programs`, `sampler`, `system`, `patch` (these may be null) and `sink` must outlive the set.
+  // `programs`, `sampler`, `system`, `patch` (these may be null), `sink` and `reader`, of a worker
+  // that runs ReadTargetWords(), must outlive the set.
   ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* system, PatchRecorder* patch,
-             CaptureSink* sink, PlanOptions plan_options, OnFollow on_follow, OnAwaited on_awaited,
-             OnChange on_change);
+             CaptureSink* sink, TargetReader* reader, PlanOptions plan_options, OnFollow on_follow,
+             OnAwaited on_awaited, OnChange on_change);
   ~ProcessSet();
   ProcessSet(const ProcessSet&) = delete;
   ProcessSet& operator=(const ProcessSet&) = delete;
@@ -114,7 +117,7 @@ class ProcessSet {
   // Returns the label of a site of a recorded process's plan.
   std::optional<Label> SiteLabel(Pid pid, uint16_t site) const;
   // Returns the text of a c10::Symbol in a recorded process.
-  std::optional<std::string> SymbolName(Pid pid, uint32_t symbol);
+  std::optional<SymbolList> SymbolListOf(Pid pid) const;
   // Whether calls at the site may be only counted.
   bool IsDemotable(Pid pid, uint16_t site) const;
 
@@ -241,6 +244,7 @@ class ProcessSet {
   SystemPrograms* system_;
   PatchRecorder* patch_;
   CaptureSink* sink_;
+  TargetReader* reader_;
   PlanOptions plan_options_;
   OnFollow on_follow_;
   OnAwaited on_awaited_;
@@ -257,9 +261,8 @@ class ProcessSet {
   std::condition_variable changed_;
   std::map<uint32_t, Process> processes_;  // by pid
   std::deque<Task> tasks_;
-  std::map<uint32_t, Awaited> awaited_;        // by pid
-  std::map<uint32_t, uint64_t> symbol_lists_;  // by image: where torch's list of symbols is
-  std::set<uint32_t> refused_;                 // pids; the first of them are among gaps_
+  std::map<uint32_t, Awaited> awaited_;  // by pid
+  std::set<uint32_t> refused_;           // pids; the first of them are among gaps_
   std::vector<Unsupported> gaps_;
   std::string anothers_jumps_;
   std::vector<std::string> warnings_;

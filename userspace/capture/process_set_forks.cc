@@ -64,7 +64,7 @@ void ProcessSet::FollowFork(const Task& task) {
     if (it == processes_.end()) {
       // The parent has no PyTorch yet; the child may load it.
       if (!task.is_over) {
-        awaited_.try_emplace(Raw(task.pid), Awaited{std::make_shared<LoadingProcess>()});
+        awaited_.try_emplace(Raw(task.pid), Awaited{std::make_shared<LoadingProcess>(reader_)});
       }
       return;
     }

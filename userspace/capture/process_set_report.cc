@@ -118,21 +118,12 @@ void ProcessSet::AddUnprobed(const std::vector<ModulePlan>& modules, const Probe
   for (Unsupported& gap : DescribeUnprobed(modules, plan.sites)) AddGap(std::move(gap));
 }
 
-std::optional<std::string> ProcessSet::SymbolName(Pid pid, uint32_t symbol) {
+std::optional<SymbolList> ProcessSet::SymbolListOf(Pid pid) const {
   const std::lock_guard lock(mutex_);
   const auto it = processes_.find(Raw(pid));
   if (it == processes_.end()) return std::nullopt;
   const ProbePlan& plan = *it->second.plan;
-  const ProcessMemory memory(pid);
-  const auto known = symbol_lists_.find(it->second.image);
-  std::optional<InternedStrings> symbols;
-  if (known != symbol_lists_.end()) {
-    symbols = InternedStrings::At(memory, known->second, plan.old_string_abi);
-  } else {
-    symbols = InternedStrings::Find(memory, plan.torch_data, plan.old_string_abi);
-    if (symbols) symbol_lists_.emplace(it->second.image, symbols->place());
-  }
-  return symbols ? symbols->QualifiedName(symbol) : std::nullopt;
+  return SymbolList{plan.torch_data, 0, plan.old_string_abi};
 }
 
 std::vector<Pid> ProcessSet::LoadedWithoutProbes() const {

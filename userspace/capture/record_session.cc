@@ -28,6 +28,8 @@ constexpr int64_t kLongestCostNs = 100'000'000;
 // The rings are not emptied meanwhile.
 constexpr int64_t kLongestDumpWaitNs = 250'000'000;
 constexpr size_t kMostStandstillLooks = 256;
+// For so long names are waited for at the end.
+constexpr int64_t kLastNamesNs = 5'000'000'000;
 
 }  // namespace
 
@@ -230,9 +232,14 @@ void RecordSession::NoteStandstills(const std::string& when) {
   }
 }
 
-void RecordSession::AddSampleFailure(MetadataWriter* writer) const {
+void RecordSession::AddFailures(MetadataWriter* writer) const {
   const std::string why = sampler_ == nullptr ? "" : sampler_->failure();
   if (!why.empty()) writer->AddUnsupported({"samples from some moment on", why});
+  const std::string names = reader_ == nullptr ? "" : reader_->failure();
+  if (!names.empty()) {
+    writer->AddUnsupported(
+        {"names of autograd nodes and operators", names + " (some may be missing)"});
+  }
 }
 
 std::optional<Unsupported> RecordSession::FindSilent(bool records_lost) {
@@ -412,7 +419,7 @@ void RecordSession::TakeFlight(int64_t now_ns) {
                                          " had no names yet, as the symbols of a library were "
                                          "still being read; later dumps have names"});
   }
-  AddSampleFailure(&words);
+  AddFailures(&words);
   const bool has_agent = agents_ != nullptr && agents_->has_run();
   if (has_agent || processes_->has_cuda_calls()) words.AddGpu(has_agent ? "agent" : "launch");
   if (system_ != nullptr) {
@@ -457,6 +464,7 @@ void RecordSession::Stop() {
   }
   SayMissing();
   processes_->CollectLastNames();
+  reader_->Finish(kLastNamesNs);
   if (plain_ != nullptr) plain_->CollectLastNames();
 
   info_.window.duration_ns = end_ns - info_.window.start_ns;
@@ -468,7 +476,7 @@ void RecordSession::Stop() {
   const std::optional<Unsupported> silent = FindSilent(ledger.ring_lost > 0);
   sink_.AddMetadata([&](MetadataWriter& writer) {
     if (silent.has_value()) writer.AddUnsupported(*silent);
-    AddSampleFailure(&writer);
+    AddFailures(&writer);
     for (const auto& [pid, why] : standstills_)
       writer.AddUnsupported({"process at a standstill", why});
     const bool has_agent = agents_ != nullptr && agents_->has_run();

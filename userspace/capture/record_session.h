@@ -38,6 +38,7 @@
 #include "userspace/capture/stack_merger.h"
 #include "userspace/capture/step_watch.h"
 #include "userspace/capture/system_programs.h"
+#include "userspace/capture/target_reader.h"
 #include "userspace/patch/jump_cost.h"
 
 namespace proftrace {
@@ -56,6 +57,13 @@ class RecordSession {
                     ? new FlightKeeper(FlightRecorder::LimitsOf(*options.flight), MonotonicNs)
                     : nullptr),
         sink_(keeper_ != nullptr ? std::unique_ptr<BlockSink>(keeper_) : std::move(writer)) {}
+
+  ~RecordSession() {
+    // What it is asked for comes to members that end before it.
+    if (reader_ != nullptr) reader_->Finish(0);
+  }
+  RecordSession(const RecordSession&) = delete;
+  RecordSession& operator=(const RecordSession&) = delete;
 
   RecordResult Run() {
     result_.status = Start();
@@ -121,8 +129,9 @@ class RecordSession {
   // Says which recorded processes stand still; `when`: "at the begin". Named among the gaps, each
   // once.
   void NoteStandstills(const std::string& when);
+  // What workers that read processes failed to do.
+  void AddFailures(MetadataWriter* writer) const;
   // Recorded processes that ran and gave no row; at the end.
-  void AddSampleFailure(MetadataWriter* writer) const;
   std::optional<Unsupported> FindSilent(bool records_lost);
   bool AskedForSteps() const { return options_.steps.has_value() || options_.counts_steps; }
   // Keeps the steps that were asked for; the window ends with the last of them.
@@ -162,7 +171,8 @@ class RecordSession {
   std::unique_ptr<PlainProcesses> plain_;   // none: operators are recorded
   std::unique_ptr<PatchRecorder> patch_;    // none: the kernel's probes record all
   RecordMerger merger_;
-  std::unique_ptr<StackMerger> stacks_;  // of two sources; none: there are not two, or no stacks
+  std::unique_ptr<StackMerger> stacks_;   // of two sources; none: there are not two, or no stacks
+  std::unique_ptr<TargetReader> reader_;  // of names
   std::unique_ptr<ProcessSet> processes_;
   std::unique_ptr<GpuAgents> agents_;  // none: nothing is put into processes
   std::unique_ptr<NameResolver> names_;

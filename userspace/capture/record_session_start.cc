@@ -18,6 +18,7 @@
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/recording_cost.h"
 #include "userspace/capture/target_info.h"
+#include "userspace/capture/target_words.h"
 #include "userspace/inject/trace_permission.h"
 
 // How a recording begins: plans, programs, probes.
@@ -136,7 +137,7 @@ absl::Status RecordSession::AwaitOperators(Pid pid, absl::StatusOr<ProbePlan>* p
       return status;
     }
     // Until its library's initialisers run, the Dispatcher is nowhere.
-    const uint64_t now = LastOperator(pid, **plan);
+    const uint64_t now = AskLastOperator(reader_.get(), pid, /*image=*/0, **plan);
     if (now == 0 || std::exchange(last, now) != now) *plan = PlanRunning(pid, HasAgent(pid));
     if (!plan->ok()) return plan->status();
     // One that has ended looks the same before it is looked at again.
@@ -344,6 +345,10 @@ absl::Status RecordSession::Start() {
   info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
   sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });
   if (absl::Status status = FitOwnMemory(); !status.ok()) return status;
+  // While this process is small, so that its copy is.
+  reader_ = std::make_unique<TargetReader>("proftrace-names", "reads names of recorded processes",
+                                           ReadTargetWords);
+  if (options_.info.system.operators) reader_->Start();
   const int64_t start_ns = options_.start_unix_ns.value_or(0) - MonotonicToUnixNs();
   if (options_.agent.has_value()) {
     if (options_.start_unix_ns.has_value()) {
@@ -376,8 +381,8 @@ absl::Status RecordSession::Start() {
     if (options_.bpf.with_stack) stacks_ = std::make_unique<StackMerger>();
   }
   processes_ = std::make_unique<ProcessSet>(
-      programs_.get(), sampler_.get(), system_.get(), patch_.get(), &sink_, options_.plan,
-      callbacks_.on_follow, callbacks_.on_awaited, [this](Pid pid, Pid parent) {
+      programs_.get(), sampler_.get(), system_.get(), patch_.get(), &sink_, reader_.get(),
+      options_.plan, callbacks_.on_follow, callbacks_.on_awaited, [this](Pid pid, Pid parent) {
         if (agents_ != nullptr) agents_->Consider(pid, parent);
       });
   names_ = std::make_unique<NameResolver>(
@@ -387,7 +392,10 @@ absl::Status RecordSession::Start() {
         (void)programs_->AddNodeVtable(pid, vtable, is_python);
         if (patch_ != nullptr && is_python) patch_->AddPythonNode(pid, vtable);
       },
-      [this](Pid pid, uint32_t symbol) { return processes_->SymbolName(pid, symbol); });
+      [this](Pid pid) { return processes_->SymbolListOf(pid); },
+      [this](TargetReader::Question question, TargetReader::OnRead on_read) {
+        reader_->Ask(std::move(question), std::move(on_read));
+      });
   if (absl::Status status = programs_->AttachProcessEvents(); !status.ok()) return status;
   if (options_.all && options_.info.system.operators) {
     // Before they are looked for, so that none is missed in between.

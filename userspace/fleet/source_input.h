@@ -1,6 +1,6 @@
-// What `proftrace merge` reads: one process's events as a profiler wrote them, in a stream, and what
-// is known of that process and of its clock. Readers of each format make these; writers of the merged
-// timeline see nothing else.
+// What `proftrace merge` reads: one process's events as a profiler wrote them, in a stream, and
+// what is known of that process and of its clock. Readers of each format make these; writers of the
+// merged timeline see nothing else.
 //
 // An input is read twice: once for its facts (facts), once for its events, each time from its
 // first byte on, so that memory does not grow with the file.
@@ -50,7 +50,7 @@ enum class SourceClock : uint8_t {
 // The group of a call, by name and members; index into SourceFacts::groups.
 struct SourceCall {
   CollectiveCall call;  // times on the input's clock; call.group is the index
-  std::string op;       // torch's name of the operation and of the type of elements: "allreduce/Float"
+  std::string op;  // torch's name of the operation and of the type of elements: "allreduce/Float"
 };
 
 // What is known of an input's process.
@@ -58,23 +58,23 @@ struct SourceFacts {
   SourceKind kind = SourceKind::kKineto;
   std::string path;
   SourceClock clock = SourceClock::kRealtime;
-  std::string host;                  // empty: not known
+  std::string host;  // empty: not known
   std::optional<std::string> boot_id;
   std::vector<ClockSnapshot> snapshots;
-  std::optional<int64_t> pid;        // as the profiler saw it
+  std::optional<int64_t> pid;           // as the profiler saw it
   std::vector<int64_t> namespace_pids;  // NSpid, outermost first; empty: not known
   std::optional<int32_t> rank;
   std::optional<int32_t> world_size;
   std::optional<int32_t> local_rank;
-  int32_t attempt = 0;               // torchelastic's restart count
-  std::string job;                   // run id or job number; empty: not known
+  int32_t attempt = 0;  // torchelastic's restart count
+  std::string job;      // run id or job number; empty: not known
   // Where stamps are whole microseconds: 1000. Added to both ends as uncertainty.
   int64_t resolution_ns = 1;
-  std::optional<int64_t> first_ns;   // the times of the first and the last event
+  std::optional<int64_t> first_ns;  // the times of the first and the last event
   std::optional<int64_t> last_ns;
   uint64_t events = 0;
   std::vector<FleetGroup> groups;
-  std::vector<SourceCall> calls;     // of this process, each group's in the order of issue
+  std::vector<SourceCall> calls;  // of this process, each group's in the order of issue
   // All that stands beside the events at the top of a Kineto file, as `"key":value,…` text, without
   // times and base; empty: none.
   std::string head;
@@ -89,7 +89,8 @@ class SourceInput {
   // Returns what the file tells of its process. Reads the whole file once, at the first call.
   virtual const SourceFacts& facts() const = 0;
   // Calls `take` with each event in the file's order. `take` may end it by an error.
-  virtual absl::Status ForEachEvent(const std::function<absl::Status(const SourceEvent&)>& take) = 0;
+  virtual absl::Status ForEachEvent(
+      const std::function<absl::Status(const SourceEvent&)>& take) = 0;
 };
 
 }  // namespace proftrace

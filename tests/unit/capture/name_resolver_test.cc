@@ -10,8 +10,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "symbols/process/cache_bytes.h"
 #include "tests/support/record_maker.h"
 
 namespace torch::autograd {
@@ -50,11 +52,30 @@ class NameResolverTest : public testing::Test {
   NameResolver names_{[](Pid) { return std::optional<uint32_t>(1); },
                       [this](const std::function<void(MetadataWriter&)>& add) { add(words_); },
                       [this](Pid, uint64_t, bool is_python) { classes_.push_back(is_python); },
-                      [this](Pid pid, uint32_t) {
-                        ++symbols_asked_;
-                        return Raw(pid) == live_ ? std::optional<std::string>("prim::loop")
-                                                 : std::nullopt;
+                      [](Pid) { return std::optional(SymbolList()); },
+                      [this](TargetReader::Question question, TargetReader::OnRead on_read) {
+                        if (waits_) {
+                          waiting_.emplace_back(std::move(question), std::move(on_read));
+                        } else {
+                          on_read(Answer(question));
+                        }
                       }};
+
+  // Symbols are made up: a list of them takes a PyTorch.
+  std::string Answer(const TargetReader::Question& question) {
+    if (question.input != AskSymbol(SymbolList(), 7) &&
+        question.input != AskSymbol(SymbolList{{}, 0x5000, false}, 7)) {
+      return ReadTargetWords(question.pid, question.input);
+    }
+    ++symbols_asked_;
+    CacheWriter out;
+    out.Number(uint64_t{0x5000});
+    out.Text("prim::loop");
+    return Raw(question.pid) == live_ ? out.Take() : "";
+  }
+  void AnswerAll() {
+    for (auto& [question, on_read] : std::exchange(waiting_, {})) on_read(Answer(question));
+  }
 
   void Observe(RecordMaker* job) {
     names_.Observe(job->bytes());
@@ -86,6 +107,8 @@ class NameResolverTest : public testing::Test {
   MetadataWriter words_;
   std::vector<bool> classes_;
   int symbols_asked_ = 0;
+  bool waits_ = false;
+  std::vector<std::pair<TargetReader::Question, TargetReader::OnRead>> waiting_;
 };
 
 TEST_F(NameResolverTest, WhatOneProcessCannotTellAnotherOneDoes) {
@@ -110,6 +133,30 @@ TEST_F(NameResolverTest, PythonTypesLikewise) {
   EXPECT_THAT(Words(), Not(HasSubstr("MyBackward")));
   Node(live_);
   EXPECT_THAT(Words(), HasSubstr("MyBackward"));
+}
+
+// The reader may take its time: records come meanwhile, and each thing is asked for once.
+TEST_F(NameResolverTest, TypesWaitForTheirClass) {
+  waits_ = true;
+  for (int i = 0; i < 3; ++i) Node(live_);
+  EXPECT_EQ(waiting_.size(), 1u);
+  AnswerAll();  // the class
+  EXPECT_THAT(classes_, testing::ElementsAre(true));
+  EXPECT_EQ(waiting_.size(), 1u);
+  AnswerAll();  // the type
+  EXPECT_THAT(Words(), HasSubstr("MyBackward"));
+  Node(live_);
+  EXPECT_TRUE(waiting_.empty());
+  EXPECT_EQ(names_.read_failed(), 0u);
+}
+
+TEST_F(NameResolverTest, AnAnswerThatIsTooLongIsNone) {
+  waits_ = true;
+  Node(live_);
+  ASSERT_EQ(waiting_.size(), 1u);
+  waiting_.front().second(std::string(size_t{1} << 20, 'x'));
+  EXPECT_EQ(names_.read_failed(), 1u);
+  EXPECT_THAT(Words(), Not(HasSubstr("xxx")));
 }
 
 TEST_F(NameResolverTest, SymbolsLikewise) {
