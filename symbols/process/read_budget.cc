@@ -87,12 +87,6 @@ std::string ReadBudget::Why() const {
   return "";
 }
 
-bool ReadBudget::is_stopped() const {
-  const Reason reason = reason_;
-  return reason == Reason::kStopped ||
-         (reason == Reason::kAround && around_ != nullptr && around_->is_stopped());
-}
-
 int64_t ReadBudget::MayWaitNs(int64_t wanted_ns) {
   for (const ReadBudget* budget = t_budget; budget != nullptr; budget = budget->around_) {
     wanted_ns = std::min(wanted_ns, budget->limits_.waiting_ns - budget->waited_ns_);

@@ -51,8 +51,6 @@ class ReadBudget {
   bool IsUsedUpNow();
   // Returns a reason, "it has more than 4096 MB to be read". Empty: it is not used up.
   std::string Why() const;
-  // Whether nothing was wrong with what is read: the user wants to end.
-  bool is_stopped() const;
 
   // Pays from all budgets of this thread.
   static bool PayAll(uint64_t bytes);
