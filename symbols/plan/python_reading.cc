@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kLongestPythonS = 2 * kLongestPythonSearchNs / 1'000'000'000 + 5;
 constexpr int64_t kLongestLocksS = 10;
 constexpr size_t kLongestVersion = 64;
-constexpr size_t kMostPaths = size_t{1} << 16;
+constexpr size_t kMostPythonPaths = size_t{1} << 16;
 
 void PutStatus(const absl::Status& status, CacheWriter* out) {
   out->Number(static_cast<uint32_t>(status.code()));
@@ -92,7 +92,7 @@ absl::StatusOr<PythonReading> DecodePython(std::string_view bytes) {
   const uint32_t paths = in.Number<uint32_t>();
   for (uint32_t i = 0; i < paths && in.ok(); ++i) reading.paths.push_back(in.Text());
   if (!is_layout || !IsUsable(runtime.layout) || runtime.version.size() > kLongestVersion ||
-      paths > kMostPaths || !in.ok() || !in.at_end()) {
+      paths > kMostPythonPaths || !in.ok() || !in.at_end()) {
     return wrong;
   }
   return reading;

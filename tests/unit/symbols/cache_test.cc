@@ -310,8 +310,11 @@ std::vector<PointPatch> SomePatches() {
 
 TEST_F(PlanCacheTest, WindowsAreKeptForTheirPointsAlone) {
   const WindowCache cache(directory_.string());
-  cache.Store(*file_, kPoints, SomePatches());
-  const auto patches = cache.Load(*file_, kPoints);
+  ModulePlan module;
+  module.held = held_;
+  module.build_id = file_->build_id();
+  cache.Store(module, kPoints, SomePatches());
+  const auto patches = cache.Load(module, kPoints);
   ASSERT_TRUE(patches);
   ASSERT_EQ(patches->size(), 3u);
   EXPECT_EQ(EncodeWindows("", *patches), EncodeWindows("", SomePatches()));
@@ -323,8 +326,8 @@ TEST_F(PlanCacheTest, WindowsAreKeptForTheirPointsAlone) {
   EXPECT_EQ((*patches)[1].reason, "no room");
   std::vector<PatchPoint> others = kPoints;
   others[1].reads.registers = 2;
-  EXPECT_FALSE(cache.Load(*file_, others));
-  EXPECT_FALSE(cache.Load(*file_, {}));
+  EXPECT_FALSE(cache.Load(module, others));
+  EXPECT_FALSE(cache.Load(module, {}));
 }
 
 TEST(WindowEntryTest, SurvivesEveryCutAndFlip) {
