@@ -230,9 +230,9 @@ void CollectiveRows::FindRootsOfWorks(bool is_one_group) {
   for (auto& [family, calls] : calls_) {
     std::vector<Row*>& rows = works[family];
     const bool is_one_rank =
-        HasRoot(family) && std::all_of(calls.begin(), calls.end(), [&calls](const Call& call) {
-          return call.rank == calls.front().rank;
-        });
+        HasRoot(family) &&
+        std::all_of(calls.begin(), calls.end(),
+                    [first = calls.front().rank](const Call& call) { return call.rank == first; });
     if (is_one_rank) {
       for (Row* row : rows) row->facts->rank = calls.front().rank;
       continue;
