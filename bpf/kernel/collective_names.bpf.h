@@ -68,27 +68,32 @@ static __noinline int put_value_string(struct input_walk *walk, __u64 object)
 	return 0;
 }
 
-/* `name`: 32 bytes, with zeroes behind the text. */
-static __noinline int put_keyword_name(struct input_buffer *buffer, __u64 bytes, const __u64 *name)
+/* Zeroes are behind the text. Volatile, and so in .rodata: libbpf before 0.6 does not find what
+ * the compiler puts into a section of constants of one size. */
+union keyword_name {
+	char text[32];
+	__u64 words[4];
+};
+static const volatile union keyword_name name_seq = {.text = "Seq"};
+static const volatile union keyword_name name_is_p2p = {.text = "Is P2P"};
+static const volatile union keyword_name name_group = {.text = "Process Group Name"};
+static const volatile union keyword_name name_description = {.text = "Process Group Description"};
+static const volatile union keyword_name name_collective = {.text = "Collective name"};
+
+static __noinline int put_keyword_name(struct input_buffer *buffer, __u64 bytes,
+				       const volatile __u64 *words)
 {
 	put(buffer, bytes << 32 | PT_VALUE_TEXT);
 	for (__u32 i = 0; i < 4; ++i) {
 		if (8 * i >= bytes)
 			break;
-		put(buffer, name[i]);
+		put(buffer, words[i]);
 	}
 	++buffer->count;
 	return 0;
 }
 
-#define PUT_NAME(buffer, text)                                                                     \
-	({                                                                                         \
-		union {                                                                            \
-			char text_of[32];                                                          \
-			__u64 words[4];                                                            \
-		} keyword_name = {.text_of = text};                                                \
-		put_keyword_name(buffer, sizeof(text) - 1, keyword_name.words);                    \
-	})
+#define PUT_NAME(buffer, name, text) put_keyword_name(buffer, sizeof(text) - 1, (name).words)
 
 /* Reads a tuple of two, which lie in the object itself: c10::ivalue::TupleElements. */
 static __noinline int read_pair(struct input_walk *walk, __u64 object)
@@ -107,7 +112,7 @@ static __noinline int put_collective_number(struct input_walk *walk)
 	__u32 bool_tag = walk->signature->layout.value_bool_tag;
 
 	if ((__u32)items[COLLECTIVE_TAG(0)] == IVALUE_INT) {
-		PUT_NAME(buffer, "Seq");
+		PUT_NAME(buffer, name_seq, "Seq");
 		put_int(buffer, items[COLLECTIVE_PAYLOAD(0)]);
 		return 0;
 	}
@@ -115,9 +120,9 @@ static __noinline int put_collective_number(struct input_walk *walk)
 	    (__u32)items[COLLECTIVE_ELEMENT_TAG(0)] != IVALUE_INT ||
 	    (__u32)items[COLLECTIVE_ELEMENT_TAG(1)] != bool_tag)
 		return 0;
-	PUT_NAME(buffer, "Seq");
+	PUT_NAME(buffer, name_seq, "Seq");
 	put_int(buffer, items[COLLECTIVE_ELEMENT(0)]);
-	PUT_NAME(buffer, "Is P2P");
+	PUT_NAME(buffer, name_is_p2p, "Is P2P");
 	put_bool(buffer, items[COLLECTIVE_ELEMENT(1)]);
 	return 0;
 }
@@ -129,7 +134,7 @@ static __noinline int put_collective_group(struct input_walk *walk, __u32 string
 	__u64 description;
 
 	if ((__u32)items[COLLECTIVE_TAG(1)] == string_tag) {
-		PUT_NAME(buffer, "Process Group Name");
+		PUT_NAME(buffer, name_group, "Process Group Name");
 		return put_value_string(walk, items[COLLECTIVE_PAYLOAD(1)]);
 	}
 	if (!read_pair(walk, items[COLLECTIVE_PAYLOAD(1)]) ||
@@ -137,9 +142,9 @@ static __noinline int put_collective_group(struct input_walk *walk, __u32 string
 	    (__u32)items[COLLECTIVE_ELEMENT_TAG(1)] != string_tag)
 		return 0;
 	description = items[COLLECTIVE_ELEMENT(1)];
-	PUT_NAME(buffer, "Process Group Name");
+	PUT_NAME(buffer, name_group, "Process Group Name");
 	put_value_string(walk, items[COLLECTIVE_ELEMENT(0)]);
-	PUT_NAME(buffer, "Process Group Description");
+	PUT_NAME(buffer, name_description, "Process Group Description");
 	return put_value_string(walk, description);
 }
 
@@ -181,7 +186,7 @@ static __noinline int put_collective(struct input_walk *walk, __u64 address, __u
 	put_collective_number(walk);
 	if (tag != IVALUE_INT)
 		put_collective_group(walk, string_tag);
-	PUT_NAME(buffer, "Collective name");
+	PUT_NAME(buffer, name_collective, "Collective name");
 	put_value_string(walk, name);
 	return buffer->count;
 }

@@ -80,7 +80,7 @@ class FlightTest(LiveTest):
                 self.assertLess(abs(end - asked), 0.5)
                 clocks = result.summary["clocks"]
                 self.assertGreaterEqual(clocks["snapshots"], 2)
-                self.assertLess(abs(clocks["last"]["realtime_ns"] / 1e9 - end), 1)
+                self.assertLess(abs(clocks["last"]["realtime_ns"] / 1e9 - end), 3)
             rows = list(result.events())
             stacks = {row["stack"] for row in rows if row["name"] == "aten::addmm"}
             self.assertTrue(stacks)

@@ -278,14 +278,12 @@ class OrderMatcher {
           of.name, in_breaks));
     }
     if (unplaced > 0) {
-      out_.refused_groups.push_back(absl::StrFormat(
-          is_ambiguous
-              ? "Group \"%s\": %d of %d sequences of collectives without numbers fit in more than "
-                "one way and are not used; they repeat too evenly. Synchronised clocks (NTP) or "
-                "numbers decide that."
-              : "Group \"%s\": %d of %d sequences of collectives without numbers fit nowhere and "
-                "are not used.",
-          of.name, unplaced, group.sequences.size()));
+      const char* why = is_ambiguous ? "fit in more than one way and are not used; they repeat too "
+                                       "evenly. Synchronised clocks (NTP) or numbers decide that."
+                                     : "fit nowhere and are not used.";
+      out_.refused_groups.push_back(
+          absl::StrFormat("Group \"%s\": %d of %d sequences of collectives without numbers %s",
+                          of.name, unplaced, group.sequences.size(), why));
     }
     const int64_t first_place = by_place.empty() ? 0 : by_place.begin()->first;
     for (auto& [place, rows] : by_place) {

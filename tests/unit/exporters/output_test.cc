@@ -281,7 +281,10 @@ TEST(FormatsTest, ListsAreParsed) {
   ASSERT_EQ(formats->size(), 2u);
   EXPECT_EQ((*formats)[0]->name, "csv");
   EXPECT_TRUE(ParseFormatList("none")->empty());
-  for (const char* wrong : {"", "csv,", "csv,none", "Chrome", "x\n"}) {
+  const absl::Status none = ParseFormatList("csv,none").status();
+  EXPECT_EQ(ExitCodeOf(none), ExitCode::kUsage);
+  EXPECT_NE(none.message().find("none stands alone"), std::string::npos) << none;
+  for (const char* wrong : {"", "csv,", "Chrome", "x\n"}) {
     const absl::Status status = ParseFormatList(wrong).status();
     EXPECT_EQ(ExitCodeOf(status), ExitCode::kUsage) << wrong;
     for (const Format& format : Formats()) {
