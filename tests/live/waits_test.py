@@ -48,9 +48,9 @@ class WaitsTest(LiveTest):
         for name, waited in sums.items():
             reason = name.split("-")[0]
             self.assertGreater(waited[reason], MOST * sum(waited.values()), f"{name}: {waited}")
-            # Nobody gives them a lock to wait for at all.
+            # Nobody gives them a lock to wait for, but for the moment in which a waker still holds what it wakes them with.
             if name in ("event-idle", "event-idlesimpl", "event-barrier", "event-condvar", "event-sem", "event-pyjoin"):
-                self.assertEqual(waited["lock"], 0, f"{name}: {waited}")
+                self.assertLess(waited["lock"], sum(waited.values()) / 1000, f"{name}: {waited}")
 
     def test_idle_threads_wait_for_events(self) -> None:
         self.assert_told(self.waits())
