@@ -54,7 +54,11 @@ absl::Status RecordSession::MeasureAlone() {
   // Beside jumps no probe may go in, and links for all processes are hit by others, too.
   const bool can_compare = programs_->is_loaded() && programs_->api() != UprobeApi::kPerf &&
                            !options_.all && !programs_->are_links_for_all() && patch_ == nullptr;
-  if (!can_compare || !options_.info.system.operators) return absl::OkStatus();
+  // The probes go in a tenth of a second later for it, which is for nothing where the window has no
+  // two stretches to compare with.
+  const bool is_too_short =
+      options_.duration_s.has_value() && *options_.duration_s < 2e-9 * kStretchNs;
+  if (!can_compare || is_too_short || !options_.info.system.operators) return absl::OkStatus();
   const LinkSet links = AttachCounters();
   if (stretch_.empty()) return absl::OkStatus();
   stretch_.Begin();
