@@ -239,6 +239,8 @@ class RefusedTest(LiveTest):
         self.refused(10, "of a job of 2 ranks", first, self.trace("other.json", 1, world_size=4))
         self.refused(2, "--rank-of", first, self.trace("none.json", None))
         self.refused(2, "No such file", first, self.directory / "missing.json")
+        os.mkfifo(self.directory / "pipe.json")
+        self.refused(2, "neither a file nor a directory", first, self.directory / "pipe.json")
         self.refused(2, "no group (?P<rank>", first, second, "--rank-of", "rank([0-9]+)")
         self.refused(2, "none of auto", first, second, "--clock", "ntp")
         self.refused(2, "no input has rows of steps", first, second, "--steps", "3-4")

@@ -99,6 +99,11 @@ absl::Status CheckFiles(const MergeArguments& arguments) {
     if (stat(input.c_str(), &facts) != 0) {
       return Fail(ExitCode::kUsage, "cannot read " + input + ": " + ErrnoText(errno));
     }
+    // Inputs are read twice, and one that waits for a writer is not waited for.
+    if (!S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode)) {
+      return Fail(ExitCode::kUsage,
+                  input + " is neither a file nor a directory; write it into a file first");
+    }
     for (const auto& [name, other] : seen) {
       if (other.st_dev != facts.st_dev || other.st_ino != facts.st_ino) continue;
       return Fail(ExitCode::kInputsDisagree,
