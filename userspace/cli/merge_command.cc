@@ -1,5 +1,6 @@
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -38,10 +39,8 @@ struct MergeArguments {
   bool json = false;
 };
 
-constexpr std::array<Choice<ClockMode>, 4> kClockModes = {{{"auto", ClockMode::kAuto},
-                                                           {"collectives", ClockMode::kCollectives},
-                                                           {"realtime", ClockMode::kRealtime},
-                                                           {"none", ClockMode::kNone}}};
+constexpr std::array kClockModes = {ClockMode::kAuto, ClockMode::kCollectives, ClockMode::kRealtime,
+                                    ClockMode::kNone};
 constexpr std::array<Choice<MergeLanes>, 3> kLanes = {
     {{"auto", MergeLanes::kAuto}, {"full", MergeLanes::kFull}, {"summary", MergeLanes::kSummary}}};
 
@@ -255,7 +254,11 @@ void AddMergeCommand(CLI::App& app, Action* action) {
           "other name: a new directory of one corrected file a rank, for HTA and TraceLens")
       ->type_name("PATH")
       ->required();
-  AddChoice(command, "--clock", &options->clock.mode, kClockModes,
+  std::array<Choice<ClockMode>, 4> modes;
+  std::transform(kClockModes.begin(), kClockModes.end(), modes.begin(), [](ClockMode mode) {
+    return Choice<ClockMode>{NameOf(mode), mode};
+  });
+  AddChoice(command, "--clock", &options->clock.mode, modes,
             "what puts the hosts on one clock. collectives: what ranks did together, or not at "
             "all; realtime: their wall clocks as they are; none: each begins at the beginning; "
             "auto: collectives where they bind, and what they do not is marked");

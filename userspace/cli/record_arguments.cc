@@ -186,8 +186,7 @@ absl::Status ApplyTestSwitches(std::string_view words, RecordOptions* options) {
 absl::Status CompleteOptions(RecordArguments* arguments, bool has_command) {
   RecordOptions& options = arguments->options;
   if (arguments->activities.has_value()) options.info.system = arguments->activities->system;
-  // An nn.Module is known by the frame of its call; flops are made of shapes.
-  options.bpf.with_stack = options.bpf.with_stack || arguments->with_modules;
+  // Flops are made of shapes.
   options.plan.record_shapes = options.plan.record_shapes || options.info.with_flops;
   options.bpf.record_shapes = options.plan.record_shapes;
   options.bpf.has_budget = options.max_overhead_percent.has_value();

@@ -38,7 +38,6 @@ struct RecordArguments {
   GpuChoice gpu = GpuChoice::kAuto;
   std::vector<std::string> metadata;
   std::vector<std::string> metadata_json;
-  bool with_modules = false;
   bool cuda_sync_events = false;
   bool no_inject = false;
   bool as_root = false;
