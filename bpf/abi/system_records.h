@@ -16,7 +16,7 @@ namespace proftrace::abi
 {
 #endif
 
-/* How a system call's number is meant. */
+/* How a system call's number is meant. Only calls of x86-64 have names and arguments. */
 enum pt_system_abi {
 	PT_SYSTEM_X86_64 = 0,
 	PT_SYSTEM_I386 = 1, /* by int 0x80, or of a 32-bit program */
@@ -24,12 +24,12 @@ enum pt_system_abi {
 	PT_SYSTEM_ABIS = 3,
 };
 
-#define PT_SYSTEM_CALLS 1024 /* numbers of each kind are below this */
+#define PT_SYSTEM_CALLS 1024		       /* numbers of x86-64 are below this */
+#define PT_SYSTEM_FOREIGN_CALL PT_SYSTEM_CALLS /* the place of any call of another ABI */
 
-/* Describes one system call: the value of the map `system_calls`, by enum pt_system_abi *
- * PT_SYSTEM_CALLS + number. Arguments are given by their number + 1; 0 = it has none. `address`
- * and `address_bytes` may be fields of the structure: PT_SYSTEM_FIRST_FIELD + the field's
- * number. */
+/* Describes one system call: the value of the map `system_calls`, by its number. Arguments are
+ * given by their number + 1; 0 = it has none. `address` and `address_bytes` may be fields of the
+ * structure: PT_SYSTEM_FIRST_FIELD + the field's number. */
 struct pt_system_call {
 	pt_u8 arguments; /* how many it takes, at most 6 */
 	pt_u8 flags;	 /* enum pt_system_call_flag */
@@ -66,7 +66,6 @@ enum pt_system_call_flag {
 	PT_SYSTEM_CALL_FILLS_ADDRESS = 16,    /* `address` is read at its end: the call wrote it; an
 						 argument `address_bytes` is where its size (int) is */
 	PT_SYSTEM_CALL_SECOND_IS_TEXT = 32,   /* `second_path` starts at no directory */
-	PT_SYSTEM_CALL_TIME_IS_32 = 64,	      /* `time` has 32-bit fields */
 	PT_SYSTEM_CALL_TIME_IS_TIMEVAL = 128, /* microseconds instead of nanoseconds */
 };
 

@@ -112,7 +112,7 @@ static __always_inline void find_rest(struct task_struct *task, struct system_th
 	if (facts && facts->is_recorded) {
 		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 
-		read_arguments(regs, abi, thread->arguments);
+		read_arguments(regs, thread->arguments);
 		begin_call(thread, facts, number, abi, PT_SYSTEM_OPEN_AT_BEGIN);
 		thread->call_file =
 		    facts->fd

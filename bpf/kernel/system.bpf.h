@@ -22,7 +22,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PT_SYSTEM_ABIS *PT_SYSTEM_CALLS);
+	__uint(max_entries, PT_SYSTEM_CALLS + 1);
 	__type(key, __u32);
 	__type(value, struct pt_system_call);
 } system_calls SEC(".maps");
@@ -238,7 +238,7 @@ static __always_inline __u8 abi_of(struct task_struct *task, __s64 *number)
 /* restart_syscall goes on with a call that was to take some time, after a signal or a stop. */
 static __always_inline bool is_restart(__u8 abi, __s64 number)
 {
-	return number == (abi == PT_SYSTEM_I386 ? 0 : 219);
+	return abi == PT_SYSTEM_X86_64 && number == 219;
 }
 
 /* The call that a thread in restart_syscall goes on with; 0 = not known. */
@@ -254,7 +254,7 @@ static __always_inline __u32 restarted_by(struct system_thread *thread, __u32 ti
 
 static __always_inline struct pt_system_call *facts_of(__u8 abi, __s64 number)
 {
-	__u32 key = abi * PT_SYSTEM_CALLS + (__u32)number;
+	__u32 key = abi == PT_SYSTEM_X86_64 ? (__u32)number : PT_SYSTEM_FOREIGN_CALL;
 
 	if (number < 0 || number >= PT_SYSTEM_CALLS)
 		return NULL;

@@ -19,17 +19,8 @@ struct {
 
 #define AT_FDCWD (-100)
 
-static __always_inline void read_arguments(struct pt_regs *regs, __u8 abi, __u64 *arguments)
+static __always_inline void read_arguments(struct pt_regs *regs, __u64 *arguments)
 {
-	if (unlikely(abi == PT_SYSTEM_I386)) {
-		arguments[0] = (__u32)regs->bx;
-		arguments[1] = (__u32)regs->cx;
-		arguments[2] = (__u32)regs->dx;
-		arguments[3] = (__u32)regs->si;
-		arguments[4] = (__u32)regs->di;
-		arguments[5] = (__u32)regs->bp;
-		return;
-	}
 	arguments[0] = regs->di;
 	arguments[1] = regs->si;
 	arguments[2] = regs->dx;
@@ -142,18 +133,8 @@ static __always_inline void add_words(struct call_tail *tail, __u64 first, __u64
 /* Reads seconds and nanoseconds. Returns whether they could be read. */
 static __always_inline bool read_time(__u64 *time, __u64 address, __u8 flags)
 {
-	if (!address)
+	if (!address || bpf_probe_read_user(time, 16, (void *)address))
 		return false;
-	if (flags & PT_SYSTEM_CALL_TIME_IS_32) {
-		__u32 half[2];
-
-		if (bpf_probe_read_user(half, sizeof(half), (void *)address))
-			return false;
-		time[0] = half[0];
-		time[1] = half[1];
-	} else if (bpf_probe_read_user(time, 16, (void *)address)) {
-		return false;
-	}
 	if (flags & PT_SYSTEM_CALL_TIME_IS_TIMEVAL)
 		time[1] *= 1000;
 	return true;

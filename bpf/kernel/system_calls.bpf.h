@@ -278,7 +278,7 @@ static __always_inline void enter_call(struct task_struct *task, struct system_t
 				       __s64 number, __u8 abi)
 {
 	begin_call(thread, facts, number, abi, 0);
-	read_arguments(regs, abi, thread->arguments);
+	read_arguments(regs, thread->arguments);
 	/* Looked up before the call, which may close the file. */
 	thread->call_file =
 	    facts->fd ? id_of_descriptor(task, (__u32)argument_at(thread->arguments, facts->fd))
@@ -345,7 +345,7 @@ static __always_inline bool adopt_call(struct task_struct *task, struct system_t
 	}
 	begin_call(thread, facts, number, abi, PT_SYSTEM_OPEN_AT_BEGIN);
 	thread->call_file = 0;
-	read_arguments(regs, abi, thread->arguments);
+	read_arguments(regs, thread->arguments);
 	thread->call_ns = since;
 	return true;
 }

@@ -52,49 +52,27 @@ static __always_inline bool is_in_fault(struct task_struct *task, struct system_
 	return (__s64)regs->orig_ax < 0;
 }
 
-/* fcntl(2); with 64 bits in its name on i386. */
+/* fcntl(2). */
 #define FCNTL 72
-#define FCNTL_I386 55
-#define FCNTL64_I386 221
 #define F_SETLKW 7
-#define F_SETLKW64 14
 #define F_OFD_SETLKW 38
 
-static __always_inline bool waits_for_file_lock(struct pt_regs *regs, __s32 number, __u8 abi)
+static __always_inline bool waits_for_file_lock(struct pt_regs *regs, __s32 number)
 {
-	__u32 command;
+	__u32 command = regs->si;
 
-	if (abi != PT_SYSTEM_I386 ? number != FCNTL
-				  : number != FCNTL_I386 && number != FCNTL64_I386)
-		return false;
-	command = abi == PT_SYSTEM_I386 ? regs->cx : regs->si;
-	return command == F_SETLKW || command == F_OFD_SETLKW ||
-	       (abi == PT_SYSTEM_I386 && command == F_SETLKW64);
+	return number == FCNTL && (command == F_SETLKW || command == F_OFD_SETLKW);
 }
 
-/* poll(2) and select(2) of x86-64 and x32, and of i386: their numbers. */
+/* Numbers of poll(2) and select(2). */
 #define POLL 7
 #define PPOLL 271
 #define SELECT 23
 #define PSELECT6 270
-#define POLL_I386 168
-#define PPOLL_I386 309
-#define PPOLL_TIME64_I386 414
-#define SELECT_I386 142
-#define PSELECT6_I386 308
-#define PSELECT6_TIME64_I386 413
 
 /* Whether the call looks at none: that is a way to sleep, Python's own before 3.11. */
-static __always_inline bool waits_for_no_file(struct pt_regs *regs, __s32 number, __u8 abi)
+static __always_inline bool waits_for_no_file(struct pt_regs *regs, __s32 number)
 {
-	if (abi == PT_SYSTEM_I386) {
-		if (number == POLL_I386 || number == PPOLL_I386 || number == PPOLL_TIME64_I386)
-			return !(__u32)regs->cx;
-		if (number == SELECT_I386 || number == PSELECT6_I386 ||
-		    number == PSELECT6_TIME64_I386)
-			return !(__u32)regs->bx;
-		return false;
-	}
 	if (number == POLL || number == PPOLL)
 		return !(__u32)regs->si;
 	if (number == SELECT || number == PSELECT6)
@@ -107,13 +85,13 @@ static __always_inline __u8 told_by_arguments(struct task_struct *task, __s32 nu
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 
-	if (number < 0)
+	if (number < 0 || abi != PT_SYSTEM_X86_64)
 		return 0;
-	if (waits_for_file_lock(regs, number, abi))
+	if (waits_for_file_lock(regs, number))
 		return PT_OFF_CPU_FILE_LOCK;
-	if (waits_for_no_file(regs, number, abi))
+	if (waits_for_no_file(regs, number))
 		return PT_OFF_CPU_NO_FILE;
-	return told_by_futex(regs, number, abi);
+	return told_by_futex(regs, number);
 }
 
 static __always_inline void write_off_cpu(struct task_struct *task, struct system_thread *thread,

@@ -17,10 +17,8 @@
 #include "bpf/shared/python_state.bpf.h"
 #include "bpf/kernel/system.bpf.h"
 
-/* Numbers of calls: of x86-64 and x32, of i386, of all. */
+/* Numbers of calls of x86-64. */
 #define FUTEX 202
-#define FUTEX_I386 240
-#define FUTEX_TIME64_I386 422
 #define FUTEX_WAITV_CALL 449
 #define FUTEX_WAIT_CALL 455
 
@@ -45,12 +43,6 @@
 	0x10100 /* __cxa_guard_acquire: another thread makes the static variable                   \
 		 */
 
-static __always_inline bool is_futex(__s32 number, __u8 abi)
-{
-	return abi == PT_SYSTEM_I386 ? number == FUTEX_I386 || number == FUTEX_TIME64_I386
-				     : number == FUTEX;
-}
-
 /* Whether a lock's word has the value. */
 static __always_inline bool is_lock_value(__u32 value, bool is_bitset)
 {
@@ -63,7 +55,7 @@ static __always_inline bool is_lock_value(__u32 value, bool is_bitset)
 }
 
 /* Returns PT_OFF_CPU_LOCK, PT_OFF_CPU_EVENT, or 0: the thread waits in no such call. */
-static __always_inline __u8 told_by_futex(struct pt_regs *regs, __s32 number, __u8 abi)
+static __always_inline __u8 told_by_futex(struct pt_regs *regs, __s32 number)
 {
 	bool is_bitset = true;
 	__u32 value = regs->dx;
@@ -71,11 +63,11 @@ static __always_inline __u8 told_by_futex(struct pt_regs *regs, __s32 number, __
 	if (number == FUTEX_WAITV_CALL)
 		return PT_OFF_CPU_EVENT;
 	if (number == FUTEX_WAIT_CALL) {
-		value = abi == PT_SYSTEM_I386 ? regs->cx : regs->si;
+		value = regs->si;
 	} else {
-		__u32 command = abi == PT_SYSTEM_I386 ? regs->cx : regs->si;
+		__u32 command = regs->si;
 
-		if (!is_futex(number, abi))
+		if (number != FUTEX)
 			return 0;
 		command &= FUTEX_COMMANDS;
 		if (command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2)

@@ -54,4 +54,16 @@ void ArgsText::Key(std::string_view key) {
   text_ += "\": ";
 }
 
+std::string HexText(uint64_t value) {
+  std::array<char, 16> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  return "0x" + std::string(digits.data(), end.ptr);
+}
+
+std::string OctalText(uint32_t value) {
+  std::array<char, 16> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 8);
+  return "0" + std::string(digits.data(), end.ptr);
+}
+
 }  // namespace proftrace

@@ -26,4 +26,10 @@ class ArgsText {
   std::string text_;
 };
 
+// "0x7f0012345678".
+std::string HexText(uint64_t value);
+
+// "0644".
+std::string OctalText(uint32_t value);
+
 }  // namespace proftrace

@@ -1,28 +1,39 @@
 #include "exporters/args/system_args.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/futex.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
+#include <linux/random.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <time.h>
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string_view>
 
 #include "exporters/args/args_text.h"
 #include "userspace/aggregate/sample_text.h"
-#include "userspace/aggregate/system_flags.h"
-#include "userspace/model/ioctl_names.h"
 #include "userspace/model/system_calls.h"
 
 namespace proftrace {
 namespace {
 
-constexpr int64_t kPageBytes = 4096;  // in mmap2's offset, whatever pages are
 constexpr int64_t kNsPerMs = 1'000'000;
+
+// Requests of ioctl whose argument points to an int. Others have the same numbers: SIOCINQ and
+// TIOCINQ are FIONREAD, TIOCOUTQ is SIOCOUTQ.
+constexpr uint32_t kIntRequests[] = {FIONREAD,  FIONBIO,   FIOASYNC, SIOCOUTQ,
+                                     TIOCGPGRP, TIOCSPGRP, TIOCGSID, SIOCATMARK,
+                                     BLKSSZGET, BLKROGET,  FIGETBSZ, RNDGETENTCNT};
+
+bool IoctlTakesInt(uint32_t request) {
+  return std::find(std::begin(kIntRequests), std::end(kIntRequests), request) !=
+         std::end(kIntRequests);
+}
 
 void AddResult(const SystemEvent& event, int64_t result, ArgsText* args) {
   if (event.end == SpanEnd::kTruncated) return;
@@ -66,8 +77,7 @@ class CallArgs {
   uint64_t Value(size_t i) const {
     if (i >= kMostArguments)
       return i - kMostArguments < fields_.size() ? fields_[i - kMostArguments] : 0;
-    return call_.abi == SystemAbi::kI386 ? static_cast<uint32_t>(call_.arguments[i])
-                                         : call_.arguments[i];
+    return call_.arguments[i];
   }
   int32_t Int(size_t i) const { return static_cast<int32_t>(Value(i)); }
 
@@ -134,7 +144,15 @@ class CallArgs {
       case ArgumentKind::kHex:
       case ArgumentKind::kPointer:
         return args_.Text(argument.name, HexText(Value(i)));
+      case ArgumentKind::kFlags:
+      case ArgumentKind::kTimerFlags:
+      case ArgumentKind::kFutexOperation:
+      case ArgumentKind::kOpenFlags:
+      case ArgumentKind::kAtFlags:
+      case ArgumentKind::kIoctlRequest:
+        return args_.Text(argument.name, HexText(static_cast<uint32_t>(Value(i))));
       case ArgumentKind::kInt:
+      case ArgumentKind::kWhence:
       case ArgumentKind::kOtherFd:
         return args_.Number(argument.name, Int(i));
       case ArgumentKind::kUnsigned:
@@ -174,12 +192,9 @@ class CallArgs {
       case ArgumentKind::kIoctlArgument:
         return AddIoctlArgument(i, argument);
       case ArgumentKind::kOffset:
-      case ArgumentKind::kOffset64:
-      case ArgumentKind::kOffsetPages:
-      case ArgumentKind::kOffsetLow:
-        return args_.Number(argument.name, Offset(i));
+        return args_.Number(argument.name, static_cast<int64_t>(Value(i)));
       case ArgumentKind::kOffsetHigh:
-        return;  // a part of the offset
+        return;
       case ArgumentKind::kSockaddr:
         if (HasAddress()) return args_.Text("address", paths_->address);
         if (Value(i) != 0) AddPointer(i, argument);
@@ -191,18 +206,16 @@ class CallArgs {
         if (HasRawAddress()) AddPointer(i, argument);
         return;
       case ArgumentKind::kTimespec:
-      case ArgumentKind::kTimespec64:
       case ArgumentKind::kTimeval:
       case ArgumentKind::kDeadline:
-      case ArgumentKind::kDeadline64:
         return AddTime(i, argument);
       case ArgumentKind::kTimeoutMs:
         if (Int(i) >= 0) args_.Number("timeout_ns", Int(i) * kNsPerMs);
         return;
-      case ArgumentKind::kSocketOption:
-        return args_.Text(argument.name, FlagsText(OptionKind(), Value(i)));
-      default:
-        return args_.Text(argument.name, FlagsText(argument.kind, Value(i)));
+      case ArgumentKind::kMode:
+        return args_.Text(argument.name, OctalText(static_cast<uint32_t>(Value(i))));
+      case ArgumentKind::kSignal:
+        return args_.Text(argument.name, SignalName(Int(i)));
     }
   }
 
@@ -249,23 +262,6 @@ class CallArgs {
     return !HasAddress() && info_->places.address != 0 && Value(info_->places.address - 1u) != 0;
   }
 
-  int64_t Offset(size_t i) const {
-    const ArgumentKind kind = info_->arguments[i].kind;
-    if (call_.abi != SystemAbi::kI386) return static_cast<int64_t>(Value(i));
-    if (kind == ArgumentKind::kOffsetPages) return static_cast<int64_t>(Value(i)) * kPageBytes;
-    if (kind != ArgumentKind::kOffsetLow) return Int(i);
-    const auto is_high = [this](size_t place) {
-      return place < count_ && info_->arguments[place].kind == ArgumentKind::kOffsetHigh;
-    };
-    uint64_t high = 0;
-    if (is_high(i + 1)) {
-      high = Value(i + 1);
-    } else if (i > 0 && is_high(i - 1)) {
-      high = Value(i - 1);
-    }
-    return static_cast<int64_t>(high << 32 | Value(i));
-  }
-
   void AddTime(size_t i, const ArgumentInfo& argument) {
     if (const std::optional<size_t> operation = Find(ArgumentKind::kFutexOperation)) {
       switch (Int(*operation) & FUTEX_CMD_MASK) {
@@ -286,21 +282,13 @@ class CallArgs {
   }
 
   bool IsDeadline(ArgumentKind kind) const {
-    if (kind == ArgumentKind::kDeadline || kind == ArgumentKind::kDeadline64) return true;
+    if (kind == ArgumentKind::kDeadline) return true;
     if (const std::optional<size_t> flags = Find(ArgumentKind::kTimerFlags)) {
       return (Int(*flags) & TIMER_ABSTIME) != 0;
     }
     const std::optional<size_t> operation = Find(ArgumentKind::kFutexOperation);
     // The only wait for a duration (futex(2)).
     return operation.has_value() && (Int(*operation) & FUTEX_CMD_MASK) != FUTEX_WAIT;
-  }
-
-  // What names there are for the option depends on the level.
-  ArgumentKind OptionKind() const {
-    const std::optional<size_t> level = Find(ArgumentKind::kSocketLevel);
-    if (level.has_value() && Int(*level) == SOL_SOCKET) return ArgumentKind::kSocketOption;
-    if (level.has_value() && Int(*level) == IPPROTO_TCP) return ArgumentKind::kTcpOption;
-    return ArgumentKind::kHex;
   }
 
   const SystemEvent& event_;

@@ -165,7 +165,6 @@ class PfwWriter {
   static void AddArgument(const ArgumentInfo& argument, uint64_t value, ArgsText* args) {
     switch (argument.kind) {
       case ArgumentKind::kOffset:
-      case ArgumentKind::kOffset64:
         if (argument.name == "offset") args->Number("offset", static_cast<int64_t>(value));
         break;
       case ArgumentKind::kSize:

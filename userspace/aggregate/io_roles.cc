@@ -78,19 +78,16 @@ const NamedRole* FindRole(const NamedRole (&roles)[kCount], std::string_view nam
   return found == std::end(roles) ? nullptr : found;
 }
 
-constexpr size_t kAbis = 3;
 constexpr size_t kOpcodes = 256;
 
 struct Tables {
-  std::array<std::array<const NamedRole*, kSystemCallNumbers>, kAbis> calls{};
+  std::array<const NamedRole*, kSystemCallNumbers> calls{};
   std::array<const NamedRole*, kOpcodes> requests{};
 
   Tables() {
-    for (size_t abi = 0; abi < kAbis; ++abi) {
-      for (uint32_t number = 0; number < kSystemCallNumbers; ++number) {
-        const SystemCallInfo* info = FindSystemCall(static_cast<SystemAbi>(abi), number);
-        if (info != nullptr) calls[abi][number] = FindRole(kCalls, info->name);
-      }
+    for (uint32_t number = 0; number < kSystemCallNumbers; ++number) {
+      const SystemCallInfo* info = FindSystemCall(SystemAbi::kX86_64, number);
+      if (info != nullptr) calls[number] = FindRole(kCalls, info->name);
     }
     for (uint32_t opcode = 0; opcode < kOpcodes; ++opcode) {
       requests[opcode] = FindRole(kRequests, RequestName(opcode));
@@ -100,8 +97,9 @@ struct Tables {
 
 const NamedRole* RoleOf(const SystemEvent& event) {
   static const Tables& tables = *new Tables();
-  if (event.kind == SystemKind::kCall && event.call.number < kSystemCallNumbers) {
-    return tables.calls[static_cast<size_t>(event.call.abi)][event.call.number];
+  if (event.kind == SystemKind::kCall && event.call.abi == SystemAbi::kX86_64 &&
+      event.call.number < kSystemCallNumbers) {
+    return tables.calls[event.call.number];
   }
   if (event.kind == SystemKind::kRequest && event.request.opcode < kOpcodes) {
     return tables.requests[event.request.opcode];

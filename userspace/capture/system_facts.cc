@@ -43,7 +43,6 @@ abi::pt_system_call FactsOf(const SystemCallInfo& info) {
   set(info.execs, abi::PT_SYSTEM_CALL_EXECS);
   set(info.fills_address, abi::PT_SYSTEM_CALL_FILLS_ADDRESS);
   set(info.second_is_text, abi::PT_SYSTEM_CALL_SECOND_IS_TEXT);
-  set(info.time_is_32, abi::PT_SYSTEM_CALL_TIME_IS_32);
   set(info.time_is_timeval, abi::PT_SYSTEM_CALL_TIME_IS_TIMEVAL);
   facts.shape = ShapeOf(facts);
   return facts;
@@ -53,15 +52,14 @@ abi::pt_system_call FactsOf(const SystemCallInfo& info) {
 
 std::vector<abi::pt_system_call> SystemCallFactsForKernel() {
   std::vector<abi::pt_system_call> facts;
-  facts.reserve(size_t{abi::PT_SYSTEM_ABIS} * PT_SYSTEM_CALLS);
-  for (const SystemAbi abi : {SystemAbi::kX86_64, SystemAbi::kI386, SystemAbi::kX32}) {
-    for (uint32_t number = 0; number < PT_SYSTEM_CALLS; ++number) {
-      const SystemCallInfo* info = FindSystemCall(abi, number);
-      abi::pt_system_call unknown{};
-      unknown.arguments = 6;
-      facts.push_back(info == nullptr ? unknown : FactsOf(*info));
-    }
+  facts.reserve(PT_SYSTEM_CALLS + 1);
+  for (uint32_t number = 0; number < PT_SYSTEM_CALLS; ++number) {
+    const SystemCallInfo* info = FindSystemCall(SystemAbi::kX86_64, number);
+    abi::pt_system_call unknown{};
+    unknown.arguments = 6;
+    facts.push_back(info == nullptr ? unknown : FactsOf(*info));
   }
+  facts.emplace_back();  // PT_SYSTEM_FOREIGN_CALL: without arguments
   return facts;
 }
 

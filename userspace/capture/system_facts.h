@@ -7,7 +7,7 @@
 
 namespace proftrace {
 
-// Returns the facts, by enum pt_system_abi * PT_SYSTEM_CALLS + number.
+// Returns the facts by number, and last those of any call that is none of x86-64.
 std::vector<abi::pt_system_call> SystemCallFactsForKernel();
 
 }  // namespace proftrace

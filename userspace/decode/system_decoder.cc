@@ -53,9 +53,10 @@ bool TakesEmptyPath(const SystemCallFacts& call) {
   const SystemCallInfo* info = FindSystemCall(call.abi, call.number);
   if (info == nullptr) return false;
   for (size_t i = 0; i < std::min(call.argument_count, info->argument_count); ++i) {
-    const ArgumentKind kind = info->arguments[i].kind;
-    const bool has_flags = kind == ArgumentKind::kAtFlags || kind == ArgumentKind::kAccessAtFlags;
-    if (has_flags && (call.arguments[i] & AT_EMPTY_PATH) != 0) return true;
+    if (info->arguments[i].kind == ArgumentKind::kAtFlags &&
+        (call.arguments[i] & AT_EMPTY_PATH) != 0) {
+      return true;
+    }
   }
   return false;
 }

@@ -14,9 +14,8 @@ constexpr CallClass kMemory = CallClass::kMemory;
 constexpr CallClass kProcess = CallClass::kProcess;
 
 constexpr ArgumentInfo kMapLength{"length", K::kSize};
-constexpr ArgumentInfo kProt{"prot", K::kProtection};
-constexpr ArgumentInfo kMapFlags{"flags", K::kMapFlags};
-constexpr ArgumentInfo kAdvice{"advice", K::kMemoryAdvice};
+constexpr ArgumentInfo kProt{"prot", K::kFlags};
+constexpr ArgumentInfo kAdvice{"advice", K::kInt};
 constexpr ArgumentInfo kNodeMask{"nodemask", K::kPointer};
 constexpr ArgumentInfo kMaxNode{"maxnode", K::kUnsigned};
 constexpr ArgumentInfo kUaddr{"uaddr", K::kPointer};
@@ -24,7 +23,6 @@ constexpr ArgumentInfo kVal{"val", K::kUnsigned};
 constexpr ArgumentInfo kTp{"tp", K::kPointer};
 constexpr ArgumentInfo kTv{"tv", K::kPointer};
 constexpr ArgumentInfo kRem{"rem", K::kPointer};
-constexpr ArgumentInfo kCloneFlags{"flags", K::kCloneFlags};
 constexpr ArgumentInfo kStack{"stack", K::kPointer};
 constexpr ArgumentInfo kParentTid{"parent_tid", K::kPointer};
 constexpr ArgumentInfo kChildTid{"child_tid", K::kPointer};
@@ -33,27 +31,27 @@ constexpr ArgumentInfo kArgv{"argv", K::kPointer};
 constexpr ArgumentInfo kEnvp{"envp", K::kPointer};
 constexpr ArgumentInfo kStatus{"status", K::kInt};
 constexpr ArgumentInfo kWaitStatus{"wstatus", K::kPointer};
-constexpr ArgumentInfo kOptions{"options", K::kWaitOptions};
+constexpr ArgumentInfo kOptions{"options", K::kFlags};
 constexpr ArgumentInfo kTid{"tid", K::kInt};
 constexpr ArgumentInfo kTgid{"tgid", K::kInt};
 constexpr ArgumentInfo kInfo{"info", K::kPointer};
 constexpr ArgumentInfo kAct{"act", K::kPointer};
 constexpr ArgumentInfo kOldAct{"oldact", K::kPointer};
-constexpr ArgumentInfo kMaskHow{"how", K::kSignalMaskHow};
+constexpr ArgumentInfo kMaskHow{"how", K::kInt};
 constexpr ArgumentInfo kSet{"set", K::kPointer};
 constexpr ArgumentInfo kOldSet{"oldset", K::kPointer};
-constexpr ArgumentInfo kPolicy{"policy", K::kPolicy};
+constexpr ArgumentInfo kPolicy{"policy", K::kInt};
 constexpr ArgumentInfo kParam{"param", K::kPointer};
 constexpr ArgumentInfo kCpuSetSize{"cpusetsize", K::kUnsigned};
 constexpr ArgumentInfo kCpuMask{"mask", K::kPointer};
-constexpr ArgumentInfo kResource{"resource", K::kResource};
+constexpr ArgumentInfo kResource{"resource", K::kInt};
 constexpr ArgumentInfo kRlim{"rlim", K::kPointer};
 constexpr ArgumentInfo kWhich{"which", K::kInt};
 constexpr ArgumentInfo kWho{"who", K::kInt};
 constexpr ArgumentInfo kSemId{"semid", K::kInt};
 constexpr ArgumentInfo kSops{"sops", K::kPointer};
 constexpr ArgumentInfo kNsops{"nsops", K::kUnsigned};
-constexpr ArgumentInfo kKey{"key", K::kHex};
+constexpr ArgumentInfo kKey{"key", K::kFlags};
 constexpr ArgumentInfo kDeadline{"abs_timeout", K::kDeadline};
 constexpr ArgumentInfo kQueue{"mqdes", K::kFd};
 constexpr ArgumentInfo kMsgPointer{"msg_ptr", K::kPointer};
@@ -73,35 +71,33 @@ constexpr ArgumentInfo kPidFd{"pidfd", K::kFd};
 
 constexpr SystemCallRow kRows[] = {
     // Memory.
-    {"mmap", kMemory, {Pointer("arg")}, 0, kOnI386},
-    {"mmap", kMemory, {kAddr, kMapLength, kProt, kMapFlags, kFd, kOffset}},
-    {"mmap2", kMemory, {kAddr, kMapLength, kProt, kMapFlags, kFd, {"offset", K::kOffsetPages}}},
+    {"mmap", kMemory, {kAddr, kMapLength, kProt, kFlags, kFd, kOffset}},
     {"munmap", kMemory, {kAddr, kMapLength}},
     {"mremap",
      kMemory,
      {Pointer("old_address"),
       {"old_size", K::kOtherSize},
       {"new_size", K::kSize},
-      {"flags", K::kRemapFlags},
+      kFlags,
       Pointer("new_address")}},
     {"mprotect", kMemory, {kAddr, kLen, kProt}},
     {"pkey_mprotect", kMemory, {kAddr, kLen, kProt, Int("pkey")}},
-    {"pkey_alloc", kMemory, {kFlags, Hex("access_rights")}},
+    {"pkey_alloc", kMemory, {kFlags, Flags("access_rights")}},
     {"pkey_free", kMemory, {Int("pkey")}},
     {"madvise", kMemory, {kAddr, kMapLength, kAdvice}},
     {"process_madvise", kMemory, {kPidFd, Pointer("iovec"), Unsigned("vlen"), kAdvice, kFlags}},
     {"process_mrelease", kMemory, {kPidFd, kFlags}},
     {"mseal", kMemory, {kAddr, kLen, kFlags}},
     {"map_shadow_stack", kMemory, {kAddr, kSize, kFlags}},
-    {"msync", CallClass::kFileIo, {kAddr, kMapLength, {"flags", K::kMapSyncFlags}}},
+    {"msync", CallClass::kFileIo, {kAddr, kMapLength, kFlags}},
     {"mincore", kMemory, {kAddr, kMapLength, Pointer("vec")}},
     {"mlock", kMemory, {kAddr, kLen}},
     {"mlock2", kMemory, {kAddr, kLen, kFlags}},
     {"munlock", kMemory, {kAddr, kLen}},
-    {"mlockall", kMemory, {{"flags", K::kMemoryLockFlags}}},
+    {"mlockall", kMemory, {kFlags}},
     {"munlockall", kMemory, {}},
     {"brk", kMemory, {kAddr}},
-    {"remap_file_pages", kMemory, {kAddr, kSize, kProt, Unsigned("pgoff"), kMapFlags}},
+    {"remap_file_pages", kMemory, {kAddr, kSize, kProt, Unsigned("pgoff"), kFlags}},
     {"mbind", kMemory, {kAddr, kLen, Int("mode"), kNodeMask, kMaxNode, kFlags}},
     {"set_mempolicy", kMemory, {Int("mode"), kNodeMask, kMaxNode}},
     {"get_mempolicy", kMemory, {Pointer("mode"), kNodeMask, kMaxNode, kAddr, kFlags}},
@@ -110,10 +106,10 @@ constexpr SystemCallRow kRows[] = {
     {"move_pages",
      kMemory,
      {kPid, kCount, Pointer("pages"), Pointer("nodes"), Pointer("status"), kFlags}},
-    {"userfaultfd", kMemory, {{"flags", K::kDescriptorFlags}}, kGivesFile},
-    {"membarrier", kMemory, {{"cmd", K::kMembarrierCommand}, kFlags, Int("cpu_id")}},
-    {"shmget", kMemory, {kKey, kSize, Hex("shmflg")}},
-    {"shmat", kMemory, {Int("shmid"), Pointer("shmaddr"), Hex("shmflg")}},
+    {"userfaultfd", kMemory, {kFlags}, kGivesFile},
+    {"membarrier", kMemory, {Int("cmd"), kFlags, Int("cpu_id")}},
+    {"shmget", kMemory, {kKey, kSize, Flags("shmflg")}},
+    {"shmat", kMemory, {Int("shmid"), Pointer("shmaddr"), Flags("shmflg")}},
     {"shmdt", kMemory, {Pointer("shmaddr")}},
     {"shmctl", kMemory, {Int("shmid"), kCmd, kBuf}},
     {"process_vm_readv", kMemory, {kPid, kLocalIov, kLocalCount, kRemoteIov, kRemoteCount, kFlags}},
@@ -126,23 +122,22 @@ constexpr SystemCallRow kRows[] = {
      {kUaddr, {"op", K::kFutexOperation}, kVal, kTimeout, Pointer("uaddr2"), Unsigned("val3")}},
     {"futex_waitv",
      kLock,
-     {Pointer("waiters"), Unsigned("nr_futexes"), kFlags, {"timeout", K::kDeadline64}, kClock}},
-    {"futex_wait", kLock, {kUaddr, kVal, Hex("mask"), kFlags, {"timeout", K::kDeadline64}, kClock}},
-    {"futex_wake", kLock, {kUaddr, Hex("mask"), Int("nr"), kFlags}},
+     {Pointer("waiters"), Unsigned("nr_futexes"), kFlags, {"timeout", K::kDeadline}, kClock}},
+    {"futex_wait", kLock, {kUaddr, kVal, Flags("mask"), kFlags, {"timeout", K::kDeadline}, kClock}},
+    {"futex_wake", kLock, {kUaddr, Flags("mask"), Int("nr"), kFlags}},
     {"futex_requeue", kLock, {Pointer("waiters"), kFlags, Int("nr_wake"), Int("nr_requeue")}},
     {"set_robust_list", kOther, {Pointer("head"), kLen}},
     {"get_robust_list", kOther, {kPid, Pointer("head_ptr"), Pointer("len_ptr")}},
-    {"semget", kOther, {kKey, Int("nsems"), Hex("semflg")}},
+    {"semget", kOther, {kKey, Int("nsems"), Flags("semflg")}},
     {"semop", kLock, {kSemId, kSops, kNsops}},
     {"semtimedop", kLock, {kSemId, kSops, kNsops, kTimeout}},
     {"semctl", kOther, {kSemId, Int("semnum"), kCmd, Hex("arg")}},
-    {"msgget", kOther, {kKey, Hex("msgflg")}},
-    {"msgsnd", kMessageQueue, {Int("msqid"), Pointer("msgp"), kSize, Hex("msgflg")}},
-    {"msgrcv", kMessageQueue, {Int("msqid"), Pointer("msgp"), kSize, Int("msgtyp"), Hex("msgflg")}},
+    {"msgget", kOther, {kKey, Flags("msgflg")}},
+    {"msgsnd", kMessageQueue, {Int("msqid"), Pointer("msgp"), kSize, Flags("msgflg")}},
+    {"msgrcv",
+     kMessageQueue,
+     {Int("msqid"), Pointer("msgp"), kSize, Int("msgtyp"), Flags("msgflg")}},
     {"msgctl", kOther, {Int("msqid"), kCmd, kBuf}},
-    {"ipc",
-     kLock,
-     {Int("call"), Int("first"), Hex("second"), Hex("third"), Pointer("ptr"), Hex("fifth")}},
     {"mq_open", kOther, {Pointer("name"), kOpenFlags, kMode, Pointer("attr")}, kGivesFile},
     {"mq_unlink", kOther, {Pointer("name")}},
     {"mq_timedsend",
@@ -174,8 +169,7 @@ constexpr SystemCallRow kRows[] = {
     {"timer_getoverrun", kOther, {kTimerId}},
     {"timer_delete", kOther, {kTimerId}},
     // Processes and threads.
-    {"clone", kProcess, {kCloneFlags, kStack, kParentTid, kTls, kChildTid}, 0, kOnI386},
-    {"clone", kProcess, {kCloneFlags, kStack, kParentTid, kChildTid, kTls}},
+    {"clone", kProcess, {kFlags, kStack, kParentTid, kChildTid, kTls}},
     {"clone3", kProcess, {{"cl_args", K::kCloneArgs}, {"size", K::kStructureSize}}},
     {"fork", kProcess, {}},
     {"vfork", kChild, {}},
@@ -184,19 +178,16 @@ constexpr SystemCallRow kRows[] = {
     {"exit", kProcess, {kStatus}, kEndsThread},
     {"exit_group", kProcess, {kStatus}, kEndsThread},
     {"wait4", kChild, {kPid, kWaitStatus, kOptions, Pointer("rusage")}},
-    {"waitpid", kChild, {kPid, kWaitStatus, kOptions}},
     {"waitid", kChild, {Int("idtype"), Int("id"), Pointer("infop"), kOptions, Pointer("rusage")}},
     {"set_tid_address", kProcess, {Pointer("tidptr")}},
     {"restart_syscall", kOther, {{"restarts", K::kCallNumber}}},
-    {"rseq", kProcess, {Pointer("rseq"), Unsigned("rseq_len"), kFlags, Hex("rseq_sig")}},
-    {"unshare", kProcess, {kCloneFlags}},
-    {"setns", kProcess, {kFd, {"nstype", K::kCloneFlags}}},
-    {"pidfd_open", kProcess, {kPid, {"flags", K::kDescriptorFlags}}, kGivesFile},
+    {"rseq", kProcess, {Pointer("rseq"), Unsigned("rseq_len"), kFlags, Flags("rseq_sig")}},
+    {"unshare", kProcess, {kFlags}},
+    {"setns", kProcess, {kFd, Flags("nstype")}},
+    {"pidfd_open", kProcess, {kPid, kFlags}, kGivesFile},
     {"pidfd_getfd", kProcess, {kPidFd, {"targetfd", K::kOtherFd}, kFlags}, kGivesFile},
     {"pidfd_send_signal", kForSignal, {kPidFd, kSignal, kInfo, kFlags}},
-    {"prctl",
-     kProcess,
-     {{"op", K::kPrctlOption}, Hex("arg2"), Hex("arg3"), Hex("arg4"), Hex("arg5")}},
+    {"prctl", kProcess, {Int("op"), Hex("arg2"), Hex("arg3"), Hex("arg4"), Hex("arg5")}},
     {"arch_prctl", kProcess, {Hex("op"), kAddr}},
     {"ptrace", kProcess, {Int("op"), kPid, kAddr, Pointer("data")}},
     {"seccomp", kProcess, {Unsigned("operation"), kFlags, Pointer("args")}},
@@ -227,21 +218,15 @@ constexpr SystemCallRow kRows[] = {
     {"setsid", kProcess, {}},
     {"capget", kProcess, {Pointer("hdrp"), Pointer("datap")}},
     {"capset", kProcess, {Pointer("hdrp"), Pointer("datap")}},
-    {"personality", kProcess, {Hex("persona")}},
+    {"personality", kProcess, {Flags("persona")}},
     // Signals.
     {"pause", kForSignal, {}},
     {"rt_sigsuspend", kForSignal, {Pointer("mask"), kSigsetSize}},
-    {"sigsuspend", kForSignal, {Hex("unused1"), Hex("unused2"), Hex("mask")}},
     {"rt_sigtimedwait", kForSignal, {kSet, kInfo, kTimeout, kSigsetSize}},
     {"rt_sigaction", kForSignal, {kSignal, kAct, kOldAct, kSigsetSize}},
-    {"sigaction", kForSignal, {kSignal, kAct, kOldAct}},
-    {"signal", kForSignal, {kSignal, Pointer("handler")}},
     {"rt_sigprocmask", kForSignal, {kMaskHow, kSet, kOldSet, kSigsetSize}},
-    {"sigprocmask", kForSignal, {kMaskHow, kSet, kOldSet}},
     {"rt_sigpending", kForSignal, {kSet, kSigsetSize}},
-    {"sigpending", kForSignal, {kSet}},
     {"rt_sigreturn", kForSignal, {}},
-    {"sigreturn", kForSignal, {}},
     {"sigaltstack", kForSignal, {Pointer("ss"), Pointer("old_ss")}},
     {"kill", kForSignal, {kPid, kSignal}},
     {"tkill", kForSignal, {kTid, kSignal}},
@@ -263,19 +248,17 @@ constexpr SystemCallRow kRows[] = {
     {"sched_rr_get_interval", kOther, {kPid, kTp}},
     {"getpriority", kOther, {kWhich, kWho}},
     {"setpriority", kOther, {kWhich, kWho, Int("prio")}},
-    {"nice", kOther, {Int("inc")}},
     {"ioprio_get", kOther, {kWhich, kWho}},
-    {"ioprio_set", kOther, {kWhich, kWho, Hex("ioprio")}},
+    {"ioprio_set", kOther, {kWhich, kWho, Flags("ioprio")}},
     {"getcpu", kOther, {Pointer("cpu"), Pointer("node"), Pointer("tcache")}},
     {"getrlimit", kOther, {kResource, kRlim}},
-    {"ugetrlimit", kOther, {kResource, kRlim}},
     {"setrlimit", kOther, {kResource, kRlim}},
     {"prlimit64", kOther, {kPid, kResource, Pointer("new_limit"), Pointer("old_limit")}},
     {"getrusage", kOther, {kWho, Pointer("usage")}},
     // The machine.
     {"uname", kOther, {kBuf}},
     {"sysinfo", kOther, {kInfo}},
-    {"getrandom", kOther, {kBuf, kSize, {"flags", K::kRandomFlags}}},
+    {"getrandom", kOther, {kBuf, kSize, kFlags}},
     {"syslog", kOther, {Int("type"), Pointer("bufp"), Int("len")}},
     {"sethostname", kOther, {Pointer("name"), kLen}},
     {"bpf", kOther, {kCmd, Pointer("attr"), kSize}},

@@ -18,22 +18,12 @@ enum SystemCallRowFlag : uint8_t {
   kChangesDirectory = 32,
 };
 
-enum SystemCallRowAbis : uint8_t {
-  kOnX86_64 = 1 << static_cast<int>(SystemAbi::kX86_64),
-  kOnI386 = 1 << static_cast<int>(SystemAbi::kI386),
-  kOnX32 = 1 << static_cast<int>(SystemAbi::kX32),
-  kOnAll = kOnX86_64 | kOnI386 | kOnX32,
-};
-
-// A row without arguments takes none. The first row with a call's name and ABI counts. i386's names
-// with "_time64", "64" or "32" at the end have the row without it, if none of their own; times that
-// these point to have 64 bits.
+// A row without arguments takes none.
 struct SystemCallRow {
   std::string_view name;
   CallClass call_class;
   ArgumentInfo arguments[6];  // up to the first without a name
   uint8_t flags = 0;          // of SystemCallRowFlag
-  uint8_t abis = kOnAll;
 };
 
 std::span<const SystemCallRow> FileAndSocketRows();
@@ -49,8 +39,7 @@ inline constexpr ArgumentInfo kCount{"count", ArgumentKind::kSize};
 inline constexpr ArgumentInfo kSize{"size", ArgumentKind::kSize};
 inline constexpr ArgumentInfo kLen{"len", ArgumentKind::kSize};
 inline constexpr ArgumentInfo kOffset{"offset", ArgumentKind::kOffset};
-inline constexpr ArgumentInfo kOffset64{"offset", ArgumentKind::kOffset64};
-inline constexpr ArgumentInfo kFlags{"flags", ArgumentKind::kHex};
+inline constexpr ArgumentInfo kFlags{"flags", ArgumentKind::kFlags};
 inline constexpr ArgumentInfo kOpenFlags{"flags", ArgumentKind::kOpenFlags};
 inline constexpr ArgumentInfo kAtFlags{"flags", ArgumentKind::kAtFlags};
 inline constexpr ArgumentInfo kMode{"mode", ArgumentKind::kMode};
@@ -59,7 +48,7 @@ inline constexpr ArgumentInfo kTimeoutMs{"timeout", ArgumentKind::kTimeoutMs};
 inline constexpr ArgumentInfo kSigmask{"sigmask", ArgumentKind::kPointer};
 inline constexpr ArgumentInfo kSigsetSize{"sigsetsize", ArgumentKind::kUnsigned};
 inline constexpr ArgumentInfo kSignal{"sig", ArgumentKind::kSignal};
-inline constexpr ArgumentInfo kClock{"clockid", ArgumentKind::kClock};
+inline constexpr ArgumentInfo kClock{"clockid", ArgumentKind::kInt};
 inline constexpr ArgumentInfo kPid{"pid", ArgumentKind::kInt};
 inline constexpr ArgumentInfo kCmd{"cmd", ArgumentKind::kInt};
 
@@ -67,5 +56,6 @@ constexpr ArgumentInfo Pointer(std::string_view name) { return {name, ArgumentKi
 constexpr ArgumentInfo Int(std::string_view name) { return {name, ArgumentKind::kInt}; }
 constexpr ArgumentInfo Unsigned(std::string_view name) { return {name, ArgumentKind::kUnsigned}; }
 constexpr ArgumentInfo Hex(std::string_view name) { return {name, ArgumentKind::kHex}; }
+constexpr ArgumentInfo Flags(std::string_view name) { return {name, ArgumentKind::kFlags}; }
 
 }  // namespace proftrace

@@ -18,10 +18,8 @@ constexpr ArgumentInfo kLinkPath{"linkpath", K::kPath};
 constexpr ArgumentInfo kTarget{"target", K::kText};
 constexpr ArgumentInfo kIov{"iov", K::kPointer};
 constexpr ArgumentInfo kIovCount{"iovcnt", K::kUnsigned};
-constexpr ArgumentInfo kOffsetLow{"offset", K::kOffsetLow};
+// What the kernel ignores where longs have 64 bits.
 constexpr ArgumentInfo kOffsetHigh{"offset_high", K::kOffsetHigh};
-constexpr ArgumentInfo kReadWriteFlags{"flags", K::kReadWriteFlags};
-constexpr ArgumentInfo kLength64{"length", K::kOffset64};
 constexpr ArgumentInfo kLength{"length", K::kOffset};
 constexpr ArgumentInfo kStatBuf{"statbuf", K::kPointer};
 constexpr ArgumentInfo kOwner{"owner", K::kInt};
@@ -29,22 +27,19 @@ constexpr ArgumentInfo kGroup{"group", K::kInt};
 constexpr ArgumentInfo kName{"name", K::kPointer};
 constexpr ArgumentInfo kValue{"value", K::kPointer};
 constexpr ArgumentInfo kTimes{"times", K::kPointer};
-constexpr ArgumentInfo kAccessMode{"mode", K::kAccessMode};
+constexpr ArgumentInfo kAccessMode{"mode", K::kFlags};
 constexpr ArgumentInfo kWhence{"whence", K::kWhence};
-constexpr ArgumentInfo kSpliceFlags{"flags", K::kSpliceFlags};
-constexpr ArgumentInfo kFileAdvice{"advice", K::kFileAdvice};
+constexpr ArgumentInfo kFileAdvice{"advice", K::kInt};
 constexpr ArgumentInfo kSockFd{"sockfd", K::kFd};
 constexpr ArgumentInfo kSockaddr{"addr", K::kSockaddr};
 constexpr ArgumentInfo kAddrLen{"addrlen", K::kSockaddrLength};
 constexpr ArgumentInfo kAddrLenPointer{"addrlen", K::kSockaddrLengthPointer};
-constexpr ArgumentInfo kMsgFlags{"flags", K::kMessageFlags};
-constexpr ArgumentInfo kDomain{"domain", K::kSocketDomain};
-constexpr ArgumentInfo kType{"type", K::kSocketType};
+constexpr ArgumentInfo kDomain{"domain", K::kInt};
+constexpr ArgumentInfo kType{"type", K::kFlags};
 constexpr ArgumentInfo kProtocol{"protocol", K::kInt};
-constexpr ArgumentInfo kLevel{"level", K::kSocketLevel};
-constexpr ArgumentInfo kOptName{"optname", K::kSocketOption};
+constexpr ArgumentInfo kLevel{"level", K::kInt};
+constexpr ArgumentInfo kOptName{"optname", K::kInt};
 constexpr ArgumentInfo kOptVal{"optval", K::kPointer};
-constexpr ArgumentInfo kDescriptorFlags{"flags", K::kDescriptorFlags};
 constexpr ArgumentInfo kEpFd{"epfd", K::kFd};
 constexpr ArgumentInfo kEvents{"events", K::kPointer};
 constexpr ArgumentInfo kMaxEvents{"maxevents", K::kInt};
@@ -71,58 +66,46 @@ constexpr SystemCallRow kRows[] = {
      kFile,
      {kDirFd, kPathname, Pointer("handle"), Pointer("mount_id"), kAtFlags}},
     {"close", kFile, {kFd}},
-    {"close_range", kFile, {Unsigned("first"), Unsigned("last"), {"flags", K::kCloseRangeFlags}}},
+    {"close_range", kFile, {Unsigned("first"), Unsigned("last"), kFlags}},
     {"dup", kFile, {kFd}, kGivesFile},
     {"dup2", kFile, {kFd, {"newfd", K::kOtherFd}}, kGivesFile},
-    {"dup3", kFile, {kFd, {"newfd", K::kOtherFd}, kDescriptorFlags}, kGivesFile},
+    {"dup3", kFile, {kFd, {"newfd", K::kOtherFd}, kFlags}, kGivesFile},
     {"pipe", kFile, {Pointer("pipefd")}},
-    {"pipe2", kFile, {Pointer("pipefd"), kDescriptorFlags}},
-    {"fcntl", kFile, {kFd, {"op", K::kFcntlCommand}, Hex("arg")}},
+    {"pipe2", kFile, {Pointer("pipefd"), kFlags}},
+    {"fcntl", kFile, {kFd, Int("op"), Hex("arg")}},
     {"ioctl", kOther, {kFd, {"op", K::kIoctlRequest}, {"argp", K::kIoctlArgument}}},
-    {"flock", CallClass::kLock, {kFd, {"op", K::kFlockOperation}}},
+    {"flock", CallClass::kLock, {kFd, Int("op")}},
     // Read, write, positions.
     {"read", kFile, {kFd, kBuf, kCount}},
     {"write", kFile, {kFd, kBuf, kCount}},
-    {"pread64", kFile, {kFd, kBuf, kCount, kOffset64}},
-    {"pwrite64", kFile, {kFd, kBuf, kCount, kOffset64}},
+    {"pread64", kFile, {kFd, kBuf, kCount, kOffset}},
+    {"pwrite64", kFile, {kFd, kBuf, kCount, kOffset}},
     {"readv", kFile, {kFd, kIov, kIovCount}},
     {"writev", kFile, {kFd, kIov, kIovCount}},
-    {"preadv", kFile, {kFd, kIov, kIovCount, kOffset}, 0, kOnX32},
-    {"pwritev", kFile, {kFd, kIov, kIovCount, kOffset}, 0, kOnX32},
-    {"preadv2", kFile, {kFd, kIov, kIovCount, kOffset, kReadWriteFlags}, 0, kOnX32},
-    {"pwritev2", kFile, {kFd, kIov, kIovCount, kOffset, kReadWriteFlags}, 0, kOnX32},
-    {"preadv", kFile, {kFd, kIov, kIovCount, kOffsetLow, kOffsetHigh}},
-    {"pwritev", kFile, {kFd, kIov, kIovCount, kOffsetLow, kOffsetHigh}},
-    {"preadv2", kFile, {kFd, kIov, kIovCount, kOffsetLow, kOffsetHigh, kReadWriteFlags}},
-    {"pwritev2", kFile, {kFd, kIov, kIovCount, kOffsetLow, kOffsetHigh, kReadWriteFlags}},
+    {"preadv", kFile, {kFd, kIov, kIovCount, kOffset, kOffsetHigh}},
+    {"pwritev", kFile, {kFd, kIov, kIovCount, kOffset, kOffsetHigh}},
+    {"preadv2", kFile, {kFd, kIov, kIovCount, kOffset, kOffsetHigh, kFlags}},
+    {"pwritev2", kFile, {kFd, kIov, kIovCount, kOffset, kOffsetHigh, kFlags}},
     {"lseek", kFile, {kFd, kOffset, kWhence}},
-    {"_llseek",
-     kFile,
-     {kFd, {"offset_high", K::kOffsetHigh}, kOffsetLow, Pointer("result"), kWhence}},
     {"sendfile", kFile, {{"out_fd", K::kTargetFd}, {"in_fd", K::kFd}, Pointer("poffset"), kCount}},
     {"copy_file_range",
      kFile,
      {kFd, Pointer("off_in"), {"fd_out", K::kTargetFd}, Pointer("off_out"), kSize, kFlags}},
     {"splice",
      kFile,
-     {kFd, Pointer("off_in"), {"fd_out", K::kTargetFd}, Pointer("off_out"), kSize, kSpliceFlags}},
-    {"tee", kFile, {kFd, {"fd_out", K::kTargetFd}, kSize, kSpliceFlags}},
-    {"vmsplice", kFile, {kFd, kIov, kIovCount, kSpliceFlags}},
-    {"readahead", kFile, {kFd, kOffset64, kCount}},
-    {"fadvise64", kFile, {kFd, kOffset64, kLen, kFileAdvice}},
-    {"fadvise64_64", kFile, {kFd, kOffset64, {"len", K::kOffset64}, kFileAdvice}},
-    {"fallocate", kFile, {kFd, {"mode", K::kFallocateMode}, kOffset64, {"len", K::kOffset64}}},
+     {kFd, Pointer("off_in"), {"fd_out", K::kTargetFd}, Pointer("off_out"), kSize, kFlags}},
+    {"tee", kFile, {kFd, {"fd_out", K::kTargetFd}, kSize, kFlags}},
+    {"vmsplice", kFile, {kFd, kIov, kIovCount, kFlags}},
+    {"readahead", kFile, {kFd, kOffset, kCount}},
+    {"fadvise64", kFile, {kFd, kOffset, kLen, kFileAdvice}},
+    {"fallocate", kFile, {kFd, Flags("mode"), kOffset, {"len", K::kOffset}}},
     {"truncate", kFile, {kPathname, kLength}},
     {"ftruncate", kFile, {kFd, kLength}},
-    {"truncate64", kFile, {kPathname, kLength64}},
-    {"ftruncate64", kFile, {kFd, kLength64}},
     {"fsync", kFile, {kFd}},
     {"fdatasync", kFile, {kFd}},
     {"sync", kFile, {}},
     {"syncfs", kFile, {kFd}},
-    {"sync_file_range",
-     kFile,
-     {kFd, kOffset64, {"nbytes", K::kOffset64}, {"flags", K::kSyncRangeFlags}}},
+    {"sync_file_range", kFile, {kFd, kOffset, {"nbytes", K::kOffset}, kFlags}},
     // Requests that the kernel works on by itself.
     {"io_setup", kFile, {Unsigned("nr_events"), Pointer("ctx_idp")}},
     {"io_destroy", kFile, {kContext}},
@@ -135,36 +118,25 @@ constexpr SystemCallRow kRows[] = {
     {"io_uring_setup", kFile, {Unsigned("entries"), Pointer("params")}, kGivesFile},
     {"io_uring_enter",
      kFile,
-     {kFd,
-      Unsigned("to_submit"),
-      Unsigned("min_complete"),
-      {"flags", K::kUringFlags},
-      Pointer("argp"),
+     {kFd, Unsigned("to_submit"), Unsigned("min_complete"), kFlags, Pointer("argp"),
       Unsigned("argsz")}},
     {"io_uring_register", kFile, {kFd, Unsigned("opcode"), Pointer("arg"), Unsigned("nr_args")}},
     // Calls that tell about files.
     {"stat", kFile, {kPathname, kStatBuf}},
     {"lstat", kFile, {kPathname, kStatBuf}},
     {"fstat", kFile, {kFd, kStatBuf}},
-    {"oldstat", kFile, {kPathname, kStatBuf}},
-    {"oldlstat", kFile, {kPathname, kStatBuf}},
-    {"oldfstat", kFile, {kFd, kStatBuf}},
     {"newfstatat", kFile, {kDirFd, kPathname, kStatBuf, kAtFlags}},
-    {"fstatat64", kFile, {kDirFd, kPathname, kStatBuf, kAtFlags}},
-    {"statx", kFile, {kDirFd, kPathname, kAtFlags, {"mask", K::kStatxMask}, kStatBuf}},
+    {"statx", kFile, {kDirFd, kPathname, kAtFlags, Flags("mask"), kStatBuf}},
     {"statfs", kFile, {kPathname, kBuf}},
     {"fstatfs", kFile, {kFd, kBuf}},
-    {"statfs64", kFile, {kPathname, kSize, kBuf}},
-    {"fstatfs64", kFile, {kFd, kSize, kBuf}},
     {"ustat", kFile, {Hex("dev"), Pointer("ubuf")}},
     {"access", kFile, {kPathname, kAccessMode}},
     {"faccessat", kFile, {kDirFd, kPathname, kAccessMode}},
-    {"faccessat2", kFile, {kDirFd, kPathname, kAccessMode, {"flags", K::kAccessAtFlags}}},
+    {"faccessat2", kFile, {kDirFd, kPathname, kAccessMode, kAtFlags}},
     {"readlink", kFile, {kPathname, kBuf, kSize}},
     {"readlinkat", kFile, {kDirFd, kPathname, kBuf, kSize}},
     {"getdents", kFile, {kFd, Pointer("dirp"), kCount}},
     {"getdents64", kFile, {kFd, Pointer("dirp"), kCount}},
-    {"readdir", kFile, {kFd, Pointer("dirp"), kCount}},
     {"getcwd", kFile, {kBuf, kSize}},
     {"chdir", kFile, {kPathname}, kChangesDirectory},
     {"fchdir", kFile, {kFd}},
@@ -191,10 +163,7 @@ constexpr SystemCallRow kRows[] = {
     // Names. A symbolic link's target is text: it starts at the link, whatever is there.
     {"rename", kFile, {kOldPath, kNewPath}, kRenames},
     {"renameat", kFile, {kOldDirFd, kOldPath, kNewDirFd, kNewPath}, kRenames},
-    {"renameat2",
-     kFile,
-     {kOldDirFd, kOldPath, kNewDirFd, kNewPath, {"flags", K::kRenameFlags}},
-     kRenames},
+    {"renameat2", kFile, {kOldDirFd, kOldPath, kNewDirFd, kNewPath, kFlags}, kRenames},
     {"link", kFile, {kOldPath, kNewPath}},
     {"linkat", kFile, {kOldDirFd, kOldPath, kNewDirFd, kNewPath, kAtFlags}},
     {"symlink", kFile, {kTarget, kLinkPath}},
@@ -222,15 +191,14 @@ constexpr SystemCallRow kRows[] = {
     {"mount",
      kOther,
      {Pointer("source"), {"target", K::kPath}, Pointer("type"), kFlags, Pointer("data")}},
-    {"umount", kOther, {{"target", K::kPath}}},
     {"umount2", kOther, {{"target", K::kPath}, kFlags}},
     {"inotify_init", kFile, {}, kGivesFile},
-    {"inotify_init1", kFile, {{"flags", K::kInotifyFlags}}, kGivesFile},
-    {"inotify_add_watch", kFile, {kFd, kPathname, {"mask", K::kInotifyMask}}},
+    {"inotify_init1", kFile, {kFlags}, kGivesFile},
+    {"inotify_add_watch", kFile, {kFd, kPathname, Flags("mask")}},
     {"inotify_rm_watch", kFile, {kFd, Int("wd")}},
     {"fanotify_init", kFile, {kFlags, {"event_f_flags", K::kOpenFlags}}, kGivesFile},
-    {"memfd_create", kFile, {kName, {"flags", K::kMemoryFileFlags}}, kGivesFile},
-    {"memfd_secret", kFile, {kDescriptorFlags}, kGivesFile},
+    {"memfd_create", kFile, {kName, kFlags}, kGivesFile},
+    {"memfd_secret", kFile, {kFlags}, kGivesFile},
     // Sockets.
     {"socket", kNet, {kDomain, kType, kProtocol}, kGivesFile},
     {"socketpair", kNet, {kDomain, kType, kProtocol, Pointer("sv")}},
@@ -238,59 +206,44 @@ constexpr SystemCallRow kRows[] = {
     {"connect", kNet, {kSockFd, kSockaddr, kAddrLen}},
     {"listen", kNet, {kSockFd, Int("backlog")}},
     {"accept", kNet, {kSockFd, kSockaddr, kAddrLenPointer}, kGivesFile},
-    {"accept4", kNet, {kSockFd, kSockaddr, kAddrLenPointer, {"flags", K::kSocketType}}, kGivesFile},
+    {"accept4", kNet, {kSockFd, kSockaddr, kAddrLenPointer, kFlags}, kGivesFile},
     {"getsockname", kNet, {kSockFd, kSockaddr, kAddrLenPointer}},
     {"getpeername", kNet, {kSockFd, kSockaddr, kAddrLenPointer}},
-    {"sendto", kNet, {kSockFd, kBuf, kSize, kMsgFlags, {"dest_addr", K::kSockaddr}, kAddrLen}},
-    {"recvfrom",
-     kNet,
-     {kSockFd, kBuf, kSize, kMsgFlags, {"src_addr", K::kSockaddr}, kAddrLenPointer}},
-    {"sendmsg", kNet, {kSockFd, {"msg", K::kMessage}, kMsgFlags}},
-    {"recvmsg", kNet, {kSockFd, {"msg", K::kReceivedMessage}, kMsgFlags}},
-    {"sendmmsg", kNet, {kSockFd, {"msgvec", K::kMessages}, Unsigned("vlen"), kMsgFlags}},
+    {"sendto", kNet, {kSockFd, kBuf, kSize, kFlags, {"dest_addr", K::kSockaddr}, kAddrLen}},
+    {"recvfrom", kNet, {kSockFd, kBuf, kSize, kFlags, {"src_addr", K::kSockaddr}, kAddrLenPointer}},
+    {"sendmsg", kNet, {kSockFd, {"msg", K::kMessage}, kFlags}},
+    {"recvmsg", kNet, {kSockFd, {"msg", K::kReceivedMessage}, kFlags}},
+    {"sendmmsg", kNet, {kSockFd, {"msgvec", K::kMessages}, Unsigned("vlen"), kFlags}},
     {"recvmmsg",
      kNet,
-     {kSockFd, {"msgvec", K::kMessages}, Unsigned("vlen"), kMsgFlags, kTimeout},
+     {kSockFd, {"msgvec", K::kMessages}, Unsigned("vlen"), kFlags, kTimeout},
      kLeavesTime},
-    {"shutdown", kNet, {kSockFd, {"how", K::kShutdownHow}}},
+    {"shutdown", kNet, {kSockFd, Int("how")}},
     {"setsockopt", kNet, {kSockFd, kLevel, kOptName, kOptVal, Unsigned("optlen")}},
     {"getsockopt", kNet, {kSockFd, kLevel, kOptName, kOptVal, Pointer("optlen")}},
-    {"socketcall", kNet, {Int("call"), Pointer("args")}},
     // For any of several files.
     {"poll", kPoll, {kPollFds, kPollCount, kTimeoutMs}},
     {"ppoll", kPoll, {kPollFds, kPollCount, kTimeout, kSigmask, kSigsetSize}, kLeavesTime},
-    {"select", kPoll, {Pointer("arg")}, 0, kOnI386},
     {"select",
-     kPoll,
-     {kSets[0], kSets[1], kSets[2], kSets[3], {"timeout", K::kTimeval}},
-     kLeavesTime},
-    {"_newselect",
      kPoll,
      {kSets[0], kSets[1], kSets[2], kSets[3], {"timeout", K::kTimeval}},
      kLeavesTime},
     {"pselect6", kPoll, {kSets[0], kSets[1], kSets[2], kSets[3], kTimeout, kSigmask}, kLeavesTime},
     {"epoll_create", kPoll, {Int("size")}, kGivesFile},
-    {"epoll_create1", kPoll, {{"flags", K::kEpollFlags}}, kGivesFile},
-    {"epoll_ctl",
-     kPoll,
-     {{"epfd", K::kOtherFd}, {"op", K::kEpollOperation}, kFd, Pointer("event")}},
+    {"epoll_create1", kPoll, {kFlags}, kGivesFile},
+    {"epoll_ctl", kPoll, {{"epfd", K::kOtherFd}, Int("op"), kFd, Pointer("event")}},
     {"epoll_wait", kPoll, {kEpFd, kEvents, kMaxEvents, kTimeoutMs}},
     {"epoll_pwait", kPoll, {kEpFd, kEvents, kMaxEvents, kTimeoutMs, kSigmask, kSigsetSize}},
     {"epoll_pwait2",
      kPoll,
-     {kEpFd, kEvents, kMaxEvents, {"timeout", K::kTimespec64}, kSigmask, kSigsetSize}},
+     {kEpFd, kEvents, kMaxEvents, {"timeout", K::kTimespec}, kSigmask, kSigsetSize}},
     // Files that are counters and clocks.
     {"eventfd", kOther, {Unsigned("initval")}, kGivesFile},
-    {"eventfd2", kOther, {Unsigned("initval"), {"flags", K::kEventFdFlags}}, kGivesFile},
+    {"eventfd2", kOther, {Unsigned("initval"), kFlags}, kGivesFile},
     {"signalfd", kOther, {kFd, Pointer("mask"), kSigsetSize}, kGivesFile},
-    {"signalfd4",
-     kOther,
-     {kFd, Pointer("mask"), kSigsetSize, {"flags", K::kSignalFdFlags}},
-     kGivesFile},
-    {"timerfd_create", kOther, {kClock, {"flags", K::kTimerFdFlags}}, kGivesFile},
-    {"timerfd_settime",
-     kOther,
-     {kFd, {"flags", K::kTimerFdFlags}, Pointer("new_value"), Pointer("old_value")}},
+    {"signalfd4", kOther, {kFd, Pointer("mask"), kSigsetSize, kFlags}, kGivesFile},
+    {"timerfd_create", kOther, {kClock, kFlags}, kGivesFile},
+    {"timerfd_settime", kOther, {kFd, kFlags, Pointer("new_value"), Pointer("old_value")}},
     {"timerfd_gettime", kOther, {kFd, Pointer("curr_value")}},
 };
 

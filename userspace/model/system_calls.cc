@@ -19,14 +19,8 @@ struct NumberedName {
 };
 
 // Made from the kernel's and libc's headers: CMakeLists.txt.
-constexpr NumberedName kX86_64Calls[] = {
+constexpr NumberedName kCalls[] = {
 #include "userspace/model/system_calls_x86_64.inc"
-};
-constexpr NumberedName kI386Calls[] = {
-#include "userspace/model/system_calls_i386.inc"
-};
-constexpr NumberedName kX32Calls[] = {
-#include "userspace/model/system_calls_x32.inc"
 };
 constexpr NumberedName kErrnoNames[] = {
 #include "userspace/model/errno_names.inc"
@@ -60,7 +54,6 @@ constexpr NumberedName kKernelErrnoNames[] = {
     {530, "ERECALLCONFLICT"},
 };
 
-constexpr size_t kAbis = 3;
 constexpr int kFirstRealTimeSignal = 32;  // the kernel's; libc keeps the first two for itself
 constexpr int kSignals = 64;
 
@@ -101,8 +94,8 @@ WaitReason ReasonOf(CallClass call_class) {
 // openat2(2), clone3 in clone(2), sendmsg(2).
 constexpr ArgumentInfo kOpenHowFields[] = {{"flags", ArgumentKind::kOpenFlags},
                                            {"mode", ArgumentKind::kMode},
-                                           {"resolve", ArgumentKind::kResolveFlags}};
-constexpr ArgumentInfo kCloneArgsFields[] = {{"flags", ArgumentKind::kClone3Flags},
+                                           {"resolve", ArgumentKind::kHex}};
+constexpr ArgumentInfo kCloneArgsFields[] = {{"flags", ArgumentKind::kHex},
                                              {},
                                              {},
                                              {},
@@ -116,38 +109,23 @@ constexpr ArgumentInfo kMessageFields[] = {{"msg_name", ArgumentKind::kSockaddr}
                                            {"msg_iovlen", ArgumentKind::kOtherSize}};
 constexpr ArgumentInfo kMessagesFields[] = {{"bytes", ArgumentKind::kSize}};
 constexpr ArgumentInfo kIoctlFields[] = {{"value", ArgumentKind::kInt}};
-// sizeof(struct mmsghdr), with pointers of 64 and of 32 bits.
-constexpr uint8_t kMessageBytes = 64;
-constexpr uint8_t kMessageBytes32 = 32;
+constexpr uint8_t kMessageBytes = 64;  // sizeof(struct mmsghdr)
 
-// A row's arguments as the ABI has them.
-void SetArguments(const SystemCallRow& row, SystemAbi abi, SystemCallInfo* info) {
+void SetArguments(const SystemCallRow& row, SystemCallInfo* info) {
   size_t count = 0;
-  for (ArgumentInfo argument : row.arguments) {
-    if (argument.name.empty() || count == kMostArguments) break;
-    const bool is_split = argument.kind == ArgumentKind::kOffset64 && abi == SystemAbi::kI386;
-    if (argument.kind == ArgumentKind::kOffset64) {
-      argument.kind = is_split ? ArgumentKind::kOffsetLow : ArgumentKind::kOffset;
-    }
+  for (const ArgumentInfo& argument : row.arguments) {
+    if (argument.name.empty()) break;
     info->arguments[count++] = argument;
-    if (is_split && count < kMostArguments) {
-      info->arguments[count++] = {argument.name == "offset" ? "offset_high" : "length_high",
-                                  ArgumentKind::kOffsetHigh};
-    }
   }
   info->argument_count = static_cast<uint8_t>(count);
 }
 
-void SetStructure(SystemAbi abi, uint8_t place, ArgumentKind kind, SystemCallInfo* info) {
+void SetStructure(uint8_t place, ArgumentKind kind, SystemCallInfo* info) {
   const bool is_message = kind == ArgumentKind::kMessage || kind == ArgumentKind::kReceivedMessage;
   info->places.structure = place;
   info->fields = StructureFields(kind);
-  // Its pointers and sizes are longs; newer structures are the same in each ABI.
-  info->fields_are_32 =
-      (is_message && abi != SystemAbi::kX86_64) || kind == ArgumentKind::kIoctlArgument;
-  if (kind == ArgumentKind::kMessages) {
-    info->message_bytes = abi == SystemAbi::kX86_64 ? kMessageBytes : kMessageBytes32;
-  }
+  info->fields_are_32 = kind == ArgumentKind::kIoctlArgument;
+  if (kind == ArgumentKind::kMessages) info->message_bytes = kMessageBytes;
   if (is_message) {
     info->places.address = kMostArguments + 1;
     info->places.address_bytes = kMostArguments + 2;
@@ -155,8 +133,7 @@ void SetStructure(SystemAbi abi, uint8_t place, ArgumentKind kind, SystemCallInf
   }
 }
 
-// `has_wide_times`: this call's times have 64 bits in each ABI.
-void SetPlaces(SystemAbi abi, bool has_wide_times, SystemCallInfo* info) {
+void SetPlaces(SystemCallInfo* info) {
   for (uint8_t i = 0; i < info->argument_count; ++i) {
     const uint8_t place = i + 1;
     switch (info->arguments[i].kind) {
@@ -186,7 +163,7 @@ void SetPlaces(SystemAbi abi, bool has_wide_times, SystemCallInfo* info) {
       case ArgumentKind::kReceivedMessage:
       case ArgumentKind::kMessages:
       case ArgumentKind::kIoctlArgument:
-        SetStructure(abi, place, info->arguments[i].kind, info);
+        SetStructure(place, info->arguments[i].kind, info);
         break;
       case ArgumentKind::kSockaddr:
         info->places.address = place;
@@ -202,12 +179,7 @@ void SetPlaces(SystemAbi abi, bool has_wide_times, SystemCallInfo* info) {
       case ArgumentKind::kTimespec:
       case ArgumentKind::kDeadline:
         info->places.time = place;
-        info->time_is_32 = abi == SystemAbi::kI386 && !has_wide_times;
         info->time_is_timeval = info->arguments[i].kind == ArgumentKind::kTimeval;
-        break;
-      case ArgumentKind::kTimespec64:
-      case ArgumentKind::kDeadline64:
-        info->places.time = place;
         break;
       default:
         break;
@@ -215,7 +187,7 @@ void SetPlaces(SystemAbi abi, bool has_wide_times, SystemCallInfo* info) {
   }
 }
 
-void Describe(const SystemCallRow& row, SystemAbi abi, bool has_wide_times, SystemCallInfo* info) {
+void Describe(const SystemCallRow& row, SystemCallInfo* info) {
   info->is_described = true;
   info->call_class = row.call_class;
   info->wait_reason = ReasonOf(row.call_class);
@@ -226,68 +198,35 @@ void Describe(const SystemCallRow& row, SystemAbi abi, bool has_wide_times, Syst
   info->ends_thread = (row.flags & kEndsThread) != 0;
   info->leaves_time = (row.flags & kLeavesTime) != 0;
   info->changes_directory = (row.flags & kChangesDirectory) != 0;
-  SetArguments(row, abi, info);
-  SetPlaces(abi, has_wide_times, info);
+  SetArguments(row, info);
+  SetPlaces(info);
 }
 
-class CallTables {
+class CallTable {
  public:
-  CallTables() {
-    AddRows(FileAndSocketRows());
-    AddRows(OtherRows());
-    Build(SystemAbi::kX86_64, kX86_64Calls);
-    Build(SystemAbi::kI386, kI386Calls);
-    Build(SystemAbi::kX32, kX32Calls);
+  CallTable() {
+    absl::flat_hash_map<std::string_view, const SystemCallRow*> rows;
+    for (const SystemCallRow& row : FileAndSocketRows()) rows.emplace(row.name, &row);
+    for (const SystemCallRow& row : OtherRows()) rows.emplace(row.name, &row);
+    for (const NumberedName& name : kCalls) {
+      if (name.number >= kSystemCallNumbers) continue;
+      if (name.number >= calls_.size()) calls_.resize(name.number + size_t{1});
+      SystemCallInfo* info = &calls_[name.number];
+      info->name = name.name;
+      const auto row = rows.find(name.name);
+      if (row != rows.end()) {
+        Describe(*row->second, info);
+      } else {
+        SetUnknownArguments(info);
+      }
+    }
   }
 
-  const SystemCallInfo* Find(SystemAbi abi, uint64_t number) const {
-    const size_t table = static_cast<size_t>(abi);
-    if (table >= kAbis || number >= calls_[table].size()) return nullptr;
-    const SystemCallInfo& info = calls_[table][number];
-    return info.name.empty() ? nullptr : &info;
+  const SystemCallInfo* Find(uint64_t number) const {
+    return number < calls_.size() && !calls_[number].name.empty() ? &calls_[number] : nullptr;
   }
 
  private:
-  using RowKey = std::pair<std::string_view, SystemAbi>;
-
-  void AddRows(std::span<const SystemCallRow> rows) {
-    for (const SystemCallRow& row : rows) {
-      for (size_t abi = 0; abi < kAbis; ++abi) {
-        if ((row.abis & (1u << abi)) == 0) continue;
-        rows_.try_emplace(RowKey(row.name, static_cast<SystemAbi>(abi)), &row);
-      }
-    }
-  }
-
-  const SystemCallRow* RowOf(std::string_view name, SystemAbi abi) const {
-    const auto found = rows_.find(RowKey(name, abi));
-    return found == rows_.end() ? nullptr : found->second;
-  }
-
-  void Build(SystemAbi abi, std::span<const NumberedName> names) {
-    std::vector<SystemCallInfo>& calls = calls_[static_cast<size_t>(abi)];
-    for (const NumberedName& name : names) {
-      if (name.number >= kSystemCallNumbers) continue;
-      if (name.number >= calls.size()) calls.resize(name.number + size_t{1});
-      SystemCallInfo* info = &calls[name.number];
-      info->name = name.name;
-      DescribeByName(abi, info);
-      if (!info->is_described) SetUnknownArguments(info);
-    }
-  }
-
-  void DescribeByName(SystemAbi abi, SystemCallInfo* info) const {
-    if (const SystemCallRow* row = RowOf(info->name, abi)) return Describe(*row, abi, false, info);
-    if (abi != SystemAbi::kI386) return;
-    for (const std::string_view suffix : {"_time64", "64", "32"}) {
-      if (!info->name.ends_with(suffix)) continue;
-      const std::string_view name = info->name.substr(0, info->name.size() - suffix.size());
-      if (const SystemCallRow* row = RowOf(name, abi)) {
-        return Describe(*row, abi, suffix != "32", info);
-      }
-    }
-  }
-
   static void SetUnknownArguments(SystemCallInfo* info) {
     constexpr std::string_view kNames[kMostArguments] = {"arg0", "arg1", "arg2",
                                                          "arg3", "arg4", "arg5"};
@@ -295,8 +234,7 @@ class CallTables {
     info->argument_count = kMostArguments;
   }
 
-  absl::flat_hash_map<RowKey, const SystemCallRow*> rows_;
-  std::array<std::vector<SystemCallInfo>, kAbis> calls_;  // by number; without a name: unknown
+  std::vector<SystemCallInfo> calls_;  // by number; without a name: unknown
 };
 
 }  // namespace
@@ -320,27 +258,29 @@ std::span<const ArgumentInfo> StructureFields(ArgumentKind kind) {
 }
 
 const SystemCallInfo* FindSystemCall(SystemAbi abi, uint64_t number) {
-  static const CallTables& tables = *new CallTables;
-  return tables.Find(abi, number);
+  static const CallTable& table = *new CallTable;
+  return abi == SystemAbi::kX86_64 ? table.Find(number) : nullptr;
 }
 
 std::string SystemCallName(SystemAbi abi, uint64_t number) {
   const SystemCallInfo* info = FindSystemCall(abi, number);
   if (info != nullptr) return std::string(info->name);
-  return "system call " + std::to_string(number);
+  std::string_view kind = "system call ";
+  if (abi == SystemAbi::kI386) kind = "32-bit call ";
+  if (abi == SystemAbi::kX32) kind = "x32 call ";
+  return std::string(kind) + std::to_string(number);
 }
 
 std::optional<uint16_t> RestartedCall(SystemAbi abi, std::string_view kernel_function) {
   // A sleep's own functions may be left out as the scheduler's: its callers are told then.
-  constexpr std::pair<std::string_view, std::string_view> kCalls[] = {
+  constexpr std::pair<std::string_view, std::string_view> kRestarted[] = {
       {"futex", "futex"},
       {"poll", "poll"},
       {"nanosleep", "clock_nanosleep"},
       {"restart_syscall", "clock_nanosleep"},
       {"do_syscall", "clock_nanosleep"},
-      {"fast_syscall", "clock_nanosleep"},
-      {"int80", "clock_nanosleep"}};
-  for (const auto& [part, name] : kCalls) {
+      {"fast_syscall", "clock_nanosleep"}};
+  for (const auto& [part, name] : kRestarted) {
     if (kernel_function.find(part) == std::string_view::npos) continue;
     for (uint16_t number = 0; number < kSystemCallNumbers; ++number) {
       const SystemCallInfo* info = FindSystemCall(abi, number);

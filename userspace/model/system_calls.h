@@ -1,6 +1,7 @@
 // The kernel's system calls: their names, what their arguments are, and what they are for. Numbers
 // and names come from the kernel's headers that this was built with; arguments are told by name as
-// in the manual's section 2, and are the same in each ABI unless a row says otherwise.
+// in the manual's section 2. Calls of other ABIs (32-bit programs, x32) have a number and nothing
+// else: no PyTorch runs on them.
 #pragma once
 
 #include <array>
@@ -35,7 +36,8 @@ enum class CallClass : uint8_t {
 // How an argument is meant. A file, path or address without "other" or "second" is what the call
 // works on.
 enum class ArgumentKind : uint8_t {
-  kHex = 0,  // bits without names here
+  kHex = 0,  // 64 bits
+  kFlags,    // 32 bits, in hex
   kPointer,
   kInt,         // 32 bits
   kUnsigned,    // 32 bits
@@ -52,10 +54,7 @@ enum class ArgumentKind : uint8_t {
   kSecondDirectoryFd,
   kText,        // pointer to text that is no place
   kOffset,      // bytes, signed
-  kOffset64,    // bytes, signed; in rows: of 64 bits in each ABI. i386 has two arguments for it
-  kOffsetLow,   // its low bits, in ABIs of 32 bits
-  kOffsetHigh,  // its high bits; missing in ABIs of 64 bits
-  kOffsetPages,
+  kOffsetHigh,  // a second half that the kernel ignores
   kSockaddr,
   kSockaddrLength,
   kSockaddrLengthPointer,  // the call writes the address
@@ -68,73 +67,21 @@ enum class ArgumentKind : uint8_t {
   kIoctlArgument,    // of an int; what else an ioctl takes is not recorded
   kStructureSize,
   // Times.
-  kTimespec,    // pointer; its fields are longs
-  kTimespec64,  // pointer; its fields have 64 bits in each ABI
-  kDeadline,    // as kTimespec; always a moment, not a duration
-  kDeadline64,
-  kTimeval,  // pointer
+  kTimespec,  // pointer
+  kDeadline,  // as kTimespec; always a moment, not a duration
+  kTimeval,   // pointer
   kTimeoutMs,
-  kClock,
-  kTimerFlags,  // TIMER_ABSTIME
-  // Files.
+  kTimerFlags,      // tell whether a time is a moment
+  kFutexOperation,  // tells which arguments the call looks at, and how
+  // Numbers that are told as they are.
   kOpenFlags,
-  kDescriptorFlags,  // O_CLOEXEC and the like, without a way to open
-  kCloseRangeFlags,
+  kAtFlags,  // AT_EMPTY_PATH and the like
   kMode,
-  kAccessMode,
-  kAtFlags,
-  kAccessAtFlags,  // of faccessat2
   kWhence,
-  kFcntlCommand,
-  kFileAdvice,
-  kFallocateMode,
-  kFlockOperation,
-  kReadWriteFlags,
-  kRenameFlags,
-  kResolveFlags,
-  kSpliceFlags,
-  kStatxMask,
   kIoctlRequest,
-  kInotifyMask,
-  kSyncRangeFlags,
-  kUringFlags,
-  // Sockets.
-  kSocketDomain,
-  kSocketType,
-  kSocketLevel,
-  kSocketOption,  // of SOL_SOCKET, if that is the level
-  kTcpOption,     // in no row: kSocketOption with the level IPPROTO_TCP
-  kMessageFlags,
-  kShutdownHow,
-  // Memory.
-  kProtection,
-  kMapFlags,
-  kRemapFlags,
-  kMapSyncFlags,
-  kMemoryAdvice,
-  kMemoryLockFlags,
-  kMemoryFileFlags,
-  // Descriptors that are no files.
-  kEpollOperation,
-  kEpollFlags,
-  kInotifyFlags,
-  kSignalFdFlags,
-  kEventFdFlags,
-  kTimerFdFlags,
-  // Threads and processes.
-  kFutexOperation,
-  kCloneFlags,
-  kClone3Flags,  // 64 bits, without a signal
-  kWaitOptions,
   kSignal,
-  kSignalMaskHow,
-  kPolicy,
-  kResource,
-  kPrctlOption,
-  kMembarrierCommand,
-  kRandomFlags,
 };
-inline constexpr size_t kArgumentKinds = static_cast<size_t>(ArgumentKind::kRandomFlags) + 1;
+inline constexpr size_t kArgumentKinds = static_cast<size_t>(ArgumentKind::kSignal) + 1;
 
 struct ArgumentInfo {
   std::string_view name;  // as in the manual
@@ -180,7 +127,6 @@ struct SystemCallInfo {
   bool fields_are_32 = false;    // `fields` have 32 bits
   uint8_t message_bytes = 0;     // of a struct mmsghdr that `structure` points to; 0 = to none
   bool ends_thread = false;      // it never returns
-  bool time_is_32 = false;       // `time` has 32-bit fields
   bool time_is_timeval = false;  // microseconds instead of nanoseconds
   bool leaves_time = false;      // at its end there is what is left of it
   bool changes_directory = false;  // the one that relative paths start at
@@ -188,11 +134,12 @@ struct SystemCallInfo {
 
 inline constexpr uint32_t kSystemCallNumbers = 1024;  // all are below this
 
-// Finds a call; nullptr: this build does not know it. It is an index into an array; from any
-// thread.
+// Finds a call; nullptr: this build does not know it, or it is none of x86-64. It is an index into
+// an array; from any thread.
 const SystemCallInfo* FindSystemCall(SystemAbi abi, uint64_t number);
 
-// "futex"; "system call 999" for one that this build does not know.
+// "futex"; "system call 999" for one that this build does not know; "32-bit call 240" and
+// "x32 call 202" for calls of other ABIs.
 std::string SystemCallName(SystemAbi abi, uint64_t number);
 
 // Returns the call that restart_syscall goes on with, which only the kernel's function that the

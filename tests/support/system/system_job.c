@@ -325,11 +325,6 @@ static void compat(void) {
   }
 }
 
-/* struct msghdr of calls of 32 bits. */
-struct old_message {
-  unsigned name, name_bytes, parts, part_count, control, control_bytes, flags;
-};
-
 static int bound_socket(int family, void* address, socklen_t* bytes) {
   int fd = socket(family, SOCK_DGRAM, 0);
 
@@ -394,8 +389,6 @@ static void structures(void) {
   struct sockaddr_un own = {.sun_family = AF_UNIX}, peer = {.sun_family = AF_UNIX};
   char* low =
       mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
-  struct old_message* old = (struct old_message*)low;
-  unsigned* old_part = (unsigned*)(low + 64);
   socklen_t in_bytes = sizeof(in), in6_bytes = sizeof(in6);
   socklen_t own_bytes = sizeof(own), peer_bytes = sizeof(peer);
   int sockets[4];
@@ -436,20 +429,6 @@ static void structures(void) {
     send_and_receive(sockets[2], sockets[3], &peer, peer_bytes);
     send_and_receive_many(sockets[0], sockets[0], &in, in_bytes, i);
     sendmsg(sockets[0], NULL, 0);
-    memcpy(low + 256, &in, in_bytes);
-    old_part[0] = (unsigned)(unsigned long)low;
-    old_part[1] = 5;
-    *old = (struct old_message){.name = (unsigned)(unsigned long)(low + 256),
-                                .name_bytes = in_bytes,
-                                .parts = (unsigned)(unsigned long)old_part,
-                                .part_count = 1};
-    old_call(370, sockets[0], (long)low, 0); /* sendmsg */
-    *old = (struct old_message){.name = (unsigned)(unsigned long)(low + 256),
-                                .name_bytes = 64,
-                                .parts = (unsigned)(unsigned long)old_part,
-                                .part_count = 1};
-    old_part[0] = (unsigned)(unsigned long)(low + 512);
-    old_call(372, sockets[0], (long)low, 0); /* recvmsg */
   }
 }
 

@@ -13,12 +13,10 @@ namespace {
 
 class SystemFactsTest : public testing::Test {
  protected:
-  const abi::pt_system_call& Of(std::string_view name, SystemAbi abi = SystemAbi::kX86_64) const {
+  const abi::pt_system_call& Of(std::string_view name) const {
     for (uint32_t number = 0; number < kSystemCallNumbers; ++number) {
-      const SystemCallInfo* info = FindSystemCall(abi, number);
-      if (info != nullptr && info->name == name) {
-        return facts_[static_cast<size_t>(abi) * PT_SYSTEM_CALLS + number];
-      }
+      const SystemCallInfo* info = FindSystemCall(SystemAbi::kX86_64, number);
+      if (info != nullptr && info->name == name) return facts_[number];
     }
     ADD_FAILURE() << name;
     return facts_.front();
@@ -28,21 +26,26 @@ class SystemFactsTest : public testing::Test {
 };
 
 TEST_F(SystemFactsTest, AMessagesAddressIsAFieldOfIt) {
-  for (const SystemAbi abi : {SystemAbi::kX86_64, SystemAbi::kI386, SystemAbi::kX32}) {
-    const abi::pt_system_call& send = Of("sendmsg", abi);
-    EXPECT_EQ(send.structure, 2);
-    EXPECT_EQ(send.field_bytes, abi == SystemAbi::kX86_64 ? 8 : 4);
-    EXPECT_EQ(send.structure_bytes, 4 * send.field_bytes);
-    EXPECT_EQ(send.address, PT_SYSTEM_FIRST_FIELD);
-    EXPECT_EQ(send.address_bytes, PT_SYSTEM_FIRST_FIELD + 1);
-    EXPECT_EQ(send.flags & abi::PT_SYSTEM_CALL_FILLS_ADDRESS, 0);
-    EXPECT_NE(Of("recvmsg", abi).flags & abi::PT_SYSTEM_CALL_FILLS_ADDRESS, 0);
-  }
+  const abi::pt_system_call& send = Of("sendmsg");
+  EXPECT_EQ(send.structure, 2);
+  EXPECT_EQ(send.field_bytes, 8);
+  EXPECT_EQ(send.structure_bytes, 4 * send.field_bytes);
+  EXPECT_EQ(send.address, PT_SYSTEM_FIRST_FIELD);
+  EXPECT_EQ(send.address_bytes, PT_SYSTEM_FIRST_FIELD + 1);
+  EXPECT_EQ(send.flags & abi::PT_SYSTEM_CALL_FILLS_ADDRESS, 0);
+  EXPECT_NE(Of("recvmsg").flags & abi::PT_SYSTEM_CALL_FILLS_ADDRESS, 0);
+}
+
+// Nothing is read for a call whose registers mean something else.
+TEST_F(SystemFactsTest, CallsOfOtherAbisHaveNoArguments) {
+  ASSERT_EQ(facts_.size(), PT_SYSTEM_FOREIGN_CALL + 1u);
+  EXPECT_EQ(facts_.back().arguments, 0);
+  EXPECT_EQ(facts_.back().shape, abi::PT_SYSTEM_CALL_IS_PLAIN);
 }
 
 TEST_F(SystemFactsTest, StructuresHaveTheSizeThatTheyHadAtFirst) {
-  EXPECT_EQ(Of("openat2").structure_bytes, 24);                   // OPEN_HOW_SIZE_VER0
-  EXPECT_EQ(Of("clone3", SystemAbi::kI386).structure_bytes, 64);  // CLONE_ARGS_SIZE_VER0
+  EXPECT_EQ(Of("openat2").structure_bytes, 24);  // OPEN_HOW_SIZE_VER0
+  EXPECT_EQ(Of("clone3").structure_bytes, 64);   // CLONE_ARGS_SIZE_VER0
   for (const abi::pt_system_call& facts : facts_) {
     EXPECT_LE(facts.structure_bytes, PT_SYSTEM_STRUCTURE_BYTES);
     EXPECT_EQ(facts.structure != 0, facts.structure_bytes != 0);
@@ -54,8 +57,6 @@ TEST_F(SystemFactsTest, StructuresHaveTheSizeThatTheyHadAtFirst) {
 TEST_F(SystemFactsTest, MessagesAreAsLargeAsTheirPointersMakeThem) {
   EXPECT_EQ(Of("sendmmsg").message_bytes, 64);
   EXPECT_EQ(Of("recvmmsg").message_bytes, 64);
-  EXPECT_EQ(Of("sendmmsg", SystemAbi::kI386).message_bytes, 32);
-  EXPECT_EQ(Of("recvmmsg_time64", SystemAbi::kI386).message_bytes, 32);
   EXPECT_EQ(Of("sendmmsg").structure_bytes, 8);
   EXPECT_EQ(Of("sendmsg").message_bytes, 0);
 }
@@ -70,17 +71,14 @@ TEST_F(SystemFactsTest, ShapesFollowFromWhatIsTold) {
 
 // What is there when they end is what is left of it.
 TEST_F(SystemFactsTest, TimesThatCallsWriteToAreReadAtTheirBegin) {
-  const auto is_left = [this](std::string_view name, SystemAbi abi = SystemAbi::kX86_64) {
-    return (Of(name, abi).time & PT_SYSTEM_TIME_IS_LEFT) != 0;
+  const auto is_left = [this](std::string_view name) {
+    return (Of(name).time & PT_SYSTEM_TIME_IS_LEFT) != 0;
   };
   EXPECT_EQ(Of("select").time, 5 | PT_SYSTEM_TIME_IS_LEFT);
   EXPECT_EQ(Of("futex").time, 4);
   EXPECT_EQ(Of("read").time, 0);
   for (const char* name : {"pselect6", "ppoll", "recvmmsg", "nanosleep", "clock_nanosleep"}) {
     EXPECT_TRUE(is_left(name)) << name;
-  }
-  for (const char* name : {"_newselect", "ppoll_time64", "recvmmsg_time64"}) {
-    EXPECT_TRUE(is_left(name, SystemAbi::kI386)) << name;
   }
 }
 

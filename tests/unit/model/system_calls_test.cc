@@ -16,11 +16,11 @@
 namespace proftrace {
 namespace {
 
-constexpr SystemAbi kAbis[] = {SystemAbi::kX86_64, SystemAbi::kI386, SystemAbi::kX32};
+constexpr SystemAbi kAbi = SystemAbi::kX86_64;
 
-const SystemCallInfo& ByName(std::string_view name, SystemAbi abi = SystemAbi::kX86_64) {
+const SystemCallInfo& ByName(std::string_view name) {
   for (uint32_t number = 0; number < kSystemCallNumbers; ++number) {
-    const SystemCallInfo* info = FindSystemCall(abi, number);
+    const SystemCallInfo* info = FindSystemCall(kAbi, number);
     if (info != nullptr && info->name == name) return *info;
   }
   ADD_FAILURE() << name;
@@ -34,37 +34,30 @@ std::vector<SystemCallRow> AllRows() {
   return rows;
 }
 
-std::set<std::string_view> NamesOf(SystemAbi abi) {
+std::set<std::string_view> AllNames() {
   std::set<std::string_view> names;
   for (uint32_t number = 0; number < kSystemCallNumbers; ++number) {
-    const SystemCallInfo* info = FindSystemCall(abi, number);
+    const SystemCallInfo* info = FindSystemCall(kAbi, number);
     if (info != nullptr) names.insert(info->name);
   }
   return names;
 }
 
 TEST(SystemCallTest, CallsNewerThanTheHeadersHaveNames) {
-  for (const SystemAbi abi : kAbis) {
-    EXPECT_EQ(SystemCallName(abi, 451), "cachestat");
-    EXPECT_EQ(SystemCallName(abi, 455), "futex_wait");
-    EXPECT_EQ(SystemCallName(abi, 468), "file_getattr");
-    EXPECT_TRUE(ByName("file_getattr", abi).is_io);
-    EXPECT_EQ(ByName("fchmodat2", abi).places.path, 2);
-  }
+  EXPECT_EQ(SystemCallName(kAbi, 451), "cachestat");
+  EXPECT_EQ(SystemCallName(kAbi, 455), "futex_wait");
+  EXPECT_EQ(SystemCallName(kAbi, 468), "file_getattr");
+  EXPECT_TRUE(ByName("file_getattr").is_io);
+  EXPECT_EQ(ByName("fchmodat2").places.path, 2);
   EXPECT_EQ(ReasonOfCall(SystemAbi::kX86_64, 455), WaitReason::kLock);
 }
 
 TEST(SystemCallTest, NumbersHaveTheNamesOfTheirAbi) {
   EXPECT_EQ(SystemCallName(SystemAbi::kX86_64, 0), "read");
-  EXPECT_EQ(SystemCallName(SystemAbi::kI386, 3), "read");
-  EXPECT_EQ(SystemCallName(SystemAbi::kX32, 0), "read");
   EXPECT_EQ(SystemCallName(SystemAbi::kX86_64, 257), "openat");
-  EXPECT_EQ(SystemCallName(SystemAbi::kI386, 295), "openat");
-  EXPECT_EQ(SystemCallName(SystemAbi::kX32, 257), "openat");
   EXPECT_EQ(SystemCallName(SystemAbi::kX86_64, 202), "futex");
-  EXPECT_EQ(SystemCallName(SystemAbi::kI386, 240), "futex");
-  EXPECT_EQ(SystemCallName(SystemAbi::kI386, 422), "futex_time64");
-  EXPECT_EQ(SystemCallName(SystemAbi::kX32, 520), "execve");
+  EXPECT_EQ(SystemCallName(SystemAbi::kI386, 240), "32-bit call 240");
+  EXPECT_EQ(SystemCallName(SystemAbi::kX32, 520), "x32 call 520");
   EXPECT_EQ(SystemCallName(SystemAbi::kX86_64, 520), "system call 520");
   EXPECT_EQ(SystemCallName(SystemAbi::kX86_64, 999), "system call 999");
   EXPECT_EQ(SystemCallName(SystemAbi::kX86_64, uint64_t{1} << 40), "system call 1099511627776");
@@ -73,6 +66,8 @@ TEST(SystemCallTest, NumbersHaveTheNamesOfTheirAbi) {
 TEST(SystemCallTest, UnknownNumbersAndAbisAreNotFound) {
   EXPECT_EQ(FindSystemCall(SystemAbi::kX86_64, 1023), nullptr);
   EXPECT_EQ(FindSystemCall(SystemAbi::kX86_64, ~uint64_t{0}), nullptr);
+  EXPECT_EQ(FindSystemCall(SystemAbi::kI386, 3), nullptr);
+  EXPECT_EQ(FindSystemCall(SystemAbi::kX32, 0), nullptr);
   EXPECT_EQ(FindSystemCall(static_cast<SystemAbi>(3), 0), nullptr);
   EXPECT_EQ(ReasonOfCall(SystemAbi::kX86_64, -1), WaitReason::kOther);
   EXPECT_EQ(ReasonOfCall(SystemAbi::kX86_64, 1023), WaitReason::kOther);
@@ -84,22 +79,11 @@ TEST(SystemCallTest, EachRowIsOfACallThatTheHeadersHave) {
   const std::set<std::string_view> later = {
       "fchmodat2",    "futex_wait",       "futex_wake",  "futex_requeue",
       "memfd_secret", "process_mrelease", "futex_waitv", "set_mempolicy_home_node"};
-  std::set<std::string_view> names;
-  for (const SystemAbi abi : kAbis) names.merge(NamesOf(abi));
+  const std::set<std::string_view> names = AllNames();
+  std::set<std::string_view> taken;
   for (const SystemCallRow& row : AllRows()) {
+    EXPECT_TRUE(taken.insert(row.name).second) << row.name;
     EXPECT_TRUE(names.contains(row.name) || later.contains(row.name)) << row.name;
-  }
-}
-
-TEST(SystemCallTest, NoRowIsHiddenByAnEarlierOne) {
-  for (const SystemAbi abi : kAbis) {
-    std::set<std::string_view> taken;
-    for (const SystemCallRow& row : AllRows()) {
-      if ((row.abis & (1u << static_cast<int>(abi))) == 0) continue;
-      const bool is_new = taken.insert(row.name).second;
-      // A row of all ABIs may be behind the row of one.
-      EXPECT_TRUE(is_new || row.abis == kOnAll) << row.name;
-    }
   }
 }
 
@@ -113,66 +97,49 @@ TEST(SystemCallTest, MostCallsAreDescribed) {
 }
 
 TEST(SystemCallTest, PlacesArePlacesOfTheirKind) {
-  for (const SystemAbi abi : kAbis) {
-    for (uint32_t number = 0; number < kSystemCallNumbers; ++number) {
-      const SystemCallInfo* info = FindSystemCall(abi, number);
-      if (info == nullptr) continue;
-      SCOPED_TRACE(std::string(info->name));
-      ASSERT_LE(info->argument_count, info->arguments.size());
-      std::set<std::string_view> names;
-      size_t working_on = 0;
-      for (size_t i = 0; i < info->argument_count; ++i) {
-        EXPECT_FALSE(info->arguments[i].name.empty());
-        EXPECT_TRUE(names.insert(info->arguments[i].name).second) << info->arguments[i].name;
-        EXPECT_NE(info->arguments[i].kind, ArgumentKind::kOffset64);
-        EXPECT_NE(info->arguments[i].kind, ArgumentKind::kTcpOption);
-        working_on += info->arguments[i].kind == ArgumentKind::kSize ? 1 : 0;
-      }
-      EXPECT_LE(working_on, 1u);
-      const auto expect_kind = [&](uint8_t place, ArgumentKind kind) {
-        if (place == 0) return;
-        ASSERT_LE(place, info->argument_count);
-        EXPECT_EQ(info->arguments[place - 1u].kind, kind);
-      };
-      expect_kind(info->places.fd, ArgumentKind::kFd);
-      expect_kind(info->places.path, ArgumentKind::kPath);
-      expect_kind(info->places.directory, ArgumentKind::kDirectoryFd);
-      expect_kind(info->places.second_path,
-                  info->second_is_text ? ArgumentKind::kText : ArgumentKind::kSecondPath);
-      expect_kind(info->places.second_directory, info->places.second_path != 0
-                                                     ? ArgumentKind::kSecondDirectoryFd
-                                                     : ArgumentKind::kTargetFd);
-      if (info->places.address <= kMostArguments) {
-        expect_kind(info->places.address, ArgumentKind::kSockaddr);
-      } else {
-        const size_t field = info->places.address - kMostArguments - 1;
-        ASSERT_LT(field + 1, info->fields.size());
-        EXPECT_EQ(info->fields[field].kind, ArgumentKind::kSockaddr);
-        EXPECT_EQ(info->fields[field + 1].kind, ArgumentKind::kSockaddrLength);
-        EXPECT_EQ(info->places.address_bytes, info->places.address + 1);
-      }
-      EXPECT_EQ(info->places.structure != 0, !info->fields.empty());
-      for (const ArgumentInfo& field : info->fields) {
-        EXPECT_TRUE(field.name.empty() || names.insert(field.name).second) << field.name;
-      }
-      if (info->places.directory != 0) EXPECT_NE(info->places.path, 0);
-      EXPECT_EQ(info->places.address != 0, info->places.address_bytes != 0);
-      if (info->time_is_32 || info->time_is_timeval) EXPECT_NE(info->places.time, 0);
+  for (uint32_t number = 0; number < kSystemCallNumbers; ++number) {
+    const SystemCallInfo* info = FindSystemCall(kAbi, number);
+    if (info == nullptr) continue;
+    SCOPED_TRACE(std::string(info->name));
+    ASSERT_LE(info->argument_count, info->arguments.size());
+    std::set<std::string_view> names;
+    size_t working_on = 0;
+    for (size_t i = 0; i < info->argument_count; ++i) {
+      EXPECT_FALSE(info->arguments[i].name.empty());
+      EXPECT_TRUE(names.insert(info->arguments[i].name).second) << info->arguments[i].name;
+      working_on += info->arguments[i].kind == ArgumentKind::kSize ? 1 : 0;
     }
+    EXPECT_LE(working_on, 1u);
+    const auto expect_kind = [&](uint8_t place, ArgumentKind kind) {
+      if (place == 0) return;
+      ASSERT_LE(place, info->argument_count);
+      EXPECT_EQ(info->arguments[place - 1u].kind, kind);
+    };
+    expect_kind(info->places.fd, ArgumentKind::kFd);
+    expect_kind(info->places.path, ArgumentKind::kPath);
+    expect_kind(info->places.directory, ArgumentKind::kDirectoryFd);
+    expect_kind(info->places.second_path,
+                info->second_is_text ? ArgumentKind::kText : ArgumentKind::kSecondPath);
+    expect_kind(info->places.second_directory, info->places.second_path != 0
+                                                   ? ArgumentKind::kSecondDirectoryFd
+                                                   : ArgumentKind::kTargetFd);
+    if (info->places.address <= kMostArguments) {
+      expect_kind(info->places.address, ArgumentKind::kSockaddr);
+    } else {
+      const size_t field = info->places.address - kMostArguments - 1;
+      ASSERT_LT(field + 1, info->fields.size());
+      EXPECT_EQ(info->fields[field].kind, ArgumentKind::kSockaddr);
+      EXPECT_EQ(info->fields[field + 1].kind, ArgumentKind::kSockaddrLength);
+      EXPECT_EQ(info->places.address_bytes, info->places.address + 1);
+    }
+    EXPECT_EQ(info->places.structure != 0, !info->fields.empty());
+    for (const ArgumentInfo& field : info->fields) {
+      EXPECT_TRUE(field.name.empty() || names.insert(field.name).second) << field.name;
+    }
+    if (info->places.directory != 0) EXPECT_NE(info->places.path, 0);
+    EXPECT_EQ(info->places.address != 0, info->places.address_bytes != 0);
+    if (info->time_is_timeval) EXPECT_NE(info->places.time, 0);
   }
-}
-
-TEST(SystemCallTest, OffsetsOf64BitsAreTwoArgumentsOnI386) {
-  const SystemCallInfo& wide = ByName("pread64");
-  ASSERT_EQ(wide.argument_count, 4);
-  EXPECT_EQ(wide.arguments[3].kind, ArgumentKind::kOffset);
-  const SystemCallInfo& split = ByName("pread64", SystemAbi::kI386);
-  ASSERT_EQ(split.argument_count, 5);
-  EXPECT_EQ(split.arguments[3].kind, ArgumentKind::kOffsetLow);
-  EXPECT_EQ(split.arguments[4].kind, ArgumentKind::kOffsetHigh);
-  EXPECT_EQ(ByName("fallocate", SystemAbi::kI386).argument_count, 6);
-  EXPECT_EQ(ByName("preadv2").argument_count, 6);
-  EXPECT_EQ(ByName("preadv2", SystemAbi::kX32).argument_count, 5);
 }
 
 // What `proftrace dump` names the file of.
@@ -187,41 +154,16 @@ TEST(SystemCallTest, TheFileComesFirst) {
   }
 }
 
-TEST(SystemCallTest, AbisHaveTheirOwnArgumentsWhereTheyDiffer) {
-  EXPECT_EQ(ByName("mmap").argument_count, 6);
-  EXPECT_EQ(ByName("mmap", SystemAbi::kI386).argument_count, 1);
-  EXPECT_EQ(ByName("mmap2", SystemAbi::kI386).places.fd, 5);
-  EXPECT_EQ(ByName("clone").arguments[3].name, "child_tid");
-  EXPECT_EQ(ByName("clone", SystemAbi::kI386).arguments[3].name, "tls");
-  EXPECT_EQ(ByName("select", SystemAbi::kI386).places.time, 0);
-  EXPECT_EQ(ByName("_newselect", SystemAbi::kI386).places.time, 5);
-}
-
-TEST(SystemCallTest, NamesWithSizesOfI386HaveTheRowWithout) {
-  EXPECT_EQ(ByName("stat64", SystemAbi::kI386).places.path, 1);
-  EXPECT_EQ(ByName("fcntl64", SystemAbi::kI386).places.fd, 1);
-  EXPECT_EQ(ByName("chown32", SystemAbi::kI386).places.path, 1);
-  EXPECT_EQ(ByName("utimensat_time64", SystemAbi::kI386).places.path, 2);
-}
-
 TEST(SystemCallTest, FormsOfTimes) {
   EXPECT_EQ(ByName("futex").places.time, 4);
-  EXPECT_FALSE(ByName("futex").time_is_32);
-  EXPECT_TRUE(ByName("futex", SystemAbi::kI386).time_is_32);
-  EXPECT_FALSE(ByName("futex_time64", SystemAbi::kI386).time_is_32);
-  EXPECT_FALSE(ByName("epoll_pwait2", SystemAbi::kI386).time_is_32);
-  EXPECT_FALSE(ByName("futex", SystemAbi::kX32).time_is_32);
   EXPECT_TRUE(ByName("select").time_is_timeval);
   EXPECT_FALSE(ByName("pselect6").time_is_timeval);
-  EXPECT_TRUE(ByName("_newselect", SystemAbi::kI386).time_is_timeval);
-  EXPECT_TRUE(ByName("_newselect", SystemAbi::kI386).time_is_32);
 }
 
 TEST(SystemCallTest, ReasonsOfWaits) {
   const auto reason = [](std::string_view name) { return ByName(name).wait_reason; };
   EXPECT_EQ(ReasonOfCall(SystemAbi::kX86_64, 202), WaitReason::kLock);
-  EXPECT_EQ(ReasonOfCall(SystemAbi::kI386, 240), WaitReason::kLock);
-  EXPECT_EQ(ReasonOfCall(SystemAbi::kI386, 422), WaitReason::kLock);
+  EXPECT_EQ(ReasonOfCall(SystemAbi::kI386, 240), WaitReason::kOther);
   EXPECT_EQ(ReasonOfCall(SystemAbi::kX86_64, 240), WaitReason::kOther);  // mq_open
   EXPECT_EQ(reason("read"), WaitReason::kIo);
   EXPECT_EQ(reason("recvfrom"), WaitReason::kIo);
@@ -255,7 +197,7 @@ TEST(SystemCallTest, WhatCallsDoToFilesAndThreads) {
   EXPECT_FALSE(ByName("link").renames);
   EXPECT_TRUE(ByName("execve").execs);
   EXPECT_TRUE(ByName("exit").ends_thread);
-  EXPECT_TRUE(ByName("exit_group", SystemAbi::kI386).ends_thread);
+  EXPECT_TRUE(ByName("exit_group").ends_thread);
   for (const char* name : {"accept", "accept4", "recvfrom", "getpeername", "getsockname"}) {
     EXPECT_TRUE(ByName(name).fills_address) << name;
   }
@@ -269,22 +211,17 @@ TEST(SystemCallTest, WhatCallsDoToFilesAndThreads) {
   EXPECT_EQ(renameat.second_path, 4);
 }
 
-TEST(SystemCallTest, StructuresAreTheSameInEachAbiButThoseOfLongs) {
-  for (const SystemAbi abi : kAbis) {
-    const bool is_32 = abi != SystemAbi::kX86_64;
-    const SystemCallInfo& send = ByName("sendmsg", abi);
-    EXPECT_EQ(send.places.structure, 2);
-    EXPECT_EQ(send.places.address, 7);
-    EXPECT_EQ(send.fields_are_32, is_32);
-    EXPECT_FALSE(send.fills_address);
-    EXPECT_TRUE(ByName("recvmsg", abi).fills_address);
-    const SystemCallInfo& open = ByName("openat2", abi);
-    EXPECT_EQ(open.places.structure, 3);
-    EXPECT_EQ(open.fields.size(), 3u);
-    EXPECT_FALSE(open.fields_are_32);
-    EXPECT_EQ(ByName("clone3", abi).places.structure, 1);
-    EXPECT_FALSE(ByName("clone3", abi).fields_are_32);
-  }
+TEST(SystemCallTest, PlacesOfStructures) {
+  const SystemCallInfo& send = ByName("sendmsg");
+  EXPECT_EQ(send.places.structure, 2);
+  EXPECT_EQ(send.places.address, 7);
+  EXPECT_FALSE(send.fields_are_32);
+  EXPECT_FALSE(send.fills_address);
+  EXPECT_TRUE(ByName("recvmsg").fills_address);
+  EXPECT_EQ(ByName("openat2").places.structure, 3);
+  EXPECT_EQ(ByName("openat2").fields.size(), 3u);
+  EXPECT_EQ(ByName("clone3").places.structure, 1);
+  EXPECT_TRUE(ByName("ioctl").fields_are_32);
 }
 
 TEST(SystemCallTest, TheTargetOfASymbolicLinkIsText) {
@@ -309,7 +246,8 @@ TEST(SystemCallTest, WhatAThreadSleepsInTellsWhichCallWasRestarted) {
     return call.has_value() ? SystemCallName(abi, *call) : "";
   };
   EXPECT_EQ(name(SystemAbi::kX86_64, "futex_wait_queue"), "futex");
-  EXPECT_EQ(name(SystemAbi::kI386, "do_sys_poll"), "poll");
+  EXPECT_EQ(name(SystemAbi::kX86_64, "do_sys_poll"), "poll");
+  EXPECT_EQ(name(SystemAbi::kI386, "do_sys_poll"), "");
   EXPECT_EQ(name(SystemAbi::kX86_64, "hrtimer_nanosleep"), "clock_nanosleep");
   EXPECT_EQ(name(SystemAbi::kX86_64, "do_syscall_64"), "clock_nanosleep");
   EXPECT_EQ(name(SystemAbi::kX86_64, "do_signal_stop"), "");

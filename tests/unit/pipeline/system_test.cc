@@ -34,7 +34,6 @@ constexpr uint16_t kFutex = 202;
 constexpr uint16_t kRecvmmsg = 299;
 constexpr uint16_t kSymlink = 88;
 constexpr uint16_t kOpenat2 = 437;
-constexpr uint16_t kSendmsgOfI386 = 370;
 
 CaptureMetadata SystemMetadata(int64_t start_ns = 0, int64_t end_ns = 1'000'000) {
   CaptureMetadata metadata = TestMetadata();
@@ -265,20 +264,6 @@ TEST(SystemTest, StructuresLieBehindThePaths) {
   for (const uint32_t event : {0, 1, 2}) EXPECT_EQ(paths(event)->first, "/x");
   EXPECT_THAT(paths(1)->fields, IsEmpty());
   EXPECT_THAT(paths(2)->fields, IsEmpty());
-}
-
-TEST(SystemTest, FieldsOf32Bits) {
-  SystemRecordMaker job;
-  abi::pt_system_call_record record = job.CallRecord(kTid, 1000, 2000, kSendmsgOfI386, 3);
-  record.abi = abi::PT_SYSTEM_I386;
-  const uint32_t message[] = {5, 6, 7, 0xffffffff};
-  std::memcpy(record.tail, message, sizeof(message));
-  record.flags = abi::PT_SYSTEM_HAS_STRUCTURE;
-  job.AddBytes(&record, PT_SYSTEM_CALL_HEAD_BYTES + sizeof(message));
-  const auto timeline = Build(job, SystemMetadata());
-  ASSERT_EQ(timeline->system_event_count(), 1u);
-  const SystemPaths* paths = timeline->system_tables().Paths(timeline->system_event(0).call.paths);
-  EXPECT_THAT(paths->fields, ElementsAre(5, 6, 7, 0xffffffff));
 }
 
 // A relative text is not taken for a path.
