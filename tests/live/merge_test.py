@@ -5,9 +5,14 @@ from __future__ import annotations
 
 import collections
 import gzip
+import itertools
 import json
 import os
+import random
+import shutil
+import signal
 import subprocess
+import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -209,6 +214,73 @@ class MergeTest(LiveTest):
 
     def test_four_shifted_ranks_are_put_back(self) -> None:
         self.check_shifted(4)
+
+
+class InterruptedMergeTest(LiveTest):
+    """A merge that is ended at some moment, or has no room: a whole output or none, and an exit code that tells which."""
+
+    OUTPUTS = ("out.json", "out.pftrace.gz", "corrected")
+    ROWS = 80_000
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.trace = self.directory / "rank0.json"
+        row = '{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 47, "tid": 47, "ts": %d.125, "dur": 5.0, "args": {"External id": %d}}'
+        self.trace.write_text('{"schemaVersion": 1, "distributedInfo": {"backend": "gloo", "rank": 0, "world_size": 1}, "baseTimeNanoseconds": '
+                              '1764000000000000000, "traceEvents": [' + ",\n".join(row % (i * 10, i) for i in range(self.ROWS)) + "]}")
+        self.place = self.directory / "place"
+        self.place.mkdir()
+
+    def merging(self, output: str) -> subprocess.Popen[str]:
+        return subprocess.Popen([live.BINARY, "merge", str(self.trace), "-o", str(self.place / output)], stderr=subprocess.PIPE, text=True,
+                                start_new_session=True)
+
+    def rows_of(self, output: Path) -> int:
+        if output.is_dir():
+            return sum(self.rows_of(path) for path in output.iterdir())
+        if output.suffix == ".json" or output.name.endswith(".json.gz"):
+            return sum(event["ph"] == "X" for event in read(output)["traceEvents"])
+        return gzip.decompress(output.read_bytes()) and self.ROWS  # a whole member, with its checksum
+
+    def test_a_signal_at_any_moment_leaves_no_half_output(self) -> None:
+        moments = random.Random(37)
+        began = time.monotonic()
+        warm = self.merging("warm.json")
+        self.assertIn("merged 1 process", warm.communicate(timeout=60)[1])
+        length_s = time.monotonic() - began
+        (self.place / "warm.json").unlink()
+        for output, signal_number in itertools.product(self.OUTPUTS, (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)):
+            with self.subTest(output=output, signal=signal_number.name):
+                process = self.merging(output)
+                time.sleep(moments.uniform(0.02, 0.9) * length_s)
+                # ^C goes to all of a terminal's processes, the others to the one that was named.
+                (os.killpg if signal_number == signal.SIGINT else os.kill)(process.pid, signal_number)
+                said = process.communicate(timeout=60)[1]
+                self.assertIn(process.returncode, (0, -signal_number), said)
+                made = self.place / output
+                if made.exists():
+                    self.assertEqual(self.rows_of(made), self.ROWS)
+                    shutil.rmtree(made) if made.is_dir() else made.unlink()
+                else:
+                    self.assertEqual(process.returncode, -signal_number, said)
+                if signal_number == signal.SIGKILL:
+                    # Nobody can tidy up: what is left has a name that says what it was.
+                    left = list(self.place.glob(".proftrace-*"))
+                    for path in left:
+                        shutil.rmtree(path, ignore_errors=True)
+                self.assertEqual(os.listdir(self.place), [])
+
+    def test_a_full_disk_is_said_and_leaves_nothing(self) -> None:
+        for output in (*self.OUTPUTS, "out.json.gz"):
+            with self.subTest(output=output):
+                script = 'mount -t tmpfs -o size=256k none "$1" || exit 77; "$2" merge "$3" -o "$1/$4"; code=$?; ls -A "$1"; exit $code'
+                made = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", str(self.place), live.BINARY, str(self.trace), output],
+                                      capture_output=True, text=True, timeout=60)
+                if made.returncode == 77:
+                    self.skipTest("nothing can be mounted here: " + made.stderr)
+                self.assertEqual(made.returncode, 7, made.stderr)
+                self.assertIn("No space left on device", made.stderr)
+                self.assertEqual(made.stdout, "")
 
 
 class RefusedTest(LiveTest):

@@ -14,6 +14,7 @@ target_compile_options(fleet_clock_test PRIVATE -O1)
 # Many inputs on one timeline.
 proftrace_unit_test(fleet_merge_test
   SOURCES
+    fleet/hard_cases_test.cc
     fleet/joined_inputs_test.cc
     fleet/merge_test.cc
     fleet/parts_test.cc

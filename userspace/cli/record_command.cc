@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "symbols/plan/process.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
+#include "userspace/base/text.h"
 #include "userspace/capture/recorder.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/cut_cycles.h"
@@ -26,6 +28,7 @@
 #include "userspace/cli/launch.h"
 #include "userspace/cli/record_arguments.h"
 #include "userspace/cli/result_directory.h"
+#include "userspace/cli/result_name.h"
 #include "userspace/cli/say.h"
 #include "userspace/cli/stop_signals.h"
 #include "userspace/wire/capture_writer.h"
@@ -167,6 +170,33 @@ absl::StatusOr<std::vector<const Format*>> ChooseFormats(const RecordArguments& 
   return formats;
 }
 
+std::optional<int64_t> NumberInEnvironment(const char* name) {
+  const char* const text = getenv(name);
+  return text == nullptr ? std::nullopt : ParseNumber<int64_t>(text);
+}
+
+// What names results, of this host; a command has the rank that this program's launcher gave it.
+ResultNameFacts OwnNameFacts(bool of_command) {
+  ResultNameFacts facts;
+  utsname names{};
+  uname(&names);
+  facts.host = names.nodename;
+  if (!of_command) return facts;
+  facts.rank = NumberInEnvironment("RANK");
+  if (!facts.rank) facts.rank = NumberInEnvironment("SLURM_PROCID");
+  auto attempt = NumberInEnvironment("TORCHELASTIC_RESTART_COUNT");
+  if (!attempt) attempt = NumberInEnvironment("SLURM_RESTART_COUNT");
+  facts.attempt = static_cast<uint32_t>(attempt.value_or(0));
+  return facts;
+}
+
+// What names the result of a running process.
+void TakeJob(const ProcessInfo& info, bool is_alone, ResultNameFacts* facts) {
+  if (is_alone && info.rank) facts->rank = *info.rank;
+  const JobIdentity& job = info.job;
+  facts->attempt = job.elastic_restart_count.value_or(job.slurm_restart_count.value_or(0));
+}
+
 absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>& command) {
   absl::Status complete = CompleteOptions(&arguments, !command.empty());
   if (!complete.ok()) return complete;
@@ -174,6 +204,11 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
   const absl::StatusOr<std::vector<const Format*>> formats = ChooseFormats(arguments);
   if (!formats.ok()) return formats.status();
 
+  ResultNameFacts name_facts = OwnNameFacts(/*of_command=*/!command.empty());
+  // Before a command runs.
+  if (const auto name = ResultNameOf(arguments.output, name_facts); !name.ok()) {
+    return name.status();
+  }
   StopOnSignals();
   std::unique_ptr<LaunchedCommand> launched;
   std::string comm = options->all ? "all" : "command";
@@ -181,7 +216,10 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
   for (const Pid pid : options->pids) {
     absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
     if (!info.ok()) return info.status();
-    if (pid == options->pids.front()) comm = info->comm;
+    if (pid == options->pids.front()) {
+      comm = info->comm;
+      TakeJob(*info, options->pids.size() == 1, &name_facts);
+    }
     first = options->pids.front();
   }
   if (!command.empty()) {
@@ -199,9 +237,12 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
     comm = command[0].substr(command[0].rfind('/') + 1);
     options->awaited.push_back(first);
   }
-  const std::string path =
-      arguments.output.empty() ? DefaultResultName(comm, first) : arguments.output;
-  absl::StatusOr<ResultDirectory> directory = ResultDirectory::Prepare(path, arguments.force);
+  name_facts.pid = first;
+  const absl::StatusOr<std::string> path = arguments.output.empty()
+                                               ? DefaultResultName(comm, first)
+                                               : ResultNameOf(arguments.output, name_facts);
+  if (!path.ok()) return path.status();
+  absl::StatusOr<ResultDirectory> directory = ResultDirectory::Prepare(*path, arguments.force);
   if (!directory.ok()) return directory.status();
   absl::StatusOr<std::unique_ptr<CaptureWriter>> writer;
   std::optional<FlightDumps> dumps;

@@ -180,7 +180,11 @@ void AddHow(CLI::App* record, RecordArguments* arguments) {
 
 void AddOutputs(CLI::App* record, RecordArguments* arguments) {
   RecordOptions* options = &arguments->options;
-  record->add_option("-o,--output", arguments->output, "where results go; missing or empty")
+  record
+      ->add_option("-o,--output", arguments->output,
+                   "where results go; missing or empty. %h is the host, %r the rank, %p the PID, "
+                   "%a the attempt: names "
+                   "that do not collide on storage that many hosts share")
       ->type_name("DIR")
       ->group(kGroupOutputs);
   record->add_option("--format", arguments->formats, "outputs to write; none: the capture alone")

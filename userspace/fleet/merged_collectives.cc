@@ -36,6 +36,7 @@ MergedCollectives::MergedCollectives(const MergedClock& clock, const JoinedInput
     collective.times = *std::move(times);
     collective.first_arrow = arrows_ + 1;
     arrows_ += collective.times.ranks.size();
+    FindWaits(collective);
     AddLateWindow(collective);
     const auto number = static_cast<uint32_t>(collectives_.size());
     for (uint32_t rank = 0; rank < collective.times.ranks.size(); ++rank) {
@@ -65,36 +66,48 @@ int32_t MergedCollectives::RankNumber(const Collective& of, uint32_t rank) const
   return clock_.fleet().ranks[of.times.ranks[rank].rank].rank;
 }
 
-std::optional<MergedCollectives::Wait> MergedCollectives::WaitOf(const Collective& of,
-                                                                 uint32_t rank) const {
-  const FleetMoment& moment = clock_.moments().moments[of.moment];
-  if (!moment.is_bound || of.times.ranks.size() < 2) return std::nullopt;
-  const CollectiveCall& call = CallOf(of, rank);
-  std::optional<uint32_t> on;
-  for (uint32_t other = 0; other < of.times.ranks.size(); ++other) {
-    if (other == rank) continue;
+void MergedCollectives::FindWaits(Collective& of) const {
+  const std::vector<CollectiveTimes::Rank>& ranks = of.times.ranks;
+  if (!clock_.moments().moments[of.moment].is_bound || ranks.size() < 2) return;
+  const auto last_but = [&](uint32_t rank) -> std::optional<uint32_t> {
+    std::optional<uint32_t> last;
+    for (uint32_t other = 0; other < ranks.size(); ++other) {
+      if (other == rank) continue;
+      if (!last || ranks[other].entered_ns > ranks[*last].entered_ns) last = other;
+    }
+    return last;
+  };
+  std::map<int32_t, uint32_t> by_number;
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank) by_number[RankNumber(of, rank)] = rank;
+  of.waits.resize(ranks.size());
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    const CollectiveCall& call = CallOf(of, rank);
+    const auto root = by_number.find(call.root);
+    std::optional<uint32_t> on;
     switch (call.kind) {
       case CollectiveKind::kAllToAll:
-        if (other == of.times.entered_last) on = other;
+        on = of.times.entered_last;
         break;
       case CollectiveKind::kBroadcast:
-        if (RankNumber(of, other) == call.root) on = other;
+        if (root != by_number.end()) on = root->second;
         break;
       case CollectiveKind::kReduce:
-        if (RankNumber(of, rank) != call.root) break;
-        if (!on || of.times.ranks[other].entered_ns > of.times.ranks[*on].entered_ns) on = other;
+        if (root != by_number.end() && root->second == rank) on = last_but(rank);
         break;
       case CollectiveKind::kRecv:
-        on = other;
+        on = last_but(rank);
         break;
       case CollectiveKind::kSend:
       case CollectiveKind::kNoDependence:
         break;
     }
+    if (!on || *on == rank) continue;
+    const int64_t wait_ns = ranks[*on].entered_ns - ranks[rank].entered_ns;
+    of.waits[rank] = Wait{*on, std::max<int64_t>(0, wait_ns)};
+    of.awaited.push_back(*on);
   }
-  if (!on) return std::nullopt;
-  const int64_t wait_ns = of.times.ranks[*on].entered_ns - of.times.ranks[rank].entered_ns;
-  return Wait{*on, std::max<int64_t>(0, wait_ns)};
+  std::sort(of.awaited.begin(), of.awaited.end());
+  of.awaited.erase(std::unique(of.awaited.begin(), of.awaited.end()), of.awaited.end());
 }
 
 void MergedCollectives::AddLateWindow(Collective& of) {
@@ -134,8 +147,10 @@ std::string MergedCollectives::ArgsOf(const Collective& of, uint32_t rank) const
   if (moment.match == FleetMoment::Match::kOrder) absl::StrAppend(&args, ", \"match\": \"order\"");
   if (!moment.is_bound) absl::StrAppend(&args, ", \"ranks disagree\": true");
   if (of.times.ranks.size() < 2) return args + "}";
+  // One that was not recorded may have come later.
+  const bool is_proved = of.times.is_last_proved && group.ranks.size() <= of.times.ranks.size();
   absl::StrAppend(&args, ", \"entered last\": ", RankNumber(of, of.times.entered_last),
-                  ", \"entered last is proved\": ", of.times.is_last_proved ? "true" : "false",
+                  ", \"entered last is proved\": ", is_proved ? "true" : "false",
                   ", \"skew (us)\": ", Us(of.times.skew_ns),
                   ", \"transfer (us)\": ", Us(of.times.transfer_ns));
   if (const auto wait = WaitOf(of, rank)) {
@@ -196,6 +211,7 @@ void MergedCollectives::ForEachRow(uint32_t process,
     if (HasArrow(of, place.rank)) {
       arrow({outer.lane, begun_ns + kArrowNs, of.first_arrow + place.rank, false});
     }
+    if (!std::binary_search(of.awaited.begin(), of.awaited.end(), place.rank)) continue;
     for (uint32_t other = 0; other < of.times.ranks.size(); ++other) {
       if (other == place.rank || !HasArrow(of, other)) continue;
       if (WaitOf(of, other)->on != place.rank) continue;

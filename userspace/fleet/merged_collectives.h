@@ -57,15 +57,17 @@ class MergedCollectives {
   std::vector<RankSums> SumsByRank() const;
 
  private:
-  struct Collective {
-    size_t moment = 0;
-    CollectiveTimes times;
-    uint64_t first_arrow = 0;
-    std::optional<uint32_t> late_window;
-  };
   struct Wait {
     uint32_t on = 0;  // index into times.ranks
     int64_t ns = 0;
+  };
+  struct Collective {
+    size_t moment = 0;
+    CollectiveTimes times;
+    std::vector<std::optional<Wait>> waits;  // by rank; empty: none waits
+    std::vector<uint32_t> awaited;           // those whom any waits for, in order
+    uint64_t first_arrow = 0;
+    std::optional<uint32_t> late_window;
   };
   struct Place {  // of a rank in a collective
     uint32_t collective = 0;
@@ -73,8 +75,12 @@ class MergedCollectives {
   };
 
   const CollectiveCall& CallOf(const Collective& of, uint32_t rank) const;
+  // Finds whom each rank waited for, in time that grows with the ranks alone.
+  void FindWaits(Collective& of) const;
   // Returns whom a rank waited for; nullopt: its kind does not wait.
-  std::optional<Wait> WaitOf(const Collective& of, uint32_t rank) const;
+  static std::optional<Wait> WaitOf(const Collective& of, uint32_t rank) {
+    return of.waits.empty() ? std::nullopt : of.waits[rank];
+  }
   void AddLateWindow(Collective& of);
   std::string NameOfRow(const Collective& of, uint32_t rank) const;
   std::string ArgsOf(const Collective& of, uint32_t rank) const;

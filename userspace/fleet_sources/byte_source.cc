@@ -2,20 +2,22 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/fleet_sources/gzip_member.h"
 
 namespace proftrace {
 namespace {
 
 constexpr size_t kPackedBytes = 256 * 1024;
-constexpr int kGunzipWindowBits = 15 + 16;  // zlib.h: 16 more asks for the gzip wrapper
 constexpr char kGzipMark[] = {'\x1f', '\x8b'};
 
 class FileSource final : public ByteSource {
@@ -39,61 +41,68 @@ class FileSource final : public ByteSource {
 class GunzipSource final : public ByteSource {
  public:
   GunzipSource(std::unique_ptr<ByteSource> packed, std::string path)
-      : packed_(std::move(packed)), path_(std::move(path)), buffer_(kPackedBytes) {
-    init_error_ = inflateInit2(&stream_, kGunzipWindowBits);
-  }
-  ~GunzipSource() override { inflateEnd(&stream_); }
+      : packed_(std::move(packed)),
+        path_(std::move(path)),
+        buffer_(kPackedBytes),
+        member_(NewGzipMember()) {}
 
   absl::StatusOr<size_t> Read(char* to, size_t most) override {
-    if (init_error_ != Z_OK) return absl::InternalError("inflateInit2 failed");
-    stream_.next_out = reinterpret_cast<Bytef*>(to);
-    stream_.avail_out = static_cast<uInt>(std::min<size_t>(most, 1U << 30));
-    const size_t room = stream_.avail_out;
-    while (!is_done_) {
-      if (stream_.avail_in == 0) {
-        const absl::StatusOr<size_t> got = packed_->Read(buffer_.data(), buffer_.size());
-        if (!got.ok()) return got.status();
-        if (*got == 0) {
-          is_done_ = true;
-          if (is_in_member_) cut_ = "the end of its gzip member";
+    if (member_ == nullptr) return absl::ResourceExhaustedError("no memory to unpack " + path_);
+    std::span<char> room(to, most);
+    while (!is_done_ && room.size() == most) {
+      if (absl::Status status = Fill(); !status.ok()) return status;
+      if (!is_in_member_ && !BeginMember()) continue;
+      switch (member_->Unpack(&waiting_, &room)) {
+        case GzipMember::Outcome::kEnds:
+          is_in_member_ = false;
+          ++members_;
           break;
-        }
-        stream_.next_in = reinterpret_cast<Bytef*>(buffer_.data());
-        stream_.avail_in = static_cast<uInt>(*got);
-        read_bytes_ += *got;
+        case GzipMember::Outcome::kDamaged:
+          return Fail(ExitCode::kInputDamaged, path_ +
+                                                   " is damaged: what is packed before its byte " +
+                                                   std::to_string(read_bytes_ - waiting_.size()) +
+                                                   " is no gzip; copy it again");
+        case GzipMember::Outcome::kGoesOn:
+          if (!has_ended_ || !waiting_.empty() || room.size() < most) break;
+          is_done_ = true;
+          cut_ = "the end of its gzip member";
+          break;
       }
-      if (!is_in_member_) {
-        // Zeros behind a member are padding, of tapes and of block devices.
-        if (members_ > 0 && *stream_.next_in == 0) {
-          ++stream_.next_in;
-          --stream_.avail_in;
-          continue;
-        }
-        inflateReset(&stream_);
-        is_in_member_ = true;
-      }
-      const int result = inflate(&stream_, Z_NO_FLUSH);
-      if (result == Z_STREAM_END) {
-        is_in_member_ = false;
-        ++members_;
-      } else if (result != Z_OK && result != Z_BUF_ERROR) {
-        return Fail(ExitCode::kInputDamaged, path_ +
-                                                 " is damaged: what is packed before its byte " +
-                                                 std::to_string(read_bytes_ - stream_.avail_in) +
-                                                 " is no gzip; copy it again");
-      }
-      if (stream_.avail_out < room) break;
     }
-    return room - stream_.avail_out;
+    return most - room.size();
   }
   std::string Cut() const override { return cut_; }
 
  private:
+  // Reads on where all that was read is unpacked.
+  absl::Status Fill() {
+    if (!waiting_.empty() || has_ended_) return absl::OkStatus();
+    const absl::StatusOr<size_t> got = packed_->Read(buffer_.data(), buffer_.size());
+    if (!got.ok()) return got.status();
+    has_ended_ = *got == 0;
+    read_bytes_ += *got;
+    waiting_ = std::string_view(buffer_.data(), *got);
+    return absl::OkStatus();
+  }
+  // False: there is none, or what stands before it is not all read.
+  bool BeginMember() {
+    // Zeros behind a member are padding, of tapes and of block devices.
+    if (members_ > 0) {
+      waiting_.remove_prefix(std::min(waiting_.find_first_not_of('\0'), waiting_.size()));
+    }
+    is_done_ = has_ended_ && waiting_.empty();
+    if (waiting_.empty()) return false;
+    member_->Begin();
+    is_in_member_ = true;
+    return true;
+  }
+
   std::unique_ptr<ByteSource> packed_;
   std::string path_;
   std::vector<char> buffer_;
-  z_stream stream_{};
-  int init_error_ = Z_OK;
+  std::unique_ptr<GzipMember> member_;
+  std::string_view waiting_;  // of buffer_, what is not unpacked yet
+  bool has_ended_ = false;    // packed_ has
   bool is_in_member_ = false;
   bool is_done_ = false;
   uint64_t members_ = 0;

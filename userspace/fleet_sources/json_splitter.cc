@@ -40,6 +40,41 @@ size_t ForEachWanted(const char* text, size_t at, size_t end, const Masks& masks
   return end;
 }
 
+// What of a block of text are quotes and brackets: the lowest bit is its first byte.
+constexpr size_t kBlockBytes = 64;
+struct BlockMasks {
+  explicit BlockMasks(const char* text) {
+    const __m128i quote = _mm_set1_epi8('"');
+    const __m128i backslash = _mm_set1_epi8('\\');
+    const __m128i open = _mm_set1_epi8('{');
+    const __m128i close = _mm_set1_epi8('}');
+    const __m128i case_bit = _mm_set1_epi8(0x20);  // '[' is '{' without it, and ']' is '}'
+    for (size_t at = 0; at < kBlockBytes; at += sizeof(__m128i)) {
+      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text + at));
+      const __m128i folded = _mm_or_si128(bytes, case_bit);
+      const auto add = [at](__m128i is_equal, uint64_t* mask) {
+        *mask |= uint64_t{static_cast<uint32_t>(_mm_movemask_epi8(is_equal))} << at;
+      };
+      add(_mm_cmpeq_epi8(bytes, quote), &quotes);
+      add(_mm_cmpeq_epi8(bytes, backslash), &backslashes);
+      add(_mm_cmpeq_epi8(folded, open), &opening);
+      add(_mm_cmpeq_epi8(folded, close), &closing);
+    }
+  }
+
+  uint64_t quotes = 0;
+  uint64_t backslashes = 0;
+  uint64_t opening = 0;
+  uint64_t closing = 0;
+};
+
+// Returns the bits from each first set one up to the second one, which is left out: what stands
+// between quotes.
+uint64_t BetweenBits(uint64_t bits) {
+  for (int shift = 1; shift < 64; shift *= 2) bits ^= bits << shift;
+  return bits;
+}
+
 }  // namespace
 
 JsonSplitter::JsonSplitter(std::string path, Layout layout, Taker taker)
@@ -244,20 +279,53 @@ void JsonSplitter::FindEndOfText() {
 }
 
 void JsonSplitter::FindEndOfNested() {
+  while (!has_end_ && scanned_ + kBlockBytes <= end_) {
+    const BlockMasks block(buffer_.data() + scanned_);
+    if (block.backslashes != 0) {
+      const size_t before = scanned_;
+      FindEndOfNested(scanned_ + kBlockBytes);
+      if (scanned_ == before) return;  // a backslash is the last byte that is there
+      continue;
+    }
+    const uint64_t in_text = BetweenBits(block.quotes) ^ (is_in_text_ ? ~uint64_t{0} : 0);
+    const uint64_t closing = block.closing & ~in_text;
+    const uint64_t opening = block.opening & ~in_text;
+    if (static_cast<size_t>(std::popcount(closing)) < depth_) {
+      depth_ += static_cast<size_t>(std::popcount(opening));
+      depth_ -= static_cast<size_t>(std::popcount(closing));
+    } else {
+      for (uint64_t both = opening | closing; both != 0; both &= both - 1) {
+        const uint64_t lowest = both & (~both + 1);
+        if ((opening & lowest) != 0) {
+          ++depth_;
+        } else if (--depth_ == 0) {
+          has_end_ = true;
+          scanned_ += static_cast<size_t>(std::countr_zero(lowest)) + 1;
+          return;
+        }
+      }
+    }
+    is_in_text_ = in_text >> 63 != 0;
+    scanned_ += kBlockBytes;
+  }
+  FindEndOfNested(end_);
+}
+
+void JsonSplitter::FindEndOfNested(size_t until) {
   const __m128i quote = _mm_set1_epi8('"');
   const __m128i backslash = _mm_set1_epi8('\\');
   const __m128i open = _mm_set1_epi8('{');
   const __m128i close = _mm_set1_epi8('}');
   const __m128i case_bit = _mm_set1_epi8(0x20);  // '[' is '{' without it, and ']' is '}'
-  while (scanned_ < end_ && !has_end_) {
+  while (scanned_ < until && !has_end_) {
     if (is_in_text_) {
       scanned_ = ForEachWanted(
-          buffer_.data(), scanned_, end_,
+          buffer_.data(), scanned_, until,
           [&](__m128i bytes) {
             return _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash));
           },
           [](char c) { return c == '"' || c == '\\'; }, [](size_t) { return false; });
-      if (scanned_ == end_) return;
+      if (scanned_ == until) return;
       if (buffer_[scanned_] == '\\') {
         if (scanned_ + 1 == end_) return;
         scanned_ += 2;
@@ -268,7 +336,7 @@ void JsonSplitter::FindEndOfNested() {
       continue;
     }
     scanned_ = ForEachWanted(
-        buffer_.data(), scanned_, end_,
+        buffer_.data(), scanned_, until,
         [&](__m128i bytes) {
           const __m128i folded = _mm_or_si128(bytes, case_bit);
           return _mm_or_si128(
@@ -289,7 +357,7 @@ void JsonSplitter::FindEndOfNested() {
           has_end_ = --depth_ == 0;
           return !has_end_;
         });
-    if (scanned_ < end_) ++scanned_;  // behind the quote, or the last bracket
+    if (scanned_ < until) ++scanned_;  // behind the quote, or the last bracket
   }
 }
 

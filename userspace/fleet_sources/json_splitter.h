@@ -68,6 +68,8 @@ class JsonSplitter {
   void FindEndOfScalar();
   void FindEndOfText();
   void FindEndOfNested();
+  // Goes on to `until`, or to the end where that is before it.
+  void FindEndOfNested(size_t until);
   uint64_t OffsetOf(size_t place) const { return offset_ + place; }
   void Consume(size_t end) {
     begin_ = end;

@@ -29,23 +29,27 @@ size_t WordEnd(std::string_view text, size_t at) {
   return at;
 }
 
+size_t DigitsEnd(std::string_view text, size_t at) {
+  const char* const bytes = text.data();
+  while (at < text.size() && IsJsonDigit(bytes[at])) ++at;
+  return at;
+}
+
+// Returns where the number that begins at `at` ends; `at`: there is none.
+size_t NumberEnd(std::string_view text, const size_t at) {
+  const size_t digits = at < text.size() && text[at] == '-' ? at + 1 : at;
+  size_t end = DigitsEnd(text, digits);
+  if (end == digits) return at;
+  if (end < text.size() && text[end] == '.') end = DigitsEnd(text, end + 1);
+  if (end == text.size() || (text[end] != 'e' && text[end] != 'E')) return end;
+  size_t exponent = end + 1;
+  if (exponent < text.size() && (text[exponent] == '+' || text[exponent] == '-')) ++exponent;
+  const size_t exponent_end = DigitsEnd(text, exponent);
+  return exponent_end == exponent ? at : exponent_end;
+}
+
 bool IsJsonNumber(std::string_view word) {
-  size_t at = word.starts_with('-') ? 1 : 0;
-  const size_t digits = at;
-  while (at < word.size() && IsJsonDigit(word[at])) ++at;
-  if (at == digits) return false;
-  if (at < word.size() && word[at] == '.') {
-    ++at;
-    while (at < word.size() && IsJsonDigit(word[at])) ++at;
-  }
-  if (at < word.size() && (word[at] == 'e' || word[at] == 'E')) {
-    ++at;
-    if (at < word.size() && (word[at] == '+' || word[at] == '-')) ++at;
-    const size_t exponent = at;
-    while (at < word.size() && IsJsonDigit(word[at])) ++at;
-    if (at == exponent) return false;
-  }
-  return at == word.size();
+  return !word.empty() && NumberEnd(word, 0) == word.size();
 }
 
 bool IsNotFinite(std::string_view word) {
@@ -69,45 +73,17 @@ size_t EscapeLength(std::string_view text, size_t at) {
   return 6;
 }
 
-// Returns what follows the string that begins at `at` with its quote.
-std::optional<size_t> StringEnd(std::string_view text, size_t at, JsonFlaws* flaws,
-                                size_t* wrong_at) {
-  ++at;
-  while (true) {
-    at = PlainTextEnd(text, at);
-    if (at >= text.size()) {
-      *wrong_at = text.size();
-      return std::nullopt;
-    }
-    const char c = text[at];
-    if (c == '"') return at + 1;
-    if (c == '\\') {
-      const size_t length = EscapeLength(text, at);
-      if (length == 0) flaws->bad_text = true;
-      at += length == 0 ? 1 : length;
-      // An unknown escape's quote would end the string: it is none, \" is known.
-      continue;
-    }
-    if (static_cast<unsigned char>(c) < 0x20) {
-      flaws->bad_text = true;
-      ++at;
-      continue;
-    }
-    size_t invalid = 1;
-    const size_t length = Utf8Length(text.substr(at), &invalid);
-    if (length == 0) flaws->bad_text = true;
-    at += length == 0 ? invalid : length;
-  }
-}
-
 std::optional<size_t> ScalarEnd(std::string_view text, size_t at, JsonFlaws* flaws,
                                 size_t* wrong_at) {
-  if (text[at] == '"') return StringEnd(text, at, flaws, wrong_at);
+  if (text[at] == '"') return JsonStringEnd(text, at, flaws, wrong_at);
+  const size_t number_end = NumberEnd(text, at);
+  const bool goes_on = number_end < text.size() && IsWordCharacter(text[number_end]);
+  if (number_end != at && !goes_on) return number_end;
   const size_t end = WordEnd(text, at);
   const std::string_view word = text.substr(at, end - at);
   if (IsNotFinite(word)) {
     flaws->not_finite = true;
-  } else if (!IsJsonNumber(word) && word != "true" && word != "false" && word != "null") {
+  } else if (word != "true" && word != "false" && word != "null") {
     *wrong_at = at;
     return std::nullopt;
   }
@@ -169,15 +145,31 @@ size_t RepairString(std::string_view text, size_t at, std::string* repaired) {
   return at;
 }
 
-}  // namespace
-
-size_t SkipJsonBlanks(std::string_view text, size_t at) {
-  while (at < text.size() &&
-         (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t')) {
-    ++at;
+// ScaledDecimal() of what nearly all times are: digits, of which few stand behind a point, so that
+// nothing is rounded. nullopt: it is another one.
+std::optional<int64_t> ScaledShortDecimal(std::string_view text, int64_t factor) {
+  constexpr size_t kMostDigits = 19;  // of any uint64_t
+  if (text.empty() || text.size() > kMostDigits + 1) return std::nullopt;
+  uint64_t number = 0;
+  bool is_behind_point = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '.' && at > 0 && !is_behind_point) {
+      is_behind_point = true;
+      continue;
+    }
+    if (!IsJsonDigit(c) || (at == kMostDigits && !is_behind_point)) return std::nullopt;
+    number = number * 10 + static_cast<uint64_t>(c - '0');
+    if (!is_behind_point) continue;
+    if (factor % 10 != 0) return std::nullopt;
+    factor /= 10;
   }
-  return at;
+  int64_t scaled = 0;
+  if (__builtin_mul_overflow(number, factor, &scaled)) return std::nullopt;
+  return scaled;
 }
+
+}  // namespace
 
 size_t PlainTextEnd(std::string_view text, size_t at) {
   const __m128i quote = _mm_set1_epi8('"');
@@ -199,12 +191,45 @@ size_t PlainTextEnd(std::string_view text, size_t at) {
   return at;
 }
 
+std::optional<size_t> JsonStringEnd(std::string_view text, size_t at, JsonFlaws* flaws,
+                                    size_t* wrong_at) {
+  ++at;
+  while (true) {
+    at = PlainTextEnd(text, at);
+    if (at >= text.size()) {
+      *wrong_at = text.size();
+      return std::nullopt;
+    }
+    const char c = text[at];
+    if (c == '"') return at + 1;
+    if (c == '\\') {
+      const size_t length = EscapeLength(text, at);
+      if (length == 0) flaws->bad_text = true;
+      at += length == 0 ? 1 : length;
+      // An unknown escape's quote would end the string: it is none, \" is known.
+      continue;
+    }
+    if (static_cast<unsigned char>(c) < 0x20) {
+      flaws->bad_text = true;
+      ++at;
+      continue;
+    }
+    size_t invalid = 1;
+    const size_t length = Utf8Length(text.substr(at), &invalid);
+    if (length == 0) flaws->bad_text = true;
+    at += length == 0 ? invalid : length;
+  }
+}
+
 std::optional<size_t> JsonValueEnd(std::string_view text, size_t at, JsonFlaws* flaws,
                                    size_t* wrong_at) {
   const auto wrong = [&](size_t place) {
     *wrong_at = place;
     return std::nullopt;
   };
+  if (at < text.size() && text[at] != '{' && text[at] != '[') {
+    return ScalarEnd(text, at, flaws, wrong_at);
+  }
   std::bitset<kDeepestJson> is_object;  // by depth
   size_t depth = 0;
   bool wants_key = false;
@@ -212,7 +237,7 @@ std::optional<size_t> JsonValueEnd(std::string_view text, size_t at, JsonFlaws* 
     if (at >= text.size()) return wrong(at);
     if (wants_key) {
       if (text[at] != '"') return wrong(at);
-      const std::optional<size_t> end = StringEnd(text, at, flaws, wrong_at);
+      const std::optional<size_t> end = JsonStringEnd(text, at, flaws, wrong_at);
       if (!end) return std::nullopt;
       at = SkipJsonBlanks(text, *end);
       if (at >= text.size() || text[at] != ':') return wrong(at);
@@ -316,6 +341,7 @@ std::optional<int64_t> JsonInteger(std::string_view value) {
 
 std::optional<int64_t> ScaledDecimal(std::string_view value, int64_t factor) {
   std::string_view text = JsonStringSource(value).value_or(value);
+  if (const auto scaled = ScaledShortDecimal(text, factor)) return scaled;
   if (!IsJsonNumber(text)) return std::nullopt;
   const bool is_negative = ConsumeText(&text, "-");
   int64_t exponent = 0;

@@ -22,7 +22,14 @@ struct JsonFlaws {
 };
 
 // Returns the first place from `at` on that is no blank or line end.
-size_t SkipJsonBlanks(std::string_view text, size_t at);
+inline size_t SkipJsonBlanks(std::string_view text, size_t at) {
+  const char* const bytes = text.data();
+  while (at < text.size() &&
+         (bytes[at] == ' ' || bytes[at] == '\n' || bytes[at] == '\r' || bytes[at] == '\t')) {
+    ++at;
+  }
+  return at;
+}
 
 // Returns the first place from `at` on that has a quote, a backslash, a control character or a byte
 // of a longer character.
@@ -32,6 +39,10 @@ size_t PlainTextEnd(std::string_view text, size_t at);
 // which is its size where it was cut off.
 std::optional<size_t> JsonValueEnd(std::string_view text, size_t at, JsonFlaws* flaws,
                                    size_t* wrong_at);
+
+// Returns what follows the string that begins at `at` with its quote; nullopt as JsonValueEnd().
+std::optional<size_t> JsonStringEnd(std::string_view text, size_t at, JsonFlaws* flaws,
+                                    size_t* wrong_at);
 
 // Returns the text with numbers that JSON has not as strings ("NaN"), and with strings that JSON
 // allows. `text`: of which JsonValueEnd() knows the end.
@@ -65,7 +76,7 @@ std::optional<size_t> ForEachJsonMember(std::string_view text, size_t at, JsonFl
   if (at < text.size() && text[at] == '}') return at + 1;
   while (true) {
     if (at >= text.size() || text[at] != '"') return wrong(at);
-    const std::optional<size_t> key_end = JsonValueEnd(text, at, flaws, wrong_at);
+    const std::optional<size_t> key_end = JsonStringEnd(text, at, flaws, wrong_at);
     if (!key_end) return std::nullopt;
     const std::string_view key = text.substr(at + 1, *key_end - at - 2);
     at = SkipJsonBlanks(text, *key_end);

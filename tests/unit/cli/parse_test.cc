@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/result_directory.h"
+#include "userspace/cli/result_name.h"
 
 namespace proftrace {
 namespace {
@@ -99,6 +102,30 @@ TEST(DefaultResultNameTest, HoldsNoCharacterThatAPathWouldMind) {
   const std::string name = DefaultResultName("../a b\n;", Pid{7});
   EXPECT_TRUE(name.starts_with("proftrace-..-a-b---7-2")) << name;
   EXPECT_EQ(name.find('/'), std::string::npos);
+}
+
+TEST(ResultNameTest, HostsRanksAndAttemptsOfOneJobHaveNamesOfTheirOwn) {
+  std::set<std::string> names;
+  for (const char* host : {"node1", "node2"}) {
+    for (const int64_t rank : {0, 1, 11}) {
+      for (const uint32_t attempt : {0U, 1U}) {
+        const auto name = ResultNameOf("/shared/run7/%h-%r-%p-%a", {host, rank, Pid{47}, attempt});
+        ASSERT_TRUE(name.ok()) << name.status();
+        EXPECT_TRUE(names.insert(*name).second) << *name;
+      }
+    }
+  }
+  EXPECT_TRUE(names.contains("/shared/run7/node2-11-47-1"));
+}
+
+TEST(ResultNameTest, WhatIsNotKnownIsSaidAndAHostLeadsNowhereElse) {
+  EXPECT_EQ(*ResultNameOf("run-%h-%r", {"../a/b", std::nullopt, Pid{7}, 0}), "run-..-a-b-none");
+  EXPECT_EQ(*ResultNameOf("100%%", {}), "100%");
+  EXPECT_EQ(*ResultNameOf("plain", {}), "plain");
+  for (const char* wrong : {"run-%", "run-%x", "%%%"}) {
+    const auto name = ResultNameOf(wrong, {});
+    EXPECT_EQ(ExitCodeOf(name.status()), ExitCode::kUsage) << wrong;
+  }
 }
 
 }  // namespace

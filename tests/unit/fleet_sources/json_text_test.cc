@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "userspace/base/exit_status.h"
 #include "userspace/fleet_sources/json_splitter.h"
 
@@ -24,6 +26,9 @@ TEST(JsonTextTest, TellsMicrosecondsToTheNanosecond) {
   EXPECT_THAT(ScaledDecimal("1.7958926508677538E+15", 1000), Optional(1795892650867753800));
   EXPECT_THAT(ScaledDecimal("25e-4", 1000), Optional(3));
   EXPECT_THAT(ScaledDecimal("0.00000000000000000000000000000000001", 1000), Optional(0));
+  EXPECT_THAT(ScaledDecimal("1234567890123456789", 1), Optional(1234567890123456789));
+  EXPECT_THAT(ScaledDecimal("60.4175", 1000), Optional(60418));
+  EXPECT_THAT(ScaledDecimal("7.", 1000), Optional(7000));
   EXPECT_THAT(ScaledDecimal("9223372036854775.807", 1000), Optional(9223372036854775807));
   EXPECT_THAT(ScaledDecimal("123.45600000000000000000000000000000000001", 1000), Optional(123456));
   for (const char* none : {"9223372036854775.808", "1e30", "1e2000000000", "1e-99999999999", "NaN",
@@ -120,6 +125,33 @@ TEST(JsonSplitterTest, CutsADocumentHoweverItsBytesComeIn) {
                             "{\"n\": {\"m\": [[{}]]}}@63", "c=\"t\\\\\"@93"))
         << part;
     ASSERT_FALSE(split.is_cut);
+  }
+}
+
+TEST(JsonSplitterTest, FindsEndsInLongTextsAsByteByByte) {
+  // What opens, closes, quotes and escapes, in any order and at any place of a block.
+  const std::vector<std::string> pieces = {
+      R"("k": "v")", R"("a \" }] b": 1)", R"("\\": [[], {}])", R"("[{": {"x": [{"y": "\\\""}]})",
+      R"("a long text without anything in it that would be found by a search": 17)"};
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    std::string text = "{\"traceEvents\": [";
+    std::vector<std::string> events;
+    for (int event = 0; event < 8; ++event) {
+      std::string one = "{";
+      for (uint32_t i = 0, count = random() % 9; i < count; ++i) {
+        one +=
+            (i == 0 ? "" : ",") + std::string(random() % 5, ' ') + pieces[random() % pieces.size()];
+      }
+      one += "}";
+      events.push_back(one + "@" + std::to_string(text.size()));
+      text += one + (event < 7 ? ",\n" : "]}");
+    }
+    for (const size_t part : {text.size(), size_t{1}, size_t{97}}) {
+      const Split split = SplitInParts(text, part);
+      ASSERT_TRUE(split.status.ok()) << split.status << text;
+      ASSERT_EQ(split.found, events) << part << text;
+    }
   }
 }
 
