@@ -63,7 +63,10 @@ std::vector<Loop> Read(const char* path, bool with_backward) {
       std::getline(words >> std::ws, name);
       if (kind == "b" && !with_backward) continue;
       item.symbol = symbols.try_emplace(name, static_cast<uint32_t>(symbols.size())).first->second;
-      item.item_class = ClassifyItem(name, kind == "a", kind == "b");
+      const size_t dot = kind == "o" ? name.find('.') : std::string::npos;
+      const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
+      name.resize(std::min(dot, name.size()));
+      item.item_class = ClassifyItem(name, overload, kind == "a", kind == "b");
       item.may_be_entering = name == "aten::zeros";
       loops.back().items.push_back(item);
     }

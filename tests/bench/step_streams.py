@@ -3,7 +3,8 @@
 
     step_streams.py events.csv job.txt > streams.txt
 
-Lines: `L kind seed`, `S start end` for each true step, `I start end class-flags name` for each call that only annotations enclose.
+Lines: `L kind seed`, `S start end` for each true step, `I start end class-flags name` for each call that only annotations enclose. An operator's
+overload stands behind its name: `aten::max.dim`.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ def main() -> None:
     with open(sys.argv[1], newline="", encoding="utf-8") as stream:
         reader = csv.reader(stream)
         place = {name: i for i, name in enumerate(next(reader))}
-        columns = [place[name] for name in ("id", "parent_id", "name", "category", "tid", "start_ns", "duration_ns", "end", "is_async")]
+        columns = [place[name] for name in ("id", "parent_id", "name", "overload_name", "category", "tid", "start_ns", "duration_ns", "end", "is_async")]
         for row in reader:
-            number, parent, name, category, thread, start, duration, end, is_async = (row[i] for i in columns)
+            number, parent, name, overload, category, thread, start, duration, end, is_async = (row[i] for i in columns)
             if parent and parent not in opens:
                 continue
             is_annotation = category == "user_annotation"
@@ -42,6 +43,7 @@ def main() -> None:
             if int(thread) == tid and is_async != "1":
                 is_autograd = name.startswith("autograd::engine::evaluate_function: ")
                 kind = "a" if is_annotation else "b" if is_autograd else "o"
+                name += f".{overload}" if overload and kind == "o" else ""
                 items.append((int(start) - offset, int(start) + int(duration) - offset, kind, name))
     at = 0
     for loop in loops:

@@ -61,7 +61,8 @@ class ItemWalk {
  public:
   explicit ItemWalk(const Timeline& timeline) : timeline_(timeline) {
     for (const Label& label : timeline.labels()) {
-      classes_.push_back(ClassifyItem(label.name, label.kind == SpanKind::kAnnotation,
+      classes_.push_back(ClassifyItem(label.name, label.overload_name,
+                                      label.kind == SpanKind::kAnnotation,
                                       label.kind == SpanKind::kAutograd));
       // torch/utils/data/dataloader.py; 1.13 to 2.11 have the class's name in the row's.
       is_of_workers_.push_back(classes_.back() == ItemClass::kLoaderNext &&

@@ -62,8 +62,8 @@ std::optional<ItemClass> StepWatch::SiteClass(Pid pid, uint16_t site) {
   const std::optional<Label> label = site_label_(pid, site);
   std::optional<ItemClass> item_class = ItemClass::kOther;
   if (label.has_value()) {
-    item_class =
-        ClassifyItem(label->name, /*is_annotation=*/false, label->kind == SpanKind::kAutograd);
+    item_class = ClassifyItem(label->name, label->overload_name, /*is_annotation=*/false,
+                              label->kind == SpanKind::kAutograd);
     // Garbage is collected whenever there is enough of it.
     if (IsUnobserved(label->name) || label->kind == SpanKind::kCollection) item_class.reset();
   }
@@ -139,7 +139,8 @@ void StepWatch::OnAnnotationBegin(std::span<const std::byte> record, ThreadState
   }
   StepItem item;
   item.start_ns = item.end_ns = static_cast<int64_t>(text.head.time_ns);
-  item.item_class = ClassifyItem(name, /*is_annotation=*/true, /*is_autograd=*/false);
+  item.item_class =
+      ClassifyItem(name, /*overload_name=*/{}, /*is_annotation=*/true, /*is_autograd=*/false);
   item.symbol = Symbol(name);
   const bool is_leaf = item.item_class != ItemClass::kAnnotation;
   item.is_open = is_leaf;

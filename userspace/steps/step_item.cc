@@ -31,9 +31,26 @@ constexpr std::array<std::string_view, 19> kSources = {
 constexpr std::array<std::string_view, 4> kSamples = {"aten::multinomial", "aten::normal",
                                                       "aten::bernoulli", "aten::exponential_"};
 
+constexpr std::array<std::string_view, 9> kViews = {
+    "aten::view",   "aten::reshape",   "aten::flatten", "aten::squeeze",    "aten::unsqueeze",
+    "aten::select", "aten::unflatten", "aten::to",      "aten::resolve_neg"};
+
+// Losses whose names do not say it.
+constexpr std::array<std::string_view, 4> kLosses = {"aten::binary_cross_entropy",
+                                                     "aten::binary_cross_entropy_with_logits",
+                                                     "aten::kl_div", "aten::nll_loss_nd"};
+
+// Whether the operator takes the best of several, with its place. aten::max has overloads that give
+// the largest value alone, or the larger one of two.
+bool IsChoice(std::string_view name, std::string_view overload_name) {
+  if (name == "aten::max") return overload_name == "dim" || overload_name == "names_dim";
+  return name == "aten::argmax" || name == "aten::topk";
+}
+
 }  // namespace
 
-ItemClass ClassifyItem(std::string_view name, bool is_annotation, bool is_autograd) {
+ItemClass ClassifyItem(std::string_view name, std::string_view overload_name, bool is_annotation,
+                       bool is_autograd) {
   if (is_annotation) {
     if (name.starts_with("Optimizer.step#")) return ItemClass::kOptimizerStep;
     if (name.starts_with("Optimizer.zero_grad#")) return ItemClass::kZeroGrad;
@@ -52,7 +69,9 @@ ItemClass ClassifyItem(std::string_view name, bool is_annotation, bool is_autogr
   if (IsOneOf(name, kSources)) return ItemClass::kSource;
   if (name == "aten::random_") return ItemClass::kDraw;
   if (IsOneOf(name, kSamples)) return ItemClass::kSample;
-  if (name == "aten::argmax") return ItemClass::kChoice;
+  if (IsChoice(name, overload_name)) return ItemClass::kChoice;
+  if (IsOneOf(name, kViews)) return ItemClass::kView;
+  if (name.ends_with("_loss") || IsOneOf(name, kLosses)) return ItemClass::kLoss;
   return ItemClass::kOther;
 }
 

@@ -25,6 +25,8 @@ enum class ItemClass : uint8_t {
   kDraw,           // numbers at random, as for a seed
   kSample,         // draws from a distribution: policies, generation
   kChoice,         // takes the best: greedy policies and generation, where it is fetched next
+  kView,           // gives the same values another shape
+  kLoss,           // compares what a model made with what it should have made
 };
 
 struct StepItem {
@@ -52,6 +54,8 @@ inline bool IsAnnotation(ItemClass item_class) {
 
 // Finds the class by the names that PyTorch gives (torch/optim/optimizer.py,
 // torch/utils/data/dataloader.py, torch/profiler/profiler.py, native_functions.yaml).
-ItemClass ClassifyItem(std::string_view name, bool is_annotation, bool is_autograd);
+// `overload_name`: an operator's; "" of what has none.
+ItemClass ClassifyItem(std::string_view name, std::string_view overload_name, bool is_annotation,
+                       bool is_autograd);
 
 }  // namespace proftrace

@@ -27,13 +27,39 @@ size_t RepeatedPart(const std::vector<uint32_t>& symbols) {
   return symbols.size() % part == 0 ? part : symbols.size();
 }
 
-// An action is fetched as it is; an accuracy is made of choices by comparing them.
-bool IsFetchedChoice(std::span<const StepItem> items, size_t at) {
-  if (items[at].item_class != ItemClass::kChoice) return false;
-  size_t next = at + 1;
-  if (next < items.size() && items[next].item_class == ItemClass::kDetach) ++next;
-  return next < items.size() && items[next].item_class == ItemClass::kRead;
-}
+// Tells which choices are actions. An action is taken of what the model has just made, and fetched
+// as it is; an accuracy is made of choices by comparing them. A choice of what a loss or an update
+// has come for is no action either: what is fetched behind it is the loss.
+class ActionWatch {
+ public:
+  // Whether the next item of a segment is a choice that is an action.
+  bool IsAction(std::span<const StepItem> items, size_t at) {
+    switch (items[at].item_class) {
+      case ItemClass::kOther:
+        is_made_ = true;
+        return false;
+      case ItemClass::kLoss:
+        is_made_ = false;
+        return false;
+      case ItemClass::kChoice:
+        return is_made_ && IsFetched(items, at);
+      default:
+        return false;
+    }
+  }
+
+ private:
+  static bool IsFetched(std::span<const StepItem> items, size_t at) {
+    const auto is_the_same = [](ItemClass item_class) {
+      return item_class == ItemClass::kDetach || item_class == ItemClass::kView;
+    };
+    size_t next = at + 1;
+    while (next < items.size() && is_the_same(items[next].item_class)) ++next;
+    return next < items.size() && items[next].item_class == ItemClass::kRead;
+  }
+
+  bool is_made_ = false;  // the model has made something since the last loss or update
+};
 
 }  // namespace
 
@@ -78,9 +104,10 @@ std::vector<Segment> SegmentsBetween(std::span<const StepItem> items,
         items.subspan(segment.begin + 1, segment.end - segment.begin);
     segment.signature = SignatureOf(part);
     segment.duration_ns = items[segment.end].end_ns - items[segment.begin].end_ns;
+    ActionWatch actions;
     for (size_t at = 0; at < part.size(); ++at) {
       segment.loader_nexts += part[at].item_class == ItemClass::kLoaderNext;
-      const bool is_choice = IsFetchedChoice(part, at);
+      const bool is_choice = actions.IsAction(part, at);
       segment.choices += is_choice;
       segment.samples += is_choice || part[at].item_class == ItemClass::kSample;
     }

@@ -379,3 +379,87 @@ class ThreeOptimizers(Loop):
             with torch.no_grad():
                 for kept, parameter in zip(target, nets[0].parameters()):
                     kept.mul_(0.99).add_(parameter, alpha=0.01)
+
+
+class GreedyActs(Loop):
+    """As a policy that takes the best action, told in one of the ways that people write, and learns several times from what it saw."""
+
+    ways: dict[str, Any] = {
+        "argmax": lambda values: values.argmax().item(),
+        "argmax, viewed": lambda values: values.argmax(-1).view(1, 1).item(),
+        "max": lambda values: values.max(-1)[1].item(),
+        "max, viewed": lambda values: values.max(-1)[1].view(1, 1).item(),
+        "max, listed": lambda values: values.unsqueeze(0).max(1).indices.tolist()[0],
+        "topk": lambda values: values.topk(1)[1].squeeze().item(),
+    }
+
+    def run(self) -> None:
+        act = self.ways[self.random.choice(sorted(self.ways))]
+        policy = mlp(4, 32, 2, self.random.randint(1, 2))
+        optimizer = torch.optim.Adam(policy.parameters())
+        for _ in self.passes(range(min(self.count, 20))):
+            states, actions = [], []
+            state = torch.randn(4)
+            with torch.no_grad():
+                for _ in range(self.random.randint(15, 50)):
+                    action = act(policy(state))
+                    states.append(state)
+                    actions.append(action)
+                    state = state * 0.9 + 0.1 * action
+            seen, did = torch.stack(states), torch.tensor(actions)
+            for _ in range(4):
+                optimizer.zero_grad()
+                self.loss(policy(seen), did).backward()
+                optimizer.step()
+
+
+class EvaluatesByMax(Loop):
+    """Now and then a look at loss and accuracy, where the best class is taken right before the loss is fetched."""
+
+    def run(self) -> None:
+        right = torch.zeros(())
+        for i in self.passes(range(self.count)):
+            self.update()
+            if i % self.every:
+                continue
+            with torch.no_grad():
+                for _ in range(4):
+                    made = self.model(self.x)
+                    loss = self.loss(made, self.y)
+                    best = made.max(1)[1] if self.count > 14 else made.argmax(1)
+                    loss.item()
+                    right += (best == self.y).sum()
+
+
+class LooksByMax(Loop):
+    """The best class of what was learned from is taken behind the update, and the loss is fetched."""
+
+    def run(self) -> None:
+        for i in self.passes(range(self.count)):
+            self.optimizer.zero_grad()
+            made = self.model(self.x)
+            loss = self.loss(made, self.y)
+            loss.backward()
+            self.optimizer.step()
+            if i % self.every == 0:
+                best = torch.max(made, 1)[1]
+                loss.item()
+                (best == self.y).sum().item()
+
+
+class EvaluatesFetched(Loop):
+    """Predictions of an evaluation's DataLoader are fetched, by argmax, max or topk; training loads as well, or makes its data."""
+
+    def run(self) -> None:
+        way = self.random.choice(["argmax", "max", "topk"])
+        test = self.loader(3)
+        made = self.random.random() < 0.5
+        for i, (x, y) in enumerate(self.passes([(self.x, self.y)] * self.count if made else self.loader(self.count))):
+            self.update(x, y)
+            if i % self.every:
+                continue
+            with torch.no_grad():
+                for seen, _ in test:
+                    out = self.model(seen)
+                    best = out.argmax(1) if way == "argmax" else out.max(1)[1] if way == "max" else out.topk(1)[1]
+                    best.tolist()

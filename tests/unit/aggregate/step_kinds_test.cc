@@ -78,9 +78,61 @@ TEST(StepFinderTest, AccuraciesAndLooksAtWhatIsLearnedFromALoaderAreNoRollouts) 
   }
 }
 
-TEST(StepFinderTest, AChoiceIsKnownByItsName) {
-  EXPECT_EQ(ClassifyItem("aten::argmax", false, false), ItemClass::kChoice);
-  EXPECT_EQ(ClassifyItem("aten::argmin", false, false), ItemClass::kOther);
+// Updates by hand-made batches; now and then an evaluation, whose loss is fetched right behind the
+// best classes. `is_behind`: that is done with what was learned from, behind the update.
+Job JobOfLooksAtLosses(bool is_behind) {
+  Job job;
+  for (int step = 0; step < 40; ++step) {
+    job.BeginStep();
+    job.Update(1, 8);
+    if (step % 4 != 0) continue;
+    for (int batch = 0; batch < (is_behind ? 1 : 6); ++batch) {
+      if (!is_behind) {
+        job.Calls(1, 8);
+        job.Call(20, ItemClass::kLoss);
+      }
+      job.Call(110, ItemClass::kChoice, 30'000);
+      job.Call(111, ItemClass::kRead);
+    }
+  }
+  return job;
+}
+
+TEST(StepFinderTest, ALossThatIsFetchedBehindAChoiceMakesNoAction) {
+  for (const bool is_behind : {false, true}) {
+    Job job = JobOfLooksAtLosses(is_behind);
+    ExpectTruth(job);
+  }
+}
+
+TEST(StepFinderTest, AnActionMayBeFetchedInAnotherShape) {
+  Job job;
+  std::mt19937 random(11);
+  for (int step = 0; step < 40; ++step) {
+    job.BeginStep();
+    for (uint32_t act = 20 + random() % 30; act > 0; --act) {
+      job.Calls(100, 4);
+      job.Call(110, ItemClass::kChoice);
+      job.Call(112, ItemClass::kView);
+      job.Call(111, ItemClass::kRead);
+    }
+    for (int update = 0; update < 4; ++update) job.Update(1, 8);
+  }
+  const StepFinder finder = Find(job.items(), job.now_ns() + 1'000'000'000);
+  EXPECT_EQ(StartsOf(finder), job.starts()) << finder.rule().how;
+}
+
+TEST(StepFinderTest, AChoiceIsKnownByItsNameAndOverload) {
+  const auto class_of = [](const char* name, const char* overload) {
+    return ClassifyItem(name, overload, false, false);
+  };
+  EXPECT_EQ(class_of("aten::argmax", ""), ItemClass::kChoice);
+  EXPECT_EQ(class_of("aten::argmin", ""), ItemClass::kOther);
+  EXPECT_EQ(class_of("aten::max", "dim"), ItemClass::kChoice);
+  EXPECT_EQ(class_of("aten::max", ""), ItemClass::kOther);
+  EXPECT_EQ(class_of("aten::max", "other"), ItemClass::kOther);
+  EXPECT_EQ(class_of("aten::topk", ""), ItemClass::kChoice);
+  EXPECT_EQ(class_of("aten::cross_entropy_loss", ""), ItemClass::kLoss);
 }
 
 // Epochs of batches without training; after each of them the iterator says that there is no more.
