@@ -320,7 +320,8 @@ absl::Status RecordSession::Loop() {
 }
 
 void RecordSession::KeepBudget(int64_t now_ns) {
-  if (budget_ == nullptr) return;
+  if (budget_ == nullptr || !budget_->IsDue(now_ns)) return;
+  cpu_times_.Read(processes_->pids());
   const std::vector<BudgetNews> news = budget_->Look(now_ns, CostsOfHits());
   if (news.empty()) return;
   if (callbacks_.on_budget) {

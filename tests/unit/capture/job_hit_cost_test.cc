@@ -150,9 +150,18 @@ TEST(ProcessCpuTimesTest, CountsFromTheBeginOnAndKeepsWhatAnEndedProcessHad) {
   int state = 0;
   ASSERT_EQ(waitpid(child, &state, WUNTRACED), child);
   times.Begin({{pid}});
+  ProcessCpuTimes of_later;  // its window began before this process
+  of_later.Begin({});
+  of_later.Read({{pid}});
+  EXPECT_EQ(times.TakeUsed(pid), 0);
+  EXPECT_EQ(of_later.TakeUsed(pid), std::nullopt) << "nobody knows since when";
   kill(child, SIGCONT);
   ASSERT_EQ(waitpid(child, &state, WUNTRACED), child);
   times.Read({{pid}});
+  of_later.Read({{pid}});
+  EXPECT_EQ(of_later.TakeUsed(pid), times.Of(pid));
+  EXPECT_EQ(times.TakeUsed(pid), times.Of(pid)) << "from the begin of the window on";
+  EXPECT_EQ(times.TakeUsed(pid), 0);
   kill(child, SIGCONT);
   ASSERT_EQ(waitpid(child, &state, 0), child);
   times.Read({{pid}});
