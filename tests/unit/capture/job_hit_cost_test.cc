@@ -170,5 +170,21 @@ TEST(ProcessCpuTimesTest, CountsFromTheBeginOnAndKeepsWhatAnEndedProcessHad) {
   EXPECT_EQ(times.all(), times.Of(pid));
 }
 
+// A price that is not known well is told with what it may be.
+TEST(RecordingCostTest, TellsARangeWhereThePriceIsNotKnownWell) {
+  LiveMeter jumps;
+  for (uint64_t i = 0; i < 1000; ++i) jumps.Count(Record(abi::PT_SPAN_BEGIN, 1, 5, i));
+  HitCost hit;
+  hit.jump = 100;
+  hit.error = 0.05;
+  const RecordedTime time{.window_ns = 2'000'000, .cpu_ns = 1'000'000};
+  const Cost known = EstimateCost(LiveMeter(), jumps, time, 0, hit);
+  EXPECT_EQ(known.basis.find("between"), std::string::npos) << known.basis;
+  hit.error = 0.5;
+  const Cost guessed = EstimateCost(LiveMeter(), jumps, time, 0, hit);
+  EXPECT_DOUBLE_EQ(guessed.estimated_overhead_percent, 100.0 * 10 / 90);
+  EXPECT_NE(guessed.basis.find("between 5 and 18 %"), std::string::npos) << guessed.basis;
+}
+
 }  // namespace
 }  // namespace proftrace
