@@ -72,9 +72,23 @@ def matmul() -> Callable[[], None]:
     return step
 
 
+def hot() -> Callable[[], None]:
+    """Leaves that take no time beside a product that takes some: a budget can be kept here."""
+    small, out = torch.ones(4), torch.empty(4)
+    large, product = torch.ones(64, 64), torch.empty(64, 64)
+
+    def step() -> None:
+        for _ in range(40):
+            torch.add(small, small, out=out)
+        for _ in range(4):
+            torch.mm(large, large, out=product)
+
+    return step
+
+
 KINDS: dict[str, Callable[[], Callable[[], None]]] = {
     "mlp": lambda: training(32, 8), "wide": lambda: training(128, 32), "tiny": tiny, "inference": inference,
-    "transformer": transformer, "matmul": matmul, "threads": lambda: training(32, 8),
+    "transformer": transformer, "matmul": matmul, "hot": hot, "threads": lambda: training(32, 8),
 }
 
 

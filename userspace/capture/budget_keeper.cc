@@ -68,18 +68,13 @@ DemotionRank BudgetKeeper::RankOf(Pid pid, uint16_t site) const {
 }
 
 // What the process would have taken without what recording it took, of the CPU time that it used
-// since the last look.
-int64_t BudgetKeeper::TimeWithoutRecording(uint32_t pid, const BudgetLook& look,
-                                           int64_t elapsed_ns) {
-  const std::optional<int64_t> cpu_ns = parts_.cpu_times->Of(Pid{pid});
-  if (!cpu_ns.has_value()) return elapsed_ns;
-  const auto process = processes_.find(pid);
-  if (process == processes_.end()) return elapsed_ns;  // a first look, which says nothing
-  const int64_t used_ns = *cpu_ns - std::exchange(process->second.last_cpu_ns, *cpu_ns);
-  return std::max({int64_t{1}, used_ns - static_cast<int64_t>(look.cost_ns), used_ns / 100});
+// since the last look; 0 = not known.
+int64_t BudgetKeeper::TimeWithoutRecording(uint32_t pid, const BudgetLook& look) {
+  const int64_t used_ns = parts_.cpu_times->TakeUsed(Pid{pid}).value_or(0);
+  return std::max(used_ns - static_cast<int64_t>(look.cost_ns), used_ns / 100);
 }
 
-std::map<uint32_t, BudgetLook> BudgetKeeper::TakeLooks(int64_t elapsed_ns, const HitCost& hit,
+std::map<uint32_t, BudgetLook> BudgetKeeper::TakeLooks(const HitCost& hit,
                                                        const BudgetCosts& costs) {
   std::map<uint32_t, BudgetLook> looks;
   for (const auto& [pid, process] : processes_) looks[pid];
@@ -95,7 +90,7 @@ std::map<uint32_t, BudgetLook> BudgetKeeper::TakeLooks(int64_t elapsed_ns, const
   }
   last_hits_ = std::move(hits);
   AddCounted(costs, &looks);
-  for (auto& [pid, look] : looks) look.elapsed_ns = TimeWithoutRecording(pid, look, elapsed_ns);
+  for (auto& [pid, look] : looks) look.elapsed_ns = TimeWithoutRecording(pid, look);
   return looks;
 }
 
@@ -191,20 +186,21 @@ void BudgetKeeper::Advance(int64_t now_ns) {
   }
 }
 
+bool BudgetKeeper::IsDue(int64_t now_ns) const {
+  return !is_finished_ && now_ns - last_look_ns_ >= kLookNs;
+}
+
 std::vector<BudgetNews> BudgetKeeper::Look(int64_t now_ns, const HitCost& hit) {
   std::vector<BudgetNews> news;
-  if (is_finished_ || now_ns - last_look_ns_ < kLookNs) return news;
-  const int64_t elapsed_ns = now_ns - std::exchange(last_look_ns_, now_ns);
+  last_look_ns_ = now_ns;
   if (looks_++ % kLooksASearch == 0) has_steps_ = parts_.steps->Find().has_value();
   const BudgetCosts costs = CostsOf(hit);
-  std::map<uint32_t, BudgetLook> looks = TakeLooks(elapsed_ns, hit, costs);
-  if (looks_ == 1) return news;  // with what came before the window
+  std::map<uint32_t, BudgetLook> looks = TakeLooks(hit, costs);
   for (auto& [pid, look] : looks) {
     Process& process =
         processes_.try_emplace(pid, OverheadBudget(options_.max_percent, costs)).first->second;
-    if (process.last_cpu_ns == 0) process.last_cpu_ns = parts_.cpu_times->Of(Pid{pid}).value_or(0);
     process.budget.SetCosts(costs);
-    if (!process.is_settled || look.elapsed_ns <= 1) continue;
+    if (!process.is_settled || look.elapsed_ns <= 0) continue;
     BudgetNews of_process{.pid = Pid{pid}, .demoted = {}, .measured_percent = std::nullopt};
     const size_t before = demotions_.size();
     for (const BudgetChange& change : process.budget.Look(std::move(look))) {

@@ -38,7 +38,7 @@ class BudgetKeeper {
     StepWatch* steps = nullptr;
     const LiveMeter* probe_meter = nullptr;
     const LiveMeter* jump_meter = nullptr;
-    const ProcessCpuTimes* cpu_times = nullptr;
+    ProcessCpuTimes* cpu_times = nullptr;
   };
   struct Options {
     double max_percent = 0;
@@ -52,7 +52,9 @@ class BudgetKeeper {
   void Observe(const abi::pt_record& head) { meter_.Observe(head); }
   // Forgets a process that has ended, or runs another program.
   void OnProcessEnd(Pid pid, int64_t time_ns);
-  // Looks at the budget about every 250 ms; to be called often. Returns what has changed.
+  // Whether it is time for a look: about every 250 ms.
+  bool IsDue(int64_t now_ns) const;
+  // Looks at the budget, by the CPU times as they were just read. Returns what has changed.
   std::vector<BudgetNews> Look(int64_t now_ns, const HitCost& hit);
   // Ends the keeping: nothing is demoted, and no call is counted, from here on.
   void Finish(int64_t now_ns);
@@ -87,8 +89,7 @@ class BudgetKeeper {
     OverheadBudget budget;
     RemovedProbes removed;
     size_t demoted = 0;
-    double counted_ns = 0;    // what counting took
-    int64_t last_cpu_ns = 0;  // that it had used at the last look
+    double counted_ns = 0;  // what counting took
     bool is_settled = true;
     bool is_told = true;  // how the last change went
   };
@@ -108,9 +109,8 @@ class BudgetKeeper {
   BudgetCosts CostsOf(const HitCost& hit) const;
   // Returns the nanoseconds that recording took a thread from `before` to `now`.
   static double CostBetween(const Hits& before, const Hits& now, const HitCost& hit);
-  std::map<uint32_t, BudgetLook> TakeLooks(int64_t elapsed_ns, const HitCost& hit,
-                                           const BudgetCosts& costs);
-  int64_t TimeWithoutRecording(uint32_t pid, const BudgetLook& look, int64_t elapsed_ns);
+  std::map<uint32_t, BudgetLook> TakeLooks(const HitCost& hit, const BudgetCosts& costs);
+  int64_t TimeWithoutRecording(uint32_t pid, const BudgetLook& look);
   void AddCounted(const BudgetCosts& costs, std::map<uint32_t, BudgetLook>* looks);
   void ReadCalls(Demotion* demotion);
   DemotionRank RankOf(Pid pid, uint16_t site) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace proftrace {
 namespace {
@@ -9,20 +10,26 @@ namespace {
 // A job that does the same again takes a little more or less for it.
 constexpr double kLeastUnsteadiness = 0.015;
 // What is taken where there were only a few stretches with all probes.
-constexpr double kUnknownUnsteadiness = 0.04;
+constexpr double kUnknownUnsteadiness = 0.08;
 constexpr size_t kFewestStretches = 3;
 // The kernel counts the time of a thread that runs from tick to tick, of which there may be no more
 // than 250 a second.
 constexpr double kClockNs = 1.6e6;
 constexpr double kLeastRecordedNs = 30e6;
-// A hit is never cheaper than one that finds all caches warm.
-constexpr double kLeastFactor = 0.9;
+// Calls in a second of CPU time, of the operator that is counted alone: one that is seldom takes
+// long to be counted, and a probe at one that is frequent takes its time.
+constexpr double kWantedCallsPerNs = 4e-6;
+constexpr double kFewestCallsPerNs = 0.4e-6;
+// How far a stretch may begin and end from a call.
+constexpr double kCallsAtEnds = 0.5;
 
 double Square(double value) { return value * value; }
 
 // What the hits of an operator take.
 double PredictedNs(const ComparedStretch& stretch, const PredictedPrice& price) {
-  return (stretch.hits * price.hit_ns + stretch.readings * price.reading_ns) / stretch.operators;
+  return (stretch.hits * price.hit_ns + stretch.readings * price.reading_ns +
+          stretch.jumps * price.jump_ns + stretch.stacks * price.stack_ns) /
+         stretch.operators;
 }
 
 }  // namespace
@@ -31,10 +38,45 @@ void PriceComparison::SetAlone(const ComparedStretch& stretch) {
   if (stretch.operators >= kFewestOperators && stretch.cpu_ns > 0) alone_ = stretch;
 }
 
-void PriceComparison::AddRecorded(const ComparedStretch& stretch) {
-  const bool is_enough =
-      stretch.operators >= kFewestOperators && stretch.cpu_ns >= kLeastRecordedNs;
-  if (wants_more() && is_enough) recorded_.push_back(stretch);
+void PriceComparison::AddRecorded(ComparedStretch stretch) {
+  const bool is_counted =
+      has_alone() ? stretch.operators >= kFewestOperators : !stretch.calls_by_site.empty();
+  if (!wants_more() || !is_counted || stretch.cpu_ns < kLeastRecordedNs) return;
+  recorded_.push_back(std::move(stretch));
+  if (recorded_.size() > kMostStretches) recorded_.pop_front();
+}
+
+std::optional<uint16_t> PriceComparison::ChooseCounted() const {
+  std::vector<uint64_t> calls;
+  double cpu_ns = 0;
+  for (const ComparedStretch& stretch : recorded_) {
+    cpu_ns += stretch.cpu_ns;
+    calls.resize(std::max(calls.size(), stretch.calls_by_site.size()));
+    for (size_t site = 0; site < stretch.calls_by_site.size(); ++site) {
+      calls[site] += stretch.calls_by_site[site];
+    }
+  }
+  std::optional<uint16_t> chosen;
+  for (size_t site = 0; site < calls.size(); ++site) {
+    const auto count = static_cast<double>(calls[site]);
+    const bool is_in_all =
+        std::all_of(recorded_.begin(), recorded_.end(), [&](const ComparedStretch& stretch) {
+          return site < stretch.calls_by_site.size() && stretch.calls_by_site[site] > 0;
+        });
+    if (!is_in_all || count < kFewestCallsPerNs * cpu_ns) continue;
+    const double wanted = kWantedCallsPerNs * cpu_ns;
+    const auto best = chosen ? static_cast<double>(calls[*chosen]) : 0.0;
+    // The most seldom of those that come often enough; without one, the most frequent.
+    const bool is_better = count >= wanted ? best < wanted || count < best : count > best;
+    if (is_better) chosen = static_cast<uint16_t>(site);
+  }
+  return chosen;
+}
+
+void PriceComparison::SetAloneAfter(const ComparedStretch& stretch, uint16_t site) {
+  if (stretch.operators < kFewestCalls || stretch.cpu_ns <= 0) return;
+  alone_ = stretch;
+  for (ComparedStretch& recorded : recorded_) recorded.operators = recorded.calls_by_site[site];
 }
 
 double PriceComparison::Unsteadiness(double mean_ns) const {
@@ -50,7 +92,7 @@ double PriceComparison::Unsteadiness(double mean_ns) const {
 }
 
 PriceComparison::Factor PriceComparison::Find(const PredictedPrice& price) const {
-  const Factor unseen{price.usual_factor, false};
+  const Factor unseen{price.usual_factor, false, price.spread / price.usual_factor};
   if (!alone_.has_value() || recorded_.empty()) return unseen;
   ComparedStretch all;
   for (const ComparedStretch& stretch : recorded_) {
@@ -58,6 +100,8 @@ PriceComparison::Factor PriceComparison::Find(const PredictedPrice& price) const
     all.operators += stretch.operators;
     all.hits += stretch.hits;
     all.readings += stretch.readings;
+    all.jumps += stretch.jumps;
+    all.stacks += stretch.stacks;
   }
   // All by operator.
   const double alone_ns = alone_->cpu_ns / alone_->operators;
@@ -67,16 +111,18 @@ PriceComparison::Factor PriceComparison::Find(const PredictedPrice& price) const
   const double seen = (recorded_ns - alone_ns) / predicted_ns;
   const double unsteadiness = Unsteadiness(recorded_ns);
   const double alone_error =
-      alone_ns * std::hypot(unsteadiness, std::sqrt(2.0) * kClockNs / alone_->cpu_ns);
+      alone_ns * std::hypot(unsteadiness, std::sqrt(2.0) * kClockNs / alone_->cpu_ns,
+                            kCallsAtEnds / alone_->operators);
   const double recorded_error =
       recorded_ns * unsteadiness / std::sqrt(static_cast<double>(recorded_.size()));
   const double error = std::hypot(alone_error, recorded_error) / predicted_ns;
   const double weight = 1 / Square(error);
   const double usual_weight = 1 / Square(price.spread);
   Factor factor;
-  factor.value = std::max(
-      kLeastFactor, (weight * seen + usual_weight * price.usual_factor) / (weight + usual_weight));
+  factor.value = std::max(price.least_factor, (weight * seen + usual_weight * price.usual_factor) /
+                                                  (weight + usual_weight));
   factor.is_compared = weight > usual_weight;
+  factor.error = 1 / std::sqrt(weight + usual_weight) / factor.value;
   return factor;
 }
 

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace proftrace {
 
@@ -18,7 +19,9 @@ std::optional<int64_t> CpuTimeOf(Pid pid) {
 
 void ProcessCpuTimes::Begin(std::span<const Pid> pids) {
   for (const Pid pid : pids) {
-    if (const auto used_ns = CpuTimeOf(pid)) begin_ns_[Raw(pid)] = last_ns_[Raw(pid)] = *used_ns;
+    const auto used_ns = CpuTimeOf(pid);
+    if (!used_ns) continue;
+    for (auto* times : {&begin_ns_, &last_ns_, &taken_ns_}) (*times)[Raw(pid)] = *used_ns;
   }
 }
 
@@ -33,6 +36,14 @@ std::optional<int64_t> ProcessCpuTimes::Of(Pid pid) const {
   if (last == last_ns_.end()) return std::nullopt;
   const auto begin = begin_ns_.find(Raw(pid));
   return std::max<int64_t>(0, last->second - (begin == begin_ns_.end() ? 0 : begin->second));
+}
+
+std::optional<int64_t> ProcessCpuTimes::TakeUsed(Pid pid) {
+  const auto last = last_ns_.find(Raw(pid));
+  if (last == last_ns_.end()) return std::nullopt;
+  const auto [taken, is_new] = taken_ns_.try_emplace(Raw(pid), last->second);
+  if (is_new) return std::nullopt;
+  return std::max<int64_t>(0, last->second - std::exchange(taken->second, last->second));
 }
 
 std::optional<int64_t> ProcessCpuTimes::all() const {

@@ -27,12 +27,17 @@ class ProcessCpuTimes {
   // Returns the nanoseconds since the window began, or since the process did; nullopt for a process
   // that was not read.
   std::optional<int64_t> Of(Pid pid) const;
+  // Returns the nanoseconds since the last call for this process, or since the window began where
+  // it was there by then; nullopt at the first call for a later one, as nobody knows how much of it
+  // was before its probes went in.
+  std::optional<int64_t> TakeUsed(Pid pid);
   // Returns the nanoseconds of all processes together; nullopt where none was read.
   std::optional<int64_t> all() const;
 
  private:
   absl::flat_hash_map<uint32_t, int64_t> begin_ns_;  // by pid; of a new process: none
   absl::flat_hash_map<uint32_t, int64_t> last_ns_;
+  absl::flat_hash_map<uint32_t, int64_t> taken_ns_;  // as of the last TakeUsed()
 };
 
 }  // namespace proftrace

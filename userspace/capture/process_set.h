@@ -116,6 +116,9 @@ class ProcessSet {
   // Attaches one probe at the function that every operator calls, in a process that is to be
   // recorded; empty: it has none, or may not have it. It is gone with the links.
   LinkSet AttachCounter(Pid pid, const ProbePlan& plan);
+  // Attaches one at the begin of an operator, in a process that was recorded and has no probes any
+  // more. As AttachCounter().
+  LinkSet AttachCounterAt(Pid pid, uint16_t site);
 
   // Returns the label of a site of a recorded process's plan.
   std::optional<Label> SiteLabel(Pid pid, uint16_t site) const;

@@ -62,6 +62,13 @@ absl::StatusOr<std::vector<TargetLock>> LockOthers(Pid pid, std::vector<ModulePl
   return locks;
 }
 
+// Whether a probe of this role records a call of an operator.
+bool IsCall(uint8_t role) {
+  return role == abi::PT_ROLE_BEGIN || role == abi::PT_ROLE_OPERATOR_BEGIN ||
+         role == abi::PT_ROLE_OPERATOR_CALL || role == abi::PT_ROLE_INPUTS_BEGIN ||
+         role == abi::PT_ROLE_PLACED_BEGIN;
+}
+
 }  // namespace
 
 absl::Status ProcessSet::AttachModules(Pid pid, const ProbePlan& plan,
@@ -219,6 +226,33 @@ LinkSet ProcessSet::AttachCounter(Pid pid, const ProbePlan& plan) {
     if (status.ok() && report.points > 0) return links.TakeAll();
   }
   return {};
+}
+
+LinkSet ProcessSet::AttachCounterAt(Pid pid, uint16_t site) {
+  std::shared_ptr<const ProbePlan> plan;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = processes_.find(Raw(pid));
+    if (it != processes_.end()) plan = it->second.plan;
+  }
+  if (plan == nullptr) return {};
+  std::vector<ModulePlan> counted;
+  for (const ModulePlan& module : plan->modules) {
+    ModulePlan alone = module;
+    alone.points.clear();
+    alone.cost_points.clear();
+    for (const ProbePoint& point : module.points) {
+      if (SiteOf(point) != site || !IsCall(RoleOf(point))) continue;
+      alone.points.push_back({point.file_offset, PT_COOKIE(0, abi::PT_ROLE_COST, 0, 0)});
+    }
+    if (!alone.points.empty()) counted.push_back(std::move(alone));
+  }
+  ProcessLinks links;
+  AttachReport report;
+  if (counted.empty() || !AttachModules(pid, *plan, std::move(counted), &links, &report).ok()) {
+    return {};
+  }
+  return links.TakeAll();
 }
 
 bool ProcessSet::IsDemotable(Pid pid, uint16_t site) const {

@@ -97,6 +97,7 @@ void RecordSession::KeepMerged(int64_t until_ns) {
         jump_reuse_.Observe(head);
         silent_.Observe(head);
       }
+      stretch_.ObserveJump(head);
       if (stacks_ != nullptr) stack_cost_.Observe(head);
     }
     if (stacks_ == nullptr) return Keep(head, record);
@@ -129,6 +130,8 @@ void RecordSession::React(const abi::pt_record& head, std::span<const std::byte>
       break;
     }
     case abi::PT_EXEC:
+      // Its sites are others from here on.
+      if (stretch_.followed() == Pid{head.pid}) comparison_.Forget();
       if (agents_ != nullptr) agents_->OnEnd(Pid{head.pid}, GpuAgents::End::kExec);
       if (budget_ != nullptr) {
         budget_->OnProcessEnd(Pid{head.pid}, static_cast<int64_t>(head.time_ns));
@@ -320,7 +323,8 @@ absl::Status RecordSession::Loop() {
 }
 
 void RecordSession::KeepBudget(int64_t now_ns) {
-  if (budget_ == nullptr) return;
+  if (budget_ == nullptr || !budget_->IsDue(now_ns)) return;
+  cpu_times_.Read(processes_->pids());
   const std::vector<BudgetNews> news = budget_->Look(now_ns, CostsOfHits());
   if (news.empty()) return;
   if (callbacks_.on_budget) {
@@ -412,8 +416,10 @@ void RecordSession::Stop() {
   if (step_watch_ != nullptr) step_watch_->EndAt(end_ns);
   processes_->OnWindowEnd(end_ns);
   if (budget_ != nullptr) budget_->Finish(end_ns);
-  absl::Status status;
-  if (!job_ns_per_hit_ && AnyTargetAlive()) status = MeasureHitInJob();
+  if (compares_) stretch_.Cut();
+  absl::Status status = Drain(0);
+  if (patch_ == nullptr) KeepStretch();
+  if (!job_ns_per_hit_ && status.ok() && AnyTargetAlive()) status = MeasureHitInJob();
   if (sampler_ != nullptr) sampler_->Stop();
   if (system_ != nullptr) system_->Stop();
   processes_->NoteMovedCode();
@@ -421,13 +427,15 @@ void RecordSession::Stop() {
   const int64_t detached_ns = MonotonicNs();
   if (agents_ != nullptr) agents_->Stop();
   if (status.ok()) status = Drain(0);
-  if (patch_ != nullptr) KeepMerged(std::numeric_limits<int64_t>::max());
   if (patch_ != nullptr) {
+    KeepMerged(std::numeric_limits<int64_t>::max());
+    KeepStretch();
     result_.code = patch_->code_status();
     if (callbacks_.on_left_behind) {
       for (const std::string& what : patch_->left_behind()) callbacks_.on_left_behind(what);
     }
   }
+  if (status.ok()) status = MeasureAloneAfter();
   SayMissing();
   processes_->CollectLastNames();
   reader_->Finish(kLastNamesNs);

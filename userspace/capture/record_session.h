@@ -143,11 +143,22 @@ class RecordSession {
   void KeepSteps();
   // Puts one probe at the function that every operator calls into each process that was named.
   LinkSet AttachCounters();
-  // Measures what an operator takes of the job's CPU time before the probes go in.
+  // Whether the job's CPU time with and without probes may be compared at all.
+  bool CanCompare() const;
+  // Whether that is measured before the probes go in, as the price is needed while it is recorded;
+  // otherwise after they are out, which the job's user need not wait for.
+  bool ComparesEarly() const;
+  // Measures what an operator takes of the job's CPU time before the probes go in, and after.
   absl::Status MeasureAlone();
+  absl::Status MeasureAloneAfter();
+  absl::Status MeasureStretch(int64_t most_cpu_ns);
+  // Whether records were lost since the last call.
+  bool HasLost();
   absl::Status MeasureHitInJob();
   // Compares what came since the last call with that.
   void CompareStretch(int64_t now_ns);
+  // Has the process that uses most CPU time compared, where that is not done early.
+  void FollowBusiest();
   void KeepStretch();
   HitCost CostsOfHits() const;
   // --max-overhead: looks what the recording takes, and has operators demoted.
@@ -215,6 +226,7 @@ class RecordSession {
   std::string without_bpf_;  // why; empty: the programs are loaded
   RecordingInfo info_;
   int64_t cpu_at_start_ns_ = 0;
+  uint64_t lost_compared_ = 0;      // as of the last look at stretches
   uint64_t lost_before_start_ = 0;  // while probes were put in: outside the window
   uint64_t system_lost_before_start_ = 0;
   int64_t next_clocks_ns_ = 0;  // when TellClocks() is due again

@@ -13,28 +13,35 @@ namespace {
 
 constexpr int kCostPollMs = 20;
 // Outside the window, and only so long: a job that is idle then says nothing. On a busy host it
-// takes longer until a job has used some CPU time.
-constexpr int64_t kAloneCpuNs = 70'000'000;
-constexpr int64_t kLongestAloneNs = 300'000'000;
+// takes longer until a job has used some CPU time. Before the probes go in somebody waits for it.
+constexpr int64_t kEarlyCpuNs = 70'000'000;
+constexpr int64_t kAfterCpuNs = 150'000'000;
+constexpr int64_t kLongestPerCpu = 4;
 constexpr int64_t kIdleNs = 150'000'000;
 constexpr int64_t kLongestCostNs = 100'000'000;
 constexpr int64_t kCpuLookNs = 250'000'000;
 // Short ones differ by what the kernel has not yet counted.
 constexpr int64_t kStretchNs = 450'000'000;
+// Before a process has used so much it is not known whether it is the one that works.
+constexpr int64_t kBusyNs = 50'000'000;
 
 // How many times the measured time a hit costs the job, as found with jobs of several kinds
 // (tests/bench/RESULTS.md), and how far they were from that.
 constexpr double kWarmFactor = 1.15;
-constexpr double kColdFactor = 1.5;
+constexpr double kColdFactor = 1.8;
 // Cold hits differ more from job to job.
-constexpr double kWarmSpread = 0.1;
-constexpr double kColdSpread = 0.4;
+constexpr double kWarmSpread = 0.2;
+constexpr double kColdSpread = 0.7;
 // A loop in proftrace is warmer than two probes in a job.
 constexpr double kFactorOfLoop = 1.1;
 // Where probes read Python's stacks too, which no pair of probes does: all has to be seen.
 constexpr double kSpreadWithStacks = 5;
 // Where too few were seen to tell.
 constexpr double kUsualColdness = 0.7;
+// What was measured of jumps is further from what jobs pay.
+constexpr double kJumpFactor = 1.3;
+constexpr double kJumpSpread = 0.6;
+constexpr double kLeastJumpFactor = 0.3;
 
 }  // namespace
 
@@ -50,30 +57,54 @@ LinkSet RecordSession::AttachCounters() {
   return links;
 }
 
-absl::Status RecordSession::MeasureAlone() {
-  // Beside jumps no probe may go in, and links for all processes are hit by others, too.
-  const bool can_compare = programs_->is_loaded() && programs_->api() != UprobeApi::kPerf &&
-                           !options_.all && !programs_->are_links_for_all() && patch_ == nullptr;
-  // The probes go in a tenth of a second later for it, which is for nothing where the window has no
-  // two stretches to compare with.
-  const bool is_too_short =
-      options_.duration_s.has_value() && *options_.duration_s < 2e-9 * kStretchNs;
-  if (!can_compare || is_too_short || !options_.info.system.operators) return absl::OkStatus();
-  const LinkSet links = AttachCounters();
-  if (stretch_.empty()) return absl::OkStatus();
+bool RecordSession::CanCompare() const {
+  // Links for all processes are hit by others, too.
+  return programs_->is_loaded() && programs_->api() != UprobeApi::kPerf && !options_.all &&
+         !programs_->are_links_for_all() && options_.info.system.operators;
+}
+
+bool RecordSession::ComparesEarly() const {
+  // Beside jumps no probe may go in.
+  return patch_ == nullptr &&
+         (options_.max_overhead_percent.has_value() || options_.flight.has_value());
+}
+
+absl::Status RecordSession::MeasureStretch(int64_t most_cpu_ns) {
   stretch_.Begin();
   const int64_t begin_ns = MonotonicNs();
   absl::Status status;
   int64_t passed_ns = 0;
-  while (status.ok() && passed_ns < kLongestAloneNs && stretch_.UsedNs() < kAloneCpuNs &&
-         (passed_ns < kIdleNs || stretch_.UsedNs() > passed_ns / 50) &&
-         !stop_.load(std::memory_order_relaxed)) {
+  while (status.ok() && passed_ns < kLongestPerCpu * most_cpu_ns &&
+         stretch_.UsedNs() < most_cpu_ns &&
+         (passed_ns < kIdleNs || stretch_.UsedNs() > passed_ns / 50)) {
     status = Drain(kCostPollMs);
     passed_ns = MonotonicNs() - begin_ns;
   }
   stretch_.Cut();
-  if (status.ok()) status = Drain(0);
+  return status.ok() ? Drain(0) : status;
+}
+
+absl::Status RecordSession::MeasureAlone() {
+  if (!CanCompare() || !ComparesEarly()) return absl::OkStatus();
+  const LinkSet links = AttachCounters();
+  if (stretch_.empty()) return absl::OkStatus();
+  absl::Status status = MeasureStretch(kEarlyCpuNs);
   if (const auto stretch = stretch_.Take(0)) comparison_.SetAlone(*stretch);
+  return status;
+}
+
+absl::Status RecordSession::MeasureAloneAfter() {
+  // For a short window that takes too long.
+  const bool is_short = metered_until_ns_ - metered_from_ns_ < 2 * kStretchNs;
+  if (!CanCompare() || ComparesEarly() || is_short || HasLost() || !AnyTargetAlive()) {
+    return absl::OkStatus();
+  }
+  const std::optional<uint16_t> site = comparison_.ChooseCounted();
+  if (!site.has_value() || !stretch_.followed().has_value()) return absl::OkStatus();
+  const LinkSet links = processes_->AttachCounterAt(*stretch_.followed(), *site);
+  if (links.empty()) return absl::OkStatus();
+  absl::Status status = MeasureStretch(kAfterCpuNs);
+  if (const auto stretch = stretch_.Take(0)) comparison_.SetAloneAfter(*stretch, *site);
   return status;
 }
 
@@ -102,15 +133,40 @@ absl::Status RecordSession::MeasureHitInJob() {
 
 void RecordSession::KeepStretch() {
   const double ns_per_system_record = system_ == nullptr ? 0 : system_->ns_per_call().value_or(0);
-  const auto stretch = stretch_.Take(ns_per_system_record);
-  if (stretch.has_value()) comparison_.AddRecorded(*stretch);
+  auto stretch = stretch_.Take(ns_per_system_record);
+  if (stretch.has_value()) comparison_.AddRecorded(*std::move(stretch));
+}
+
+void RecordSession::FollowBusiest() {
+  const std::optional<Pid> followed = stretch_.followed();
+  Pid busiest = followed.value_or(Pid{});
+  int64_t most_ns = followed.has_value() ? cpu_times_.Of(*followed).value_or(0) * 3 / 2 : kBusyNs;
+  for (const Pid pid : processes_->pids()) {
+    const int64_t used_ns = cpu_times_.Of(pid).value_or(0);
+    if (used_ns <= most_ns) continue;
+    busiest = pid;
+    most_ns = used_ns;
+  }
+  if (busiest == followed.value_or(Pid{})) return;
+  stretch_.Follow(busiest);
+  comparison_.Forget();
+  compares_ = false;
+}
+
+bool RecordSession::HasLost() {
+  uint64_t lost = programs_->ReadCounters().ring_lost;
+  if (patch_ != nullptr) lost += patch_->lost();
+  return std::exchange(lost_compared_, lost) != lost;
 }
 
 void RecordSession::CompareStretch(int64_t now_ns) {
+  if (!CanCompare()) return;
   // The one before is whole by now.
   KeepStretch();
+  if (!ComparesEarly()) FollowBusiest();
   const bool is_changed = budget_ != nullptr && budget_->has_demoted();
-  const bool has_lost = programs_->ReadCounters().ring_lost > lost_before_start_;
+  const bool has_lost = HasLost();
+  if (has_lost && !ComparesEarly()) comparison_.Forget();
   if (is_changed || has_lost || !comparison_.wants_more()) {
     compares_ = false;
   } else if (!std::exchange(compares_, true)) {
@@ -123,6 +179,7 @@ void RecordSession::CompareStretch(int64_t now_ns) {
 }
 
 HitCost RecordSession::CostsOfHits() const {
+  HitCost costs;
   const double probe_coldness = probe_reuse_.coldness().value_or(kUsualColdness);
   PredictedPrice price;
   price.usual_factor = (kWarmFactor + probe_coldness * (kColdFactor - kWarmFactor)) *
@@ -131,18 +188,26 @@ HitCost RecordSession::CostsOfHits() const {
   price.hit_ns = job_ns_per_hit_.value_or(programs_->ns_per_hit());
   price.reading_ns = std::max(0.0, job_ns_per_call_.value_or(price.hit_ns) - price.hit_ns);
   if (options_.bpf.with_stack) price.spread = kSpreadWithStacks;
-  const PriceComparison::Factor factor = comparison_.Find(price);
-  HitCost costs;
-  costs.in_tracer = factor.value * programs_->ns_per_hit();
-  if (job_ns_per_hit_) costs.in_job = factor.value * *job_ns_per_hit_;
-  if (job_ns_per_call_) costs.call_in_job = factor.value * *job_ns_per_call_;
-  costs.is_compared = factor.is_compared;
+  costs.stack = stack_cost_.median_ns();
   if (jump_cost_) {
     const double jump_coldness = jump_reuse_.coldness().value_or(kUsualColdness);
     costs.jump = jump_cost_->record.At(jump_coldness);
     costs.count_jump = jump_cost_->count.At(jump_coldness);
+    price.usual_factor = kJumpFactor;
+    price.spread = kJumpSpread;
+    price.least_factor = kLeastJumpFactor;
+    price.jump_ns = *costs.jump;
+    price.stack_ns = costs.stack.value_or(0);
   }
-  costs.stack = stack_cost_.median_ns();
+  const PriceComparison::Factor factor = comparison_.Find(price);
+  for (std::optional<double>* ns : {&costs.jump, &costs.count_jump, &costs.stack}) {
+    if (ns->has_value()) **ns *= factor.value;
+  }
+  costs.in_tracer = factor.value * programs_->ns_per_hit();
+  if (job_ns_per_hit_) costs.in_job = factor.value * *job_ns_per_hit_;
+  if (job_ns_per_call_) costs.call_in_job = factor.value * *job_ns_per_call_;
+  costs.is_compared = factor.is_compared;
+  costs.error = factor.error;
   if (system_ != nullptr) costs.system = system_->ns_per_call();
   if (budget_ != nullptr) costs.counted = budget_->counted_ns();
   return costs;

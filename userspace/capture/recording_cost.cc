@@ -1,6 +1,7 @@
 #include "userspace/capture/recording_cost.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 namespace proftrace {
@@ -9,6 +10,14 @@ namespace {
 // The most that may be a thread's overhead, as a part of its time: beyond it nothing sensible can
 // be said of the rest.
 constexpr double kMostPart = 0.99;
+// A relative error: where the price is known better than this, no range is told.
+constexpr double kWorthTelling = 0.1;
+
+// Returns how much longer it took, as what is left is what the job would have taken without.
+double PercentOf(double cost_ns, double used_ns) {
+  const double part = std::min(kMostPart, cost_ns / std::max(1.0, used_ns));
+  return 100.0 * part / (1.0 - part);
+}
 
 }  // namespace
 
@@ -31,16 +40,14 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const Recorded
   const LiveMeter::Hits jumped = by_cpu_time ? jumps.all() : jumps.busiest_thread();
   const double share =
       static_cast<double>(cost.probe_hits) / std::max(1.0, static_cast<double>(meter.all().hits));
-  const double cost_ns =
+  const double hits_ns =
       share * (static_cast<double>(probed.hits) * cost.probe_ns_per_hit +
                static_cast<double>(probed.readings) * cost.input_ns_per_reading.value_or(0)) +
-      static_cast<double>(probed.system) * hit.system.value_or(0) +
       static_cast<double>(jumped.hits) * cost.ns_per_jump +
-      static_cast<double>(jumped.stacks) * hit.stack.value_or(0) + hit.counted;
-  // What is left is what the job would have taken without all that.
-  const int64_t used_ns = by_cpu_time ? *time.cpu_ns : time.window_ns;
-  const double part = std::min(kMostPart, cost_ns / std::max(1.0, static_cast<double>(used_ns)));
-  cost.estimated_overhead_percent = 100.0 * part / (1.0 - part);
+      static_cast<double>(jumped.stacks) * hit.stack.value_or(0);
+  const double other_ns = static_cast<double>(probed.system) * hit.system.value_or(0) + hit.counted;
+  const auto used_ns = static_cast<double>(by_cpu_time ? *time.cpu_ns : time.window_ns);
+  cost.estimated_overhead_percent = PercentOf(hits_ns + other_ns, used_ns);
   const bool has_probes = hit.in_job || hit.in_tracer > 0;
   cost.basis =
       std::string(by_cpu_time
@@ -51,7 +58,7 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const Recorded
       (!has_probes ? "there are no probes of the kernel"
        : hit.is_compared
            ? "measured in the job itself: the CPU time that an operator took before the probes "
-             "went in, and with them"
+             "went in or after they were out, and with them"
        : hit.in_job
            ? "measured in the job itself, outside the window: the time between two probes that "
              "follow each other, and what colder caches usually add to it, as its CPU time "
@@ -60,7 +67,10 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const Recorded
              "to it, as the job was idle or has jumps when it was to be measured");
   if (hit.jump.has_value()) {
     cost.basis +=
-        "; a jump's record as in proftrace itself, with caches as cold as it is seldom used";
+        hit.is_compared
+            ? "; a jump's record by the CPU time that an operator took with the jumps, and after "
+              "they were out"
+            : "; a jump's record as in proftrace itself, with caches as cold as it is seldom used";
   }
   if (hit.stack.has_value()) {
     cost.basis += "; stacks of Python's that jumps read at " +
@@ -73,6 +83,13 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const Recorded
   }
   if (hit.counted > 0) {
     cost.basis += "; calls that were only counted at what that takes in a loop in proftrace";
+  }
+  if (hit.error > kWorthTelling) {
+    const auto percent = [&](double factor) {
+      return std::to_string(std::lround(PercentOf(hits_ns * factor + other_ns, used_ns)));
+    };
+    cost.basis += "; as far as that is known, it is between " +
+                  percent(std::max(0.0, 1 - hit.error)) + " and " + percent(1 + hit.error) + " %";
   }
   return cost;
 }

@@ -15,6 +15,7 @@ struct HitCost {
   double in_tracer = 0;               // of a hit, by a loop in proftrace
   std::optional<double> in_job;       // of a hit, measured in the job
   bool is_compared = false;           // … by its CPU time without probes
+  double error = 0;                   // of these and of jumps, a relative standard deviation
   std::optional<double> call_in_job;  // of a begin that reads inputs
   std::optional<double> jump;         // of a jump's record, by calls in proftrace
   std::optional<double> stack;        // of a stack of Python's that a jump tells of, in the job

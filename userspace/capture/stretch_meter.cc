@@ -6,6 +6,18 @@
 #include "userspace/capture/process_cpu_times.h"
 
 namespace proftrace {
+namespace {
+
+constexpr size_t kMostSites = size_t{1} << 16;
+
+}  // namespace
+
+void StretchMeter::Follow(Pid pid) {
+  pids_ = {Raw(pid)};
+  followed_ = pid;
+  is_open_ = false;
+  ended_.reset();
+}
 
 int64_t StretchMeter::CpuTimeNs() const {
   int64_t sum_ns = 0;
@@ -28,7 +40,7 @@ void StretchMeter::Cut() {
   ended_ = std::move(ended);
 }
 
-void StretchMeter::Observe(const abi::pt_record& head) {
+void StretchMeter::Count(const abi::pt_record& head, bool is_jump) {
   if (!is_open_ || !pids_.contains(head.pid)) return;
   Counts* counts = head.time_ns >= open_.begin_ns                           ? &open_
                    : ended_.has_value() && head.time_ns >= ended_->begin_ns ? &*ended_
@@ -39,7 +51,11 @@ void StretchMeter::Observe(const abi::pt_record& head) {
     if (head.kind == abi::PT_COST && head.site == 0) ++counts->operators;
     return;
   }
-  counts->meter.Count(head);
+  (is_jump ? counts->jumps : counts->meter).Count(head);
+  const bool is_call = head.kind == abi::PT_SPAN_BEGIN || head.kind == abi::PT_OPERATOR_CALL;
+  if (!is_call || !followed_.has_value()) return;
+  counts->calls_by_site.resize(kMostSites);
+  ++counts->calls_by_site[head.site];
 }
 
 std::optional<ComparedStretch> StretchMeter::Take(double ns_per_system_record) {
@@ -51,6 +67,9 @@ std::optional<ComparedStretch> StretchMeter::Take(double ns_per_system_record) {
                    static_cast<double>(counted.system) * ns_per_system_record;
   stretch.hits = hits + static_cast<double>(ended_->cost_hits);
   stretch.readings = static_cast<double>(counted.readings);
+  stretch.jumps = static_cast<double>(ended_->jumps.all().hits);
+  stretch.stacks = static_cast<double>(ended_->jumps.all().stacks);
+  stretch.calls_by_site = std::move(ended_->calls_by_site);
   if (ended_->operators > 0) {
     stretch.operators = static_cast<double>(ended_->operators);
     if (hits > 0) operators_a_hit_ = stretch.operators / hits;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "bpf/abi/records.h"
 #include "userspace/capture/live_meter.h"
@@ -18,13 +19,19 @@ class StretchMeter {
  public:
   void Add(Pid pid) { pids_.insert(Raw(pid)); }
   bool empty() const { return pids_.empty(); }
+  // Measures one process from here on, and counts the calls of each of its operators.
+  void Follow(Pid pid);
+  // The one that was followed last; nullopt: none.
+  std::optional<Pid> followed() const { return followed_; }
 
   // Begins a stretch; what came before is forgotten.
   void Begin();
   // Ends the stretch, and begins the next one at the same moment.
   void Cut();
-  // Takes every record; those of other processes, and of before, are left out.
-  void Observe(const abi::pt_record& head);
+  // Take every record, of probes and of jumps; those of other processes, and of before, are left
+  // out.
+  void Observe(const abi::pt_record& head) { Count(head, /*is_jump=*/false); }
+  void ObserveJump(const abi::pt_record& head) { Count(head, /*is_jump=*/true); }
   // Returns the stretch that ended at the last Cut(), once all records of it were observed;
   // nullopt: there was none, or it was taken. `ns_per_system_record`: is not part of its CPU time.
   // Operators are counted by the probe in the function that each of them calls; where that is not
@@ -40,11 +47,15 @@ class StretchMeter {
     uint64_t operators = 0;  // by the probe at the function that each one calls
     uint64_t cost_hits = 0;  // of all probes that are there for measuring
     LiveMeter meter;
+    LiveMeter jumps;
+    std::vector<uint32_t> calls_by_site;
   };
 
   int64_t CpuTimeNs() const;
+  void Count(const abi::pt_record& head, bool is_jump);
 
   std::set<uint32_t> pids_;
+  std::optional<Pid> followed_;
   std::optional<Counts> ended_;
   Counts open_;
   bool is_open_ = false;

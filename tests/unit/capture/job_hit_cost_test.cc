@@ -150,15 +150,40 @@ TEST(ProcessCpuTimesTest, CountsFromTheBeginOnAndKeepsWhatAnEndedProcessHad) {
   int state = 0;
   ASSERT_EQ(waitpid(child, &state, WUNTRACED), child);
   times.Begin({{pid}});
+  ProcessCpuTimes of_later;  // its window began before this process
+  of_later.Begin({});
+  of_later.Read({{pid}});
+  EXPECT_EQ(times.TakeUsed(pid), 0);
+  EXPECT_EQ(of_later.TakeUsed(pid), std::nullopt) << "nobody knows since when";
   kill(child, SIGCONT);
   ASSERT_EQ(waitpid(child, &state, WUNTRACED), child);
   times.Read({{pid}});
+  of_later.Read({{pid}});
+  EXPECT_EQ(of_later.TakeUsed(pid), times.Of(pid));
+  EXPECT_EQ(times.TakeUsed(pid), times.Of(pid)) << "from the begin of the window on";
+  EXPECT_EQ(times.TakeUsed(pid), 0);
   kill(child, SIGCONT);
   ASSERT_EQ(waitpid(child, &state, 0), child);
   times.Read({{pid}});
   EXPECT_GE(times.Of(pid).value_or(0), 15'000'000);
   EXPECT_LT(times.Of(pid).value_or(0), 30'000'000);
   EXPECT_EQ(times.all(), times.Of(pid));
+}
+
+// A price that is not known well is told with what it may be.
+TEST(RecordingCostTest, TellsARangeWhereThePriceIsNotKnownWell) {
+  LiveMeter jumps;
+  for (uint64_t i = 0; i < 1000; ++i) jumps.Count(Record(abi::PT_SPAN_BEGIN, 1, 5, i));
+  HitCost hit;
+  hit.jump = 100;
+  hit.error = 0.05;
+  const RecordedTime time{.window_ns = 2'000'000, .cpu_ns = 1'000'000};
+  const Cost known = EstimateCost(LiveMeter(), jumps, time, 0, hit);
+  EXPECT_EQ(known.basis.find("between"), std::string::npos) << known.basis;
+  hit.error = 0.5;
+  const Cost guessed = EstimateCost(LiveMeter(), jumps, time, 0, hit);
+  EXPECT_DOUBLE_EQ(guessed.estimated_overhead_percent, 100.0 * 10 / 90);
+  EXPECT_NE(guessed.basis.find("between 5 and 18 %"), std::string::npos) << guessed.basis;
 }
 
 }  // namespace

@@ -81,6 +81,58 @@ TEST(PriceComparisonTest, TakesNoStretchWithFewOperators) {
   EXPECT_FALSE(comparison.has_alone());
 }
 
+// A stretch with jumps, in which a step of `step_us` has an operator at site 7 once and one at site
+// 9 forty times.
+ComparedStretch Steps(double steps, double step_us, double jumps_a_step) {
+  ComparedStretch stretch;
+  stretch.cpu_ns = steps * step_us * 1000;
+  stretch.jumps = steps * jumps_a_step;
+  stretch.calls_by_site.resize(10);
+  stretch.calls_by_site[7] = static_cast<uint32_t>(steps);
+  stretch.calls_by_site[9] = static_cast<uint32_t>(40 * steps);
+  return stretch;
+}
+
+TEST(PriceComparisonTest, CountsAloneWhatIsSeldomButOftenEnough) {
+  PriceComparison steps_of_200us;
+  for (int i = 0; i < 4; ++i) steps_of_200us.AddRecorded(Steps(2000, 200, 80));
+  EXPECT_EQ(steps_of_200us.ChooseCounted(), 7);
+  PriceComparison steps_of_10ms;
+  for (int i = 0; i < 4; ++i) steps_of_10ms.AddRecorded(Steps(40, 10'000, 80));
+  EXPECT_EQ(steps_of_10ms.ChooseCounted(), 9);
+  PriceComparison steps_of_1s;
+  for (int i = 0; i < 4; ++i) steps_of_1s.AddRecorded(Steps(1, 1'000'000, 80));
+  EXPECT_EQ(steps_of_1s.ChooseCounted(), std::nullopt);
+  EXPECT_EQ(PriceComparison().ChooseCounted(), std::nullopt);
+}
+
+TEST(PriceComparisonTest, ComparesTheLastStretchesWithWhatCameAfter) {
+  PredictedPrice price;
+  price.hit_ns = 1500;
+  price.jump_ns = 300;
+  price.spread = 0.5;
+  PriceComparison comparison;
+  for (int i = 0; i < 20; ++i) comparison.AddRecorded(Steps(500, 900, 80));  // another phase
+  for (int i = 0; i < 6; ++i) comparison.AddRecorded(Steps(2000, 200 + 80 * 0.45, 80));
+  EXPECT_FALSE(comparison.Find(price).is_compared);
+  EXPECT_EQ(comparison.Find(price).error, 0.5);
+  ComparedStretch after;  // its probe at site 7 takes 1 % of the time
+  after.operators = after.hits = 700;
+  after.cpu_ns = 700 * (200'000 + 1.5 * 1500);
+  comparison.SetAloneAfter(after, 7);
+  const PriceComparison::Factor factor = comparison.Find(price);
+  EXPECT_NEAR(factor.value, 1.5, 0.15);
+  EXPECT_TRUE(factor.is_compared);
+  EXPECT_LT(factor.error, 0.4);
+}
+
+TEST(PriceComparisonTest, ForgetsStretchesOfAnotherProcess) {
+  PriceComparison comparison;
+  for (int i = 0; i < 4; ++i) comparison.AddRecorded(Steps(2000, 200, 80));
+  comparison.Forget();
+  EXPECT_EQ(comparison.ChooseCounted(), std::nullopt);
+}
+
 abi::pt_record Record(uint8_t kind, uint32_t pid, uint16_t site, uint64_t time_ns) {
   abi::pt_record record{};
   record.kind = kind;
@@ -125,6 +177,33 @@ TEST(StretchMeterTest, CountsRecordsThatComeLateWhereTheyBelong) {
   ASSERT_TRUE(second.has_value());
   EXPECT_EQ(second->operators, 15);
   EXPECT_EQ(second->hits, 30);
+}
+
+TEST(StretchMeterTest, CountsTheCallsOfTheProcessThatIsFollowed) {
+  const auto pid = static_cast<uint32_t>(getpid());
+  StretchMeter meter;
+  EXPECT_EQ(meter.followed(), std::nullopt);
+  meter.Follow(Pid{pid});
+  EXPECT_EQ(meter.followed(), Pid{pid});
+  meter.Begin();
+  const uint64_t inside = Now();
+  for (int i = 0; i < 5; ++i) {
+    meter.ObserveJump(Record(abi::PT_SPAN_BEGIN, pid, 7, inside));
+    meter.ObserveJump(Record(abi::PT_SPAN_END, pid, 7, inside));
+    meter.ObserveJump(Record(abi::PT_SPAN_BEGIN, pid + 1, 7, inside));  // of another process
+    meter.Observe(Record(abi::PT_OPERATOR_CALL, pid, 8, inside));
+  }
+  meter.Cut();
+  const auto stretch = meter.Take(0);
+  ASSERT_TRUE(stretch.has_value());
+  EXPECT_EQ(stretch->jumps, 10);
+  EXPECT_EQ(stretch->hits, 5);
+  EXPECT_EQ(stretch->readings, 5);
+  EXPECT_EQ(stretch->calls_by_site[7], 5u);
+  EXPECT_EQ(stretch->calls_by_site[8], 5u);
+  // What came before another one is followed is not its own.
+  meter.Follow(Pid{pid + 1});
+  EXPECT_FALSE(meter.Take(0).has_value());
 }
 
 TEST(SiteReuseTest, IsWarmWhereTheSamePlaceComesAgainAtOnce) {
