@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Times and memory of a recording. The limits are those of a quiet machine; on a busy one the best of three counts."""
+"""Times and memory of a recording. The limits are those of a quiet machine; on a busy one the best of five counts, and an attach may
+take as long as the job's own import of PyTorch, a detach half of that."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import time
 import unittest
@@ -17,6 +19,16 @@ MOST_RESIDENT_MB = 150
 BUSY_S = 14
 
 
+def import_s() -> float:
+    """How long this machine takes to import PyTorch, the better of two."""
+    times = []
+    for _ in range(2):
+        began = time.perf_counter()
+        subprocess.run([str(live.find_python()), "-c", "import torch"], check=True, timeout=live.START_S)
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
 class BoundsTest(LiveTest):
     def test_attaching_and_detaching_are_quick(self) -> None:
         windows = []
@@ -28,9 +40,10 @@ class BoundsTest(LiveTest):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 windows.append(Result(out).summary["window"])
             self.assert_same_results(job.finish_loop())
-        for name, limit in (("attach_s", MOST_ATTACH_S), ("detach_s", MOST_DETACH_S)):
+        slower = max(1.0, import_s() / MOST_ATTACH_S)
+        for name, limit in (("attach_s", MOST_ATTACH_S * slower), ("detach_s", MOST_DETACH_S * slower)):
             times = [window[name] for window in windows]
-            print(name, " ".join(f"{seconds:.3f}" for seconds in times), file=sys.stderr)
+            print(name, " ".join(f"{seconds:.3f}" for seconds in times), f"of {limit:.2f}", file=sys.stderr)
             self.assertLess(min(times[1:]), limit)
 
     def test_the_cost_of_a_hit_is_measured_in_a_busy_job_and_never_recorded(self) -> None:
