@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -154,7 +155,7 @@ nameless = os.open('.', os.O_TMPFILE | os.O_RDWR); use(nameless)
 wait('DONE')
 """)
         told = [(row["args"]["fd"], row["args"]["path"]) for row in rows
-                if row["name"] == "fcntl" and row["args"]["op"] == "F_GETFD"]
+                if row["name"] == "fcntl" and row["args"]["op"] == fcntl.F_GETFD]
         names = [(int(fd), name) for _, fd, name in (line.split(" ", 2) for line in self.told)]
         self.assertEqual(told, names)
         self.assertEqual(len([name for _, name in names if name.endswith(" (deleted)")]), 2, names)
