@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "userspace/aggregate/python_moments.h"
 #include "userspace/aggregate/thread_events.h"
 #include "userspace/aggregate/thread_uses.h"
 
@@ -18,11 +19,7 @@ constexpr std::string_view kNextBatch = "enumerate(DataLoader)#";
 // What a row says of its thread; kOtherCode: nothing.
 IdleCause CauseOf(const Label& label) {
   if (IsCudaCall(label.category)) {
-    const bool waits = label.name.find("Synchronize") != std::string::npos ||
-                       label.name == "cudaMemcpy" || label.name == "cudaMemset" ||
-                       label.name.starts_with("cuMemcpyHtoD_") ||
-                       label.name.starts_with("cuMemcpyDtoH_");
-    return waits ? IdleCause::kSynchronizing : IdleCause::kCudaCall;
+    return IsSynchronizing(label) ? IdleCause::kSynchronizing : IdleCause::kCudaCall;
   }
   if (label.category == Category::kCpuOp) return IdleCause::kOperator;
   return label.name.starts_with(kNextBatch) ? IdleCause::kDataLoader : IdleCause::kOtherCode;
@@ -46,46 +43,6 @@ IdleCause CauseOf(TimeUse use) {
       return IdleCause::kSystem;
   }
 }
-
-// A moment of a thread in the innermost of its functions of Python.
-struct PythonMoment {
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
-  StackId frame = kNoStack;
-};
-
-// The rows of a thread, which come in the order of their begins, as moments without overlaps.
-class PythonMoments {
- public:
-  void OnRow(const PythonRow& row) {
-    CloseUntil(row.start_ns);
-    AddUntil(row.start_ns);
-    open_.push_back({row.start_ns, row.end_ns, row.frame});
-  }
-
-  std::vector<PythonMoment> Take() {
-    CloseUntil(std::numeric_limits<int64_t>::max());
-    return std::move(moments_);
-  }
-
- private:
-  void CloseUntil(int64_t time_ns) {
-    while (!open_.empty() && open_.back().end_ns <= time_ns) {
-      AddUntil(open_.back().end_ns);
-      open_.pop_back();
-    }
-  }
-  void AddUntil(int64_t time_ns) {
-    if (!open_.empty() && time_ns > now_ns_) {
-      moments_.push_back({now_ns_, time_ns, open_.back().frame});
-    }
-    now_ns_ = std::max(now_ns_, time_ns);
-  }
-
-  std::vector<PythonMoment> open_;
-  std::vector<PythonMoment> moments_;
-  int64_t now_ns_ = std::numeric_limits<int64_t>::min();
-};
 
 // The first of those in order, without overlaps, that ends after `time_ns`.
 template <typename Interval>
@@ -284,6 +241,13 @@ std::vector<DeviceIdle> FindGaps(const Timeline& timeline) {
 }
 
 }  // namespace
+
+bool IsSynchronizing(const Label& label) {
+  return IsCudaCall(label.category) &&
+         (label.name.find("Synchronize") != std::string::npos || label.name == "cudaMemcpy" ||
+          label.name == "cudaMemset" || label.name.starts_with("cuMemcpyHtoD_") ||
+          label.name.starts_with("cuMemcpyDtoH_"));
+}
 
 std::string_view IdleCauseName(IdleCause cause) {
   switch (cause) {

@@ -33,6 +33,9 @@ enum class IdleCause : uint8_t {
 };
 inline constexpr size_t kIdleCauses = 12;
 
+// Whether rows of the label are calls of CUDA that wait for a device.
+bool IsSynchronizing(const Label& label);
+
 // "operator dispatch", "synchronizing call", …
 std::string_view IdleCauseName(IdleCause cause);
 

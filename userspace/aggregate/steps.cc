@@ -336,7 +336,7 @@ class EvenWork {
     constexpr double kMost = 0.8;   // of the steps
     constexpr double kNear = 0.15;  // of the number
     std::vector<int64_t> counts = items_of_step_;
-    const auto usual = static_cast<double>(Median(counts));
+    const auto usual = static_cast<double>(ReorderingMedian(counts));
     const auto near = std::count_if(counts.begin(), counts.end(), [usual](int64_t count) {
       return std::abs(static_cast<double>(count) - usual) <= kNear * usual;
     });

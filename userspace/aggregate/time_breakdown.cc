@@ -44,8 +44,13 @@ class Breaker {
   std::vector<TimeUses> uses_;
 };
 
-// The first thread of the first process that has one here.
-std::optional<ThreadIndex> MainThread(const Timeline& timeline) {
+}  // namespace
+
+bool IsSchedulerWhole(const Timeline& timeline) {
+  return timeline.has_sched() && timeline.ledger().system_lost == 0 && timeline.info().has_end;
+}
+
+std::optional<ThreadIndex> FindMainThread(const Timeline& timeline) {
   for (const Target& target : timeline.info().targets) {
     for (uint32_t i = 0; i < timeline.threads().size(); ++i) {
       const Thread& thread = timeline.thread(ThreadIndex{i});
@@ -55,8 +60,6 @@ std::optional<ThreadIndex> MainThread(const Timeline& timeline) {
   return std::nullopt;
 }
 
-}  // namespace
-
 std::string_view TimeUseName(TimeUse use) {
   static constexpr std::array<std::string_view, kTimeUses> kNames = {
       "compute", "data", "io", "lock", "event", "run_queue", "faults", "other"};
@@ -64,9 +67,7 @@ std::string_view TimeUseName(TimeUse use) {
 }
 
 std::optional<TimeBreakdown> BreakTimeDown(const Timeline& timeline, const Steps& steps) {
-  if (!timeline.has_sched() || timeline.ledger().system_lost > 0 || !timeline.info().has_end) {
-    return std::nullopt;
-  }
+  if (!IsSchedulerWhole(timeline)) return std::nullopt;
   TimeBreakdown result;
   std::vector<Interval> intervals;
   if (steps.main.has_value()) {
@@ -74,7 +75,7 @@ std::optional<TimeBreakdown> BreakTimeDown(const Timeline& timeline, const Steps
     result.thread = process.thread;
     for (const Step& step : process.steps) intervals.emplace_back(step.start_ns, step.end_ns);
   } else {
-    const std::optional<ThreadIndex> thread = MainThread(timeline);
+    const std::optional<ThreadIndex> thread = FindMainThread(timeline);
     if (!thread.has_value()) return std::nullopt;
     result.thread = *thread;
     const Window& window = timeline.info().window;

@@ -37,6 +37,13 @@ struct TimeBreakdown {
   std::vector<TimeUses> steps;  // of each step of the main process; empty: the window as a whole
 };
 
+// Whether the scheduler was recorded, to the end and without a loss: else times of waits are not
+// known.
+bool IsSchedulerWhole(const Timeline& timeline);
+
+// Returns the first thread of the first process that has one here; nullopt: none has.
+std::optional<ThreadIndex> FindMainThread(const Timeline& timeline);
+
 // Breaks the time down; nullopt where the scheduler was not recorded, or records were lost.
 std::optional<TimeBreakdown> BreakTimeDown(const Timeline& timeline, const Steps& steps);
 

@@ -157,7 +157,10 @@ absl::Status WriteAndPrint(const RecordArguments& arguments, const RecordResult&
       place.is_removed || std::any_of(formats.begin(), formats.end(),
                                       [](const Format* format) { return format->name == "table"; });
   absl::Status printed;
-  if (with_table) printed = PrintTable(*results, table, /*json=*/false);
+  if (with_table) {
+    printed = PrintVerdict(*results, /*json=*/false);
+    if (printed.ok()) printed = PrintTable(*results, table, /*json=*/false);
+  }
   if (!result.status.ok()) return result.status;
   if (!written.ok()) return written.status();
   if (arguments.formats != RecordArguments::kDefaultFormats) {

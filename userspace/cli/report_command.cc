@@ -32,6 +32,7 @@ struct ReportArguments {
   bool top_level_events_only = false;
   bool is_verbose = false;
   std::optional<SystemView> view;
+  bool why = false;
   bool json = false;
   bool salvage = false;
 };
@@ -81,8 +82,9 @@ absl::Status RunReport(const ReportArguments& arguments) {
   if (!results.ok()) return results.status();
   absl::Status printed = CheckGrouping(arguments.grouping, *results->timeline);
   if (printed.ok()) {
-    printed = arguments.view.has_value() ? PrintView(*results->timeline, arguments)
-                                         : PrintTable(*results, *table, arguments.json);
+    printed = arguments.why                ? PrintVerdict(*results, arguments.json)
+              : arguments.view.has_value() ? PrintView(*results->timeline, arguments)
+                                           : PrintTable(*results, *table, arguments.json);
   }
   if (!printed.ok()) return OfCapture(printed, arguments.capture, results->damage);
   if (results->damage.empty()) return absl::OkStatus();
@@ -133,14 +135,18 @@ std::vector<CLI::Option*> AddTableOptions(CLI::App* report, ReportArguments* arg
 void AddViews(CLI::App* report, ReportArguments* arguments,
               const std::vector<CLI::Option*>& of_table) {
   std::vector<CLI::Option*> views;
-  const auto add = [&](const char* name, SystemView view, const char* text) {
-    CLI::Option* option = report->add_flag_callback(
-        name, [arguments, view] { arguments->view = view; }, text);
+  const auto keep_apart = [&](CLI::Option* option) {
     for (CLI::Option* other : views) option->excludes(other);
     for (CLI::Option* other : of_table) option->excludes(other);
     option->group("Instead of that table");
     views.push_back(option);
   };
+  const auto add = [&](const char* name, SystemView view, const char* text) {
+    keep_apart(report->add_flag_callback(
+        name, [arguments, view] { arguments->view = view; }, text));
+  };
+  keep_apart(report->add_flag("--why", arguments->why,
+                              "what makes steps take so long: the largest causes, with evidence"));
   add("--by-file", SystemView::kByFile, "I/O by file, pipe and socket (--activities syscalls, io)");
   add("--by-syscall", SystemView::kBySystemCall,
       "system calls by name (--activities syscalls, io)");
@@ -156,8 +162,9 @@ void AddReportCommand(CLI::App& app, Action* action) {
   CLI::App* report = app.add_subcommand(
       "report",
       "Print the table of key averages of a recording, without root, on any machine; or, with "
-      "--by-file, --by-syscall and --waits, what the kernel did, with --gpu-idle, why GPUs were "
-      "idle.\n"
+      "--why, what makes its steps take so long, with --by-file, --by-syscall and --waits, what "
+      "the "
+      "kernel did, with --gpu-idle, why GPUs were idle.\n"
       "Example: proftrace report result --sort-by cpu_time_total --row-limit 20");
   report->add_option("CAPTURE", arguments->capture, "result directory or .ptrec file")->required();
   report->add_option("--row-limit", arguments->row_limit, "-1 = all")->capture_default_str();

@@ -10,9 +10,11 @@
 #include <utility>
 
 #include "exporters/sinks/output_file.h"
+#include "exporters/text/why_text.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/pipeline/build_timeline.h"
+#include "userspace/why/verdict.h"
 
 namespace proftrace {
 namespace {
@@ -166,6 +168,14 @@ absl::Status PrintTable(const Results& results, const TableOptions& table, bool 
                              : ExportTable(timeline, results.aggregates, table, sink);
   if (!status.ok()) return status;
   return PrintText(sink.text());
+}
+
+absl::Status PrintVerdict(const Results& results, bool json) {
+  const Verdict verdict = FindVerdict(*results.timeline, results.aggregates);
+  StringSink sink;
+  absl::Status status =
+      json ? ExportVerdictJson(verdict, sink) : sink.Write(FormatVerdict(verdict) + "\n");
+  return status.ok() ? PrintText(sink.text()) : status;
 }
 
 absl::Status PrintText(const std::string& whole) {

@@ -66,6 +66,9 @@ std::vector<std::string> WhyNotWritten(const Results& results,
 // Prints the table and its footer on standard output. A pipe that nobody reads any more is no
 // error.
 absl::Status PrintTable(const Results& results, const TableOptions& table, bool json);
+
+// Prints what makes the job's steps take so long on standard output.
+absl::Status PrintVerdict(const Results& results, bool json);
 absl::Status PrintText(const std::string& whole);
 
 }  // namespace proftrace

@@ -100,7 +100,7 @@ size_t SamplingSegments(const std::vector<Segment>& segments) {
     }
   }
   if (sampling == 0 || static_cast<size_t>(sampling) > segments.size() / 2) return 0;
-  const int64_t excess_ns = sampling_ns - sampling * Median(plain_ns);
+  const int64_t excess_ns = sampling_ns - sampling * ReorderingMedian(plain_ns);
   const bool is_long =
       static_cast<double>(excess_ns) >= kRolloutShare * static_cast<double>(all_ns);
   return is_long ? static_cast<size_t>(sampling) : 0;

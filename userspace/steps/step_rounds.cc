@@ -343,7 +343,7 @@ size_t BehindAnnotations(std::span<const StepItem> items, size_t marker, std::op
   return EnclosureOf(items, marker, std::nullopt, next, earliest_ns).end;
 }
 
-int64_t Median(std::vector<int64_t>& values) {
+int64_t ReorderingMedian(std::vector<int64_t>& values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());

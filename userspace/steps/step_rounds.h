@@ -77,6 +77,6 @@ size_t BehindAnnotations(std::span<const StepItem> items, size_t marker, std::op
                          int64_t round_ns);
 
 // Returns the middle of `values`, which are reordered; 0 of none.
-int64_t Median(std::vector<int64_t>& values);
+int64_t ReorderingMedian(std::vector<int64_t>& values);
 
 }  // namespace proftrace

@@ -62,7 +62,7 @@ std::vector<int64_t> GapsBefore(std::span<const StepItem> items,
     }
   }
   std::vector<int64_t> medians;
-  for (std::vector<int64_t>& values : gaps) medians.push_back(Median(values));
+  for (std::vector<int64_t>& values : gaps) medians.push_back(ReorderingMedian(values));
   return medians;
 }
 
@@ -116,7 +116,7 @@ int64_t LongestPause(std::span<const StepItem> items, const std::vector<Segment>
   }
   if (longest.empty()) return 0;
   const int64_t ever_ns = *std::max_element(longest.begin(), longest.end());
-  return std::max(kMore * Median(longest), kMoreThanEver * ever_ns);
+  return std::max(kMore * ReorderingMedian(longest), kMoreThanEver * ever_ns);
 }
 
 // The items after a round's last marker that belong to it still.
@@ -134,7 +134,7 @@ size_t EnclosedItems(std::span<const StepItem> items, const std::vector<const Se
     const size_t behind = BehindAnnotations(items, lead->begin, lead->end, round_ns);
     counts.push_back(static_cast<int64_t>(behind - lead->begin - 1));
   }
-  return static_cast<size_t>(Median(counts));
+  return static_cast<size_t>(ReorderingMedian(counts));
 }
 
 // Where reads begin that come again and again before the backward pass, after the same calls each
@@ -306,7 +306,7 @@ void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers,
       last = i;
       leads.push_back(&segments[i]);
     }
-    rule->period = static_cast<uint32_t>(Median(sizes));
+    rule->period = static_cast<uint32_t>(ReorderingMedian(sizes));
     rule->slots.push_back(Typical(leads)->signature);
   } else {
     const Rounds rounds = FindRounds(items, segments);
@@ -334,7 +334,7 @@ void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers,
                           items[segments[i - period].begin].end_ns);
     }
   }
-  rule->round_ns = rounds_ns.empty() ? segments.front().duration_ns : Median(rounds_ns);
+  rule->round_ns = rounds_ns.empty() ? segments.front().duration_ns : ReorderingMedian(rounds_ns);
   DescribeRound(items, leads, start_ns, rule);
   size_t alike = 0;
   for (const Segment* segment : leads) {
@@ -371,7 +371,7 @@ void LearnFromBegins(std::span<const StepItem> items, const std::vector<size_t>&
   }
   rule->slots.push_back(reference->signature);
   rule->round_items = static_cast<uint32_t>(reference->end - reference->begin);
-  rule->round_ns = Median(rounds_ns);
+  rule->round_ns = ReorderingMedian(rounds_ns);
   rule->pause_ns = LongestPause(items, segments);
   const double regular = static_cast<double>(alike) / static_cast<double>(segments.size());
   rule->confidence *= (0.5 + 0.5 * regular) * EvidenceOf(segments.size());

@@ -1,0 +1,95 @@
+#include "exporters/text/why_text.h"
+
+#include <absl/strings/str_format.h>
+
+#include <string_view>
+
+#include "exporters/args/recording_json.h"
+#include "exporters/sinks/escape.h"
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kWidth = 100;
+
+// Adds a text, broken at blanks; lines after the first begin with `indent` blanks.
+void AddWrapped(std::string_view text, size_t indent, std::string* out) {
+  size_t column = out->size() - (out->rfind('\n') == std::string::npos ? 0 : out->rfind('\n') + 1);
+  bool is_first = true;
+  while (!text.empty()) {
+    const size_t blank = text.find(' ');
+    const std::string_view word = text.substr(0, blank);
+    if (!is_first && column + 1 + word.size() > kWidth) {
+      *out += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (!is_first) {
+      *out += ' ';
+      ++column;
+    }
+    *out += word;
+    column += word.size();
+    is_first = false;
+    text = blank == std::string_view::npos ? std::string_view() : text.substr(blank + 1);
+  }
+}
+
+std::string HeadText(const Verdict& verdict, const Finding& finding) {
+  return absl::StrFormat("%.3g ms%s (%.0f %%%s): ", verdict.MsAStep(finding),
+                         verdict.are_steps ? " a step" : "", 100 * verdict.ShareOf(finding),
+                         finding.certainty == Certainty::kLikely ? ", likely" : "");
+}
+
+}  // namespace
+
+std::string FormatVerdict(const Verdict& verdict) {
+  std::string text;
+  AddWrapped(verdict.about, 0, &text);
+  text += "\n";
+  for (size_t i = 0; i < verdict.findings.size(); ++i) {
+    const Finding& finding = verdict.findings[i];
+    constexpr size_t kIndent = 5;
+    text += absl::StrFormat("  %d. ", i + 1);
+    AddWrapped(HeadText(verdict, finding) + finding.what + ".", kIndent, &text);
+    text += "\n";
+    for (const std::string& sentence : finding.evidence) {
+      text += std::string(kIndent, ' ');
+      AddWrapped(sentence, kIndent, &text);
+      text += "\n";
+    }
+    if (finding.next.empty()) continue;
+    text += std::string(kIndent, ' ');
+    AddWrapped("To know more, record with " + finding.next + ".", kIndent, &text);
+    text += "\n";
+  }
+  for (const std::string& remark : verdict.remarks) {
+    text += "  ";
+    AddWrapped(remark, 2, &text);
+    text += "\n";
+  }
+  return text;
+}
+
+absl::Status ExportVerdictJson(const Verdict& verdict, ByteSink& sink) {
+  OrderedJson findings = OrderedJson::array();
+  for (const Finding& finding : verdict.findings) {
+    OrderedJson evidence = OrderedJson::array();
+    for (const std::string& sentence : finding.evidence) evidence.push_back(ToValidUtf8(sentence));
+    findings.push_back({{"kind", FindingKindName(finding.kind)},
+                        {"ms_a_step", verdict.MsAStep(finding)},
+                        {"share", verdict.ShareOf(finding)},
+                        {"certainty", CertaintyName(finding.certainty)},
+                        {"what", ToValidUtf8(finding.what)},
+                        {"evidence", std::move(evidence)},
+                        {"record_with", TextOrNull(finding.next)}});
+  }
+  OrderedJson remarks = OrderedJson::array();
+  for (const std::string& remark : verdict.remarks) remarks.push_back(ToValidUtf8(remark));
+  return WriteJson({{"about", ToValidUtf8(verdict.about)},
+                    {"steps", verdict.steps},
+                    {"median_step_us", static_cast<double>(verdict.median_step_ns) * 1e-3},
+                    {"findings", std::move(findings)},
+                    {"remarks", std::move(remarks)}},
+                   sink);
+}
+
+}  // namespace proftrace

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""`report --why`: jobs with one planted cause, which has to be the first one named, and jobs that only look as if they had it.
+
+A host that others use takes the processor away: that, what recording costs, and that steps differ may be said of any job here."""
+
+from __future__ import annotations
+
+import json
+import unittest
+
+import live
+from live import Job, LiveTest
+
+JOB = live.HERE / "why_job.py"
+EVERYTHING = ("--activities", "cpu,sched,syscalls,faults")
+OF_ANY_JOB = {"run_queue", "recording", "uneven_steps"}
+# What has to be the first one of all others, and words of its evidence.
+PLANTED = {
+    "loader_sleeps": ("dataloader", "blocked otherwise"),
+    "loader_reads": ("dataloader", "shard-17.bin"),
+    "loader_computes": ("dataloader", "the rest computing"),
+    "loader_inline": ("dataloader", "makes the next batch itself"),
+    "sleep": ("sleep", "at the longest"),
+    "lock": ("lock", "what ended"),
+    "socket": ("io", "unix:"),
+    "poll": ("poll", "at the longest"),
+    "child": ("child", "sleep"),
+    "pool": ("other_thread", "what ended"),
+    "queue": ("other_thread", "what ended"),
+    "python": ("python", ""),
+    "one_operator": ("one_operator", "aten::mm"),
+    "small_operators": ("small_operators", "operators a step"),
+}
+# Causes that are there on other threads, or not at all.
+LOOK_ALIKES = {
+    "fast_loader": {"sleep", "io", "lock"},
+    "sleeper_beside": {"sleep", "other_thread", "lock"},
+    "writer_beside": {"io", "system"},
+    "locks_beside": {"lock", "sleep", "other_thread"},
+    "even_steps": {"dataloader", "io", "faults", "collection"},
+}
+
+
+class WhyTest(LiveTest):
+    recordings = 0
+
+    def verdict(self, job: Job, kind: str, *options: str) -> dict[str, object]:
+        self.recordings += 1
+        out = self.directory / str(self.recordings)
+        job.do(f"start {kind}")
+        done = self.run_proftrace("-p", job.pid, "-d", "1.2s", "--format", "none", "-o", out, *(options or EVERYTHING))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        job.do("stop")
+        told = self.run_proftrace("report", out, "--why", "--json")
+        self.assertEqual((told.returncode, told.stderr), (0, ""))
+        verdict = json.loads(told.stdout)
+        self.assert_adds_up(verdict)
+        return verdict
+
+    def assert_adds_up(self, verdict: dict) -> None:  # type: ignore[type-arg]
+        """Largest first; parts of the steps are no more than the whole."""
+        findings = verdict["findings"]
+        self.assertLessEqual(len(findings), 5)
+        shares = [finding["share"] for finding in findings]
+        self.assertEqual(shares, sorted(shares, reverse=True))
+        parts = [finding["share"] for finding in findings if finding["kind"] not in ("recording", "uneven_steps")]
+        self.assertLess(sum(parts), 1.0001)
+
+    def assert_named(self, job: Job, kind: str, cause: str, words: str) -> None:
+        verdict = self.verdict(job, kind)
+        named = [finding for finding in verdict["findings"] if finding["kind"] not in OF_ANY_JOB]  # type: ignore[attr-defined]
+        self.assertTrue(named, verdict)
+        self.assertEqual(named[0]["kind"], cause, verdict)
+        self.assertIn(words, " ".join([named[0]["what"], *named[0]["evidence"]]), verdict)
+
+    def test_planted_causes_are_named_first(self) -> None:
+        with Job(script=JOB) as job:
+            for kind, (cause, words) in PLANTED.items():
+                with self.subTest(kind=kind):
+                    self.assert_named(job, kind, cause, words)
+
+    def test_look_alikes_are_not_named(self) -> None:
+        with Job(script=JOB) as job:
+            for kind, forbidden in LOOK_ALIKES.items():
+                with self.subTest(kind=kind):
+                    verdict = self.verdict(job, kind)
+                    kinds = {finding["kind"] for finding in verdict["findings"]}  # type: ignore[attr-defined]
+                    self.assertFalse(kinds & forbidden, verdict)
+
+    def test_a_processor_that_others_have(self) -> None:
+        with Job(script=JOB) as job:
+            verdict = self.verdict(job, "run_queue")
+        kinds = [finding["kind"] for finding in verdict["findings"] if finding["kind"] != "uneven_steps"]  # type: ignore[attr-defined]
+        self.assertEqual(kinds[0], "run_queue", verdict)
+
+    def test_page_faults(self) -> None:
+        """What a fault costs beside the kernel's work (the processor's, a hypervisor's) is the operator's time."""
+        with Job(script=JOB) as job:
+            verdict = self.verdict(job, "faults")
+        faults = [finding for finding in verdict["findings"] if finding["kind"] == "faults"]  # type: ignore[attr-defined]
+        self.assertEqual(len(faults), 1, verdict)
+        self.assertIn("aten::fill_", faults[0]["evidence"][0])
+
+    def test_checkpoints_are_between_steps(self) -> None:
+        with Job(script=JOB) as job:
+            verdict = self.verdict(job, "checkpoint")
+        named = [finding for finding in verdict["findings"] if finding["kind"] not in OF_ANY_JOB]  # type: ignore[attr-defined]
+        self.assertEqual(named[0]["kind"], "between_steps", verdict)
+        self.assertIn("save_checkpoint", " ".join(named[0]["evidence"]), verdict)
+
+    def test_garbage_collection(self) -> None:
+        with Job(script=JOB) as job:
+            verdict = self.verdict(job, "collection", *EVERYTHING, "--python-gc")
+        kinds = [finding["kind"] for finding in verdict["findings"] if finding["kind"] not in OF_ANY_JOB]  # type: ignore[attr-defined]
+        self.assertEqual(kinds[0], "collection", verdict)
+
+    def test_the_function_of_python_by_samples_and_by_stacks(self) -> None:
+        with Job(script=JOB) as job:
+            for options in (("--sample", "199Hz"), ("--with-stack",)):
+                with self.subTest(options=options):
+                    verdict = self.verdict(job, "python", *EVERYTHING, *options)
+                    python = [finding for finding in verdict["findings"] if finding["kind"] == "python"]  # type: ignore[attr-defined]
+                    self.assertIn("python_work" if options[0] == "--sample" else "why_job.py", " ".join(python[0]["evidence"]), verdict)
+
+    def test_without_the_scheduler_waits_are_not_told_apart(self) -> None:
+        with Job(script=JOB) as job:
+            job.do("start sleep")
+            done = self.run_proftrace("-p", job.pid, "-d", "1s", "-o", self.out)
+            job.do("stop")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\ASteps take [0-9.]+ ms \(median of \d+\)\.\n  1\. ")
+        self.assertRegex(done.stdout, r"it runs Python, or waits")
+        self.assertIn("record with --activities cpu,sched,syscalls", " ".join(done.stdout.split()))
+        table = (self.out / "key_averages.txt").read_text(encoding="utf-8")
+        self.assertTrue(done.stdout.endswith("\n" + table), "the table follows")
+
+
+if __name__ == "__main__":
+    live.run()

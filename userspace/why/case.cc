@@ -1,0 +1,57 @@
+#include "userspace/why/case.h"
+
+#include <absl/strings/str_format.h>
+
+#include <cmath>
+
+#include "userspace/aggregate/python_text.h"
+#include "userspace/base/shown_text.h"
+
+namespace proftrace {
+
+std::string DurationText(int64_t ns) {
+  const auto value = static_cast<double>(ns);
+  if (value >= 1e9) return absl::StrFormat("%.2f s", value * 1e-9);
+  if (value >= 1e7) return absl::StrFormat("%.1f ms", value * 1e-6);
+  if (value >= 1e6) return absl::StrFormat("%.2f ms", value * 1e-6);
+  return absl::StrFormat("%.0f us", value * 1e-3);
+}
+
+std::string PercentText(int64_t ns, int64_t of_ns) {
+  const double percent =
+      of_ns <= 0 ? 0 : 100 * static_cast<double>(ns) / static_cast<double>(of_ns);
+  return absl::StrFormat(percent < 9.95 ? "%.1f %%" : "%.0f %%", percent);
+}
+
+std::string BytesText(int64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (value >= 1e9) return absl::StrFormat("%.1f GB", value * 1e-9);
+  if (value >= 1e6) return absl::StrFormat("%.1f MB", value * 1e-6);
+  if (value >= 1e3) return absl::StrFormat("%.1f kB", value * 1e-3);
+  return absl::StrFormat("%.0f bytes", value);
+}
+
+std::string CountText(uint64_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+std::string ThreadPlaceText(const Timeline& timeline, ThreadIndex thread, Pid own) {
+  const Thread& facts = timeline.thread(thread);
+  std::string text = "thread ";
+  if (!facts.name.empty()) text += ShownText(facts.name) + " ";
+  text += "(TID " + std::to_string(Raw(facts.tid));
+  if (facts.pid != own) text += " of PID " + std::to_string(Raw(facts.pid));
+  return text + ")";
+}
+
+std::string WaitPlaceText(const Timeline& timeline, const WaitPlace& place) {
+  std::string text;
+  if (place.stack != kNoStack) text = ShownText(PythonLineText(timeline, place.stack));
+  if (place.path != kRootPath) {
+    const Label& label = timeline.label(timeline.path(place.path).label);
+    text += (text.empty() ? "" : ", in ") + ShownText(label.name);
+  }
+  return text;
+}
+
+}  // namespace proftrace

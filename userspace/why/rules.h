@@ -1,0 +1,37 @@
+// The rules of `why`: each tells what is to be said of one cause, should it matter.
+#pragma once
+
+#include <optional>
+
+#include "userspace/why/case.h"
+#include "userspace/why/finding.h"
+
+namespace proftrace {
+
+// Each of these speaks of one part of the steps (StepPart), and gives all of its time. nullopt:
+// there is nothing to say of it. Whether it is large enough is the caller's to see.
+std::optional<Finding> FindDataLoader(const Case& job);
+std::optional<Finding> FindCollectives(const Case& job);
+std::optional<Finding> FindRunQueue(const Case& job);
+std::optional<Finding> FindFaults(const Case& job);
+std::optional<Finding> FindLock(const Case& job);
+std::optional<Finding> FindOtherThread(const Case& job);
+std::optional<Finding> FindIo(const Case& job);
+std::optional<Finding> FindOtherWaits(const Case& job);
+std::optional<Finding> FindCollection(const Case& job);
+std::optional<Finding> FindSynchronizing(const Case& job);
+std::optional<Finding> FindOperators(const Case& job);
+std::optional<Finding> FindPython(const Case& job);
+std::optional<Finding> FindBetweenSteps(const Case& job);
+
+// Some steps take much longer than the others: what they take more, and what of.
+std::optional<Finding> FindUnevenSteps(const Case& job);
+
+// What recording itself cost, where that is much.
+std::optional<Finding> FindRecording(const Case& job);
+
+// Fills `verdict` with what a device did, or why it had nothing to do; false: none worked for the
+// process, and what its threads did on the CPU is the answer.
+bool FindDevice(const Case& job, Verdict* verdict);
+
+}  // namespace proftrace

@@ -1,0 +1,207 @@
+#include "userspace/why/step_parts.h"
+
+#include <algorithm>
+#include <string>
+
+#include "userspace/aggregate/each_span.h"
+#include "userspace/aggregate/thread_events.h"
+#include "userspace/aggregate/thread_uses.h"
+#include "userspace/model/torch_rules.h"
+
+namespace proftrace {
+namespace {
+
+// What may hold at one time: a bit a layer, by StepPart; kBlocked and kInCollective make
+// kCollective together.
+constexpr size_t kBlocked = kStepParts;
+constexpr size_t kInCollective = kStepParts + 1;
+constexpr size_t kLayers = kStepParts + 2;
+
+struct Edge {
+  int64_t time_ns = 0;
+  uint8_t layer = 0;
+  bool is_begin = false;
+};
+
+std::optional<StepPart> PartOfUse(TimeUse use) {
+  switch (use) {
+    case TimeUse::kIo:
+      return StepPart::kIo;
+    case TimeUse::kLock:
+      return StepPart::kLock;
+    case TimeUse::kEvent:
+      return StepPart::kEvent;
+    case TimeUse::kRunQueue:
+      return StepPart::kRunQueue;
+    case TimeUse::kFaults:
+      return StepPart::kFaults;
+    case TimeUse::kOther:
+      return StepPart::kOther;
+    default:
+      return std::nullopt;
+  }
+}
+
+// What a row of the driving thread says of its time; nullopt: nothing.
+std::optional<StepPart> PartOfRow(const Label& label) {
+  if (label.kind == SpanKind::kCollection) return StepPart::kCollection;
+  if (IsCudaCall(label.category)) {
+    return IsSynchronizing(label) ? std::optional(StepPart::kSynchronizing) : std::nullopt;
+  }
+  if (label.category == Category::kCpuOp && !IsTitleOfWork(label.name)) return StepPart::kOperators;
+  return std::nullopt;
+}
+
+class Splitter {
+ public:
+  Splitter(const Timeline& timeline, StepParts* parts) : timeline_(timeline), parts_(parts) {}
+
+  void Run() {
+    AddRows();
+    if (parts_->has_kernel) AddUses();
+    Sweep();
+  }
+
+ private:
+  void Add(size_t layer, int64_t start_ns, int64_t end_ns) {
+    if (end_ns <= start_ns) return;
+    edges_.push_back({start_ns, static_cast<uint8_t>(layer), true});
+    edges_.push_back({end_ns, static_cast<uint8_t>(layer), false});
+  }
+  void Add(StepPart part, const Span& span) {
+    // Of rows in rows that say the same, the outermost is enough.
+    int64_t& covered_ns = covered_until_ns_[static_cast<size_t>(part)];
+    if (span.end_ns() <= covered_ns) return;
+    covered_ns = span.end_ns();
+    Add(static_cast<size_t>(part), span.start_ns, span.end_ns());
+  }
+
+  void AddRows() {
+    const DataLoaderRows loader(timeline_);
+    std::vector<std::optional<StepPart>> part_of_label;
+    std::vector<bool> is_work;
+    for (const Label& label : timeline_.labels()) {
+      part_of_label.push_back(PartOfRow(label));
+      is_work.push_back(IsTitleOfWork(label.name));
+    }
+    covered_until_ns_.fill(std::numeric_limits<int64_t>::min());
+    ForEachSpan(timeline_, [&](SpanId, const Span& span) {
+      if (is_work[Raw(span.label)] && timeline_.thread(span.thread).pid == parts_->pid) {
+        Add(kInCollective, span.start_ns, span.end_ns());
+      }
+      if (span.thread != parts_->thread || span.is_apart) return;
+      if (loader.Has(span)) Add(StepPart::kData, span);
+      if (const auto part = part_of_label[Raw(span.label)]) Add(*part, span);
+    });
+  }
+
+  void AddUses() {
+    const ThreadEvents events(timeline_);
+    for (const TimedUse& use : UsesOfThread(timeline_, events, parts_->thread)) {
+      if (use.is_blocked) Add(kBlocked, use.start_ns, use.end_ns);
+      if (const auto part = PartOfUse(use.use)) {
+        Add(static_cast<size_t>(*part), use.start_ns, use.end_ns);
+      }
+    }
+  }
+
+  StepPart PartNow() const {
+    for (size_t layer = 0; layer < kStepParts; ++layer) {
+      const auto part = static_cast<StepPart>(layer);
+      const bool holds = part == StepPart::kCollective
+                             ? open_[kBlocked] > 0 && open_[kInCollective] > 0
+                             : open_[layer] > 0;
+      if (holds) return part;
+    }
+    return StepPart::kPython;
+  }
+
+  void Sweep() {
+    std::sort(edges_.begin(), edges_.end(),
+              [](const Edge& a, const Edge& b) { return a.time_ns < b.time_ns; });
+    for (uint32_t step = 0; step < parts_->intervals.size(); ++step) {
+      const auto [start_ns, end_ns] = parts_->intervals[step];
+      if (step > 0) SpendUntil(start_ns, step - 1, /*is_between=*/true);
+      now_ns_ = start_ns;
+      SpendUntil(end_ns, step, /*is_between=*/false);
+    }
+  }
+
+  void SpendUntil(int64_t end_ns, uint32_t step, bool is_between) {
+    for (; next_ < edges_.size() && edges_[next_].time_ns < end_ns; ++next_) {
+      Spend(edges_[next_].time_ns, step, is_between);
+      open_[edges_[next_].layer] += edges_[next_].is_begin ? 1 : -1;
+    }
+    Spend(end_ns, step, is_between);
+  }
+
+  void Spend(int64_t until_ns, uint32_t step, bool is_between) {
+    if (until_ns <= now_ns_) return;
+    const StepPart inside = PartNow();
+    const StepPart part = is_between ? StepPart::kBetween : inside;
+    const int64_t from_ns = std::exchange(now_ns_, until_ns);
+    const int64_t ns = until_ns - from_ns;
+    PartTimes& times = is_between ? parts_->between : parts_->by_step[step];
+    times[static_cast<size_t>(inside)] += ns;
+    parts_->sum[static_cast<size_t>(part)] += ns;
+    parts_->total_ns += ns;
+    std::vector<PartMoment>& moments = parts_->moments;
+    const bool goes_on = !moments.empty() && moments.back().part == part &&
+                         moments.back().step == step && moments.back().end_ns == from_ns;
+    if (goes_on) {
+      moments.back().end_ns = until_ns;
+    } else {
+      moments.push_back({from_ns, until_ns, step, part});
+    }
+  }
+
+  const Timeline& timeline_;
+  StepParts* parts_;
+  std::vector<Edge> edges_;
+  size_t next_ = 0;  // an index into edges_
+  int64_t now_ns_ = 0;
+  std::array<int64_t, kStepParts> covered_until_ns_{};
+  std::array<int32_t, kLayers> open_{};
+};
+
+}  // namespace
+
+std::string_view StepPartName(StepPart part) {
+  static constexpr std::array<std::string_view, kStepParts> kNames = {
+      "data", "collection", "collective",    "run_queue", "faults", "lock",   "event",
+      "io",   "other",      "synchronizing", "operators", "python", "between"};
+  return kNames[static_cast<size_t>(part)];
+}
+
+const PartMoment* StepParts::At(int64_t time_ns) const {
+  const auto after =
+      std::upper_bound(moments.begin(), moments.end(), time_ns,
+                       [](int64_t time, const PartMoment& moment) { return time < moment.end_ns; });
+  return after != moments.end() && after->start_ns <= time_ns ? &*after : nullptr;
+}
+
+std::optional<StepParts> SplitSteps(const Timeline& timeline, const Steps& steps) {
+  StepParts parts;
+  if (steps.main.has_value()) {
+    const ProcessSteps& process = steps.processes[*steps.main];
+    parts.thread = process.thread;
+    parts.are_steps = true;
+    for (const Step& step : process.steps) {
+      parts.intervals.emplace_back(step.start_ns, step.end_ns);
+    }
+  } else {
+    const std::optional<ThreadIndex> thread = FindMainThread(timeline);
+    if (!thread.has_value()) return std::nullopt;
+    parts.thread = *thread;
+    const Window& window = timeline.info().window;
+    parts.intervals.emplace_back(window.start_ns, window.start_ns + window.duration_ns);
+  }
+  parts.pid = timeline.thread(parts.thread).pid;
+  parts.has_kernel = IsSchedulerWhole(timeline);
+  parts.by_step.resize(parts.intervals.size());
+  Splitter(timeline, &parts).Run();
+  if (parts.total_ns <= 0) return std::nullopt;
+  return parts;
+}
+
+}  // namespace proftrace

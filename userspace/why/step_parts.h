@@ -1,0 +1,75 @@
+// Splits the time of a job's steps, on the thread that drives them, into parts that do not overlap:
+// each moment is one part's, so that parts add up to the time from the first step to the last.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "userspace/aggregate/steps.h"
+#include "userspace/aggregate/time_breakdown.h"
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+// In the order in which they win where several hold.
+enum class StepPart : uint8_t {
+  kData = 0,    // in a row of torch's DataLoader that gives the next batch, whatever it does there
+  kCollection,  // in a row of Python's garbage collector
+  kCollective,  // blocked while a collective of the process was under way
+  kRunQueue,    // it could run, and had no CPU
+  kFaults,      // in page faults
+  kLock,        // off the CPU, for a lock
+  kEvent,       // off it, for another thread to do something
+  kIo,          // in calls that move or look for bytes of files and the network
+  kOther,       // in other system calls, or off the CPU for other reasons: sleep, poll, a child
+  kSynchronizing,  // in a call of CUDA that waits
+  kOperators,      // in an operator or autograd row, in none of the above
+  kPython,         // in no row but annotations; where the scheduler was not recorded, also waits
+  kBetween,        // between two steps: checkpoints, evaluations, whatever is no step
+};
+inline constexpr size_t kStepParts = 13;
+
+// "data", "collection", "collective", "run_queue", …
+std::string_view StepPartName(StepPart part);
+
+using PartTimes = std::array<int64_t, kStepParts>;  // ns
+
+// A stretch of the thread's time in a step that is one part's.
+struct PartMoment {
+  int64_t start_ns = 0;  // CLOCK_MONOTONIC
+  int64_t end_ns = 0;
+  uint32_t step = 0;  // an index into StepParts::intervals; of kBetween, the step before it
+  StepPart part = StepPart::kPython;
+};
+
+struct StepParts {
+  Pid pid{};
+  ThreadIndex thread{};
+  bool are_steps = false;   // false: no steps were found, and the window stands for one
+  bool has_kernel = false;  // the scheduler was recorded without a loss: waits are told apart
+  std::vector<std::pair<int64_t, int64_t>> intervals;  // of the steps, start and end
+  std::vector<PartTimes> by_step;
+  PartTimes between{};  // what the time of kBetween is made of
+  PartTimes sum{};
+  int64_t total_ns = 0;
+  std::vector<PartMoment> moments;  // in order, without overlaps
+
+  int64_t of(StepPart part) const { return sum[static_cast<size_t>(part)]; }
+  // Returns the moment that the time lies in; nullptr: in no step.
+  const PartMoment* At(int64_t time_ns) const;
+  bool IsIn(StepPart part, int64_t time_ns) const {
+    const PartMoment* moment = At(time_ns);
+    return moment != nullptr && moment->part == part;
+  }
+};
+
+// nullopt: the recording has no thread, or no time. Memory: some words a row at the top level of
+// the thread and an event of it.
+std::optional<StepParts> SplitSteps(const Timeline& timeline, const Steps& steps);
+
+}  // namespace proftrace

@@ -1,0 +1,219 @@
+// Rules of the recording as a whole: steps that differ, and what recording cost.
+#include <absl/strings/str_format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "userspace/aggregate/each_span.h"
+#include "userspace/base/median.h"
+#include "userspace/base/shown_text.h"
+#include "userspace/why/rules.h"
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kFewestSteps = 8;
+// A step is slow from so many medians on, and from so many times the usual distance from it.
+constexpr double kSlow = 1.5;
+constexpr int64_t kDistances = 6;
+// Recording is worth a word from a tenth of the time on.
+constexpr int64_t kDearPart = 10;
+
+// What the part is called in a sentence.
+std::string_view PartText(StepPart part) {
+  static constexpr std::array<std::string_view, kStepParts> kTexts = {
+      "waiting for data",
+      "Python's garbage collection",
+      "collectives",
+      "waiting for a CPU",
+      "page faults",
+      "waiting for locks",
+      "waiting for other threads",
+      "I/O",
+      "other waits and system calls",
+      "waiting for the GPU",
+      "operators",
+      "code outside of operators",
+      "time between steps"};
+  return kTexts[static_cast<size_t>(part)];
+}
+
+// "every 10th step", where the slow ones lie so; else how many they are.
+std::string WhichText(const std::vector<size_t>& slow, size_t steps) {
+  if (slow.size() >= 3) {
+    const size_t distance = slow[1] - slow[0];
+    bool is_regular = distance > 1;
+    for (size_t i = 2; i < slow.size(); ++i) is_regular &= slow[i] - slow[i - 1] == distance;
+    if (is_regular) {
+      return absl::StrFormat("every %d%s step", distance,
+                             distance % 10 == 2 && distance % 100 != 12   ? "nd"
+                             : distance % 10 == 3 && distance % 100 != 13 ? "rd"
+                             : distance % 10 == 1 && distance % 100 != 11 ? "st"
+                                                                          : "th");
+    }
+  }
+  return absl::StrFormat("%d of %d steps", slow.size(), steps);
+}
+
+// What rows take: summed up by label, and how deep they lie.
+struct RowSums {
+  double ns = 0;
+  uint16_t depth = 0;
+};
+
+// Returns the largest of rows; of rows in rows that are as large the innermost. nullptr: none is.
+const std::pair<const uint32_t, RowSums>* InnermostLargest(
+    const std::map<uint32_t, RowSums>& by_label) {
+  double most_ns = 0;
+  for (const auto& [label, sums] : by_label) most_ns = std::max(most_ns, sums.ns);
+  const std::pair<const uint32_t, RowSums>* largest = nullptr;
+  for (const auto& row : by_label) {
+    const bool is_alike = row.second.ns > 0.7 * most_ns;
+    if (is_alike && (largest == nullptr || row.second.depth > largest->second.depth)) {
+      largest = &row;
+    }
+  }
+  return largest;
+}
+
+std::string NameOf(const Case& job, uint32_t label) {
+  return ShownText(job.timeline.label(LabelId{label}).name);
+}
+
+// The row that took most more in slow steps than in as many others.
+std::string GrownRow(const Case& job, const std::vector<bool>& is_slow, size_t slow) {
+  const StepParts& parts = job.parts;
+  const double fast = static_cast<double>(parts.intervals.size() - slow);
+  std::map<uint32_t, RowSums> by_label;
+  ForEachSpan(job.timeline, [&](SpanId, const Span& span) {
+    if (span.thread != parts.thread || span.is_apart || !span.is_complete()) return;
+    const PartMoment* moment = parts.At(span.start_ns);
+    if (moment == nullptr || span.end_ns() > parts.intervals[moment->step].second) return;
+    RowSums& sums = by_label[Raw(span.label)];
+    const auto ns = static_cast<double>(span.duration_ns);
+    sums.ns += is_slow[moment->step] ? ns / static_cast<double>(slow) : -ns / fast;
+    sums.depth = std::max(sums.depth, span.depth);
+  });
+  const auto* grown = InnermostLargest(by_label);
+  if (grown == nullptr) return "";
+  return "Of the rows, " + NameOf(job, grown->first) +
+         " grows most: " + DurationText(static_cast<int64_t>(grown->second.ns)) +
+         " more in a slow step.";
+}
+
+StepPart LargestOf(const PartTimes& times) {
+  return static_cast<StepPart>(std::max_element(times.begin(), times.end()) - times.begin());
+}
+
+}  // namespace
+
+std::optional<Finding> FindUnevenSteps(const Case& job) {
+  const StepParts& parts = job.parts;
+  if (!parts.are_steps || parts.intervals.size() < kFewestSteps) return std::nullopt;
+  std::vector<int64_t> lengths, distances;
+  for (const auto& [start_ns, end_ns] : parts.intervals) lengths.push_back(end_ns - start_ns);
+  const int64_t middle_ns = Median(lengths);
+  for (const int64_t ns : lengths) distances.push_back(std::abs(ns - middle_ns));
+  const int64_t least_ns = std::max(static_cast<int64_t>(kSlow * static_cast<double>(middle_ns)),
+                                    middle_ns + kDistances * Median(distances));
+  std::vector<size_t> slow;
+  std::vector<bool> is_slow(lengths.size());
+  PartTimes in_slow{}, in_others{};
+  int64_t longest_ns = 0;
+  Finding finding;
+  finding.kind = FindingKind::kUnevenSteps;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    is_slow[i] = lengths[i] >= least_ns;
+    PartTimes& sums = is_slow[i] ? in_slow : in_others;
+    for (size_t part = 0; part < kStepParts; ++part) sums[part] += parts.by_step[i][part];
+    if (!is_slow[i]) continue;
+    slow.push_back(i);
+    finding.ns += lengths[i] - middle_ns;
+    longest_ns = std::max(longest_ns, lengths[i]);
+  }
+  if (slow.empty() || 2 * slow.size() > lengths.size()) return std::nullopt;
+  finding.what = WhichText(slow, lengths.size()) + (slow.size() == 1 ? " takes" : " take") +
+                 absl::StrFormat(" %.1f times as long as the others",
+                                 static_cast<double>(longest_ns) / static_cast<double>(middle_ns));
+  if (slow.size() > 1) finding.what += " or less, the longest " + DurationText(longest_ns);
+  const auto slow_steps = static_cast<int64_t>(slow.size());
+  const auto other_steps = static_cast<int64_t>(lengths.size() - slow.size());
+  PartTimes more{};
+  for (size_t part = 0; part < kStepParts; ++part) {
+    more[part] = in_slow[part] / slow_steps - in_others[part] / other_steps;
+  }
+  const StepPart most = LargestOf(more);
+  finding.evidence.push_back("A slow step has " + DurationText(more[static_cast<size_t>(most)]) +
+                             " more of " + std::string(PartText(most)) + ".");
+  const std::string row = GrownRow(job, is_slow, slow.size());
+  if (!row.empty()) finding.evidence.push_back(row);
+  if (!parts.has_kernel) finding.next = "--activities cpu,sched,syscalls";
+  return finding;
+}
+
+std::optional<Finding> FindBetweenSteps(const Case& job) {
+  const StepParts& parts = job.parts;
+  Finding finding;
+  finding.kind = FindingKind::kBetweenSteps;
+  finding.ns = parts.of(StepPart::kBetween);
+  finding.what = "the training thread is between two steps: checkpoints, evaluation, or the like";
+  uint64_t gaps = 0;
+  int64_t longest_ns = 0;
+  for (const PartMoment& moment : parts.moments) {
+    if (moment.part != StepPart::kBetween) continue;
+    ++gaps;
+    longest_ns = std::max(longest_ns, moment.end_ns - moment.start_ns);
+  }
+  const StepPart most = LargestOf(parts.between);
+  const int64_t most_ns = parts.between[static_cast<size_t>(most)];
+  finding.evidence.push_back(CountText(gaps, "time", "times") + ", " + DurationText(longest_ns) +
+                             " at the longest; " + PercentText(most_ns, finding.ns) + " of it is " +
+                             std::string(PartText(most)) + ".");
+  std::map<uint32_t, RowSums> by_label;
+  ForEachSpan(job.timeline, [&](SpanId, const Span& span) {
+    if (span.thread != parts.thread || span.is_apart) return;
+    if (!parts.IsIn(StepPart::kBetween, span.start_ns)) return;
+    RowSums& sums = by_label[Raw(span.label)];
+    sums.ns += static_cast<double>(span.duration_ns);
+    sums.depth = std::max(sums.depth, span.depth);
+  });
+  const auto* row = InnermostLargest(by_label);
+  if (row != nullptr && 5 * row->second.ns > static_cast<double>(finding.ns)) {
+    finding.evidence.push_back(
+        "Of the rows there, " + NameOf(job, row->first) +
+        " takes the most: " + DurationText(static_cast<int64_t>(row->second.ns)) + " in all.");
+  }
+  if (!parts.has_kernel) finding.next = "--activities cpu,sched,syscalls";
+  return finding;
+}
+
+std::optional<Finding> FindRecording(const Case& job) {
+  const Timeline& timeline = job.timeline;
+  const Cost& cost = timeline.info().cost;
+  if (!timeline.info().has_end) return std::nullopt;
+  uint64_t in_steps = 0;
+  ForEachSpan(timeline, [&](SpanId, const Span& span) {
+    if (span.thread == job.parts.thread && job.parts.At(span.start_ns) != nullptr) ++in_steps;
+  });
+  const double hits_ns = static_cast<double>(cost.probe_hits) * cost.probe_ns_per_hit +
+                         static_cast<double>(cost.jumps) * cost.ns_per_jump;
+  Finding finding;
+  finding.kind = FindingKind::kRecording;
+  finding.certainty = Certainty::kLikely;
+  // What all threads' hits took, as much of it as of the rows is in steps of this thread.
+  finding.ns = static_cast<int64_t>(hits_ns * static_cast<double>(in_steps) /
+                                    std::max(1.0, static_cast<double>(timeline.span_count())));
+  if (finding.ns * kDearPart < job.parts.total_ns) return std::nullopt;
+  finding.what = "proftrace itself: what it records makes the job slower";
+  finding.evidence.push_back(
+      cost.jumps > 0
+          ? "Small operators look longer by that than they are; --max-overhead keeps it below a "
+            "limit."
+          : "Small operators look longer by that than they are. 'proftrace record --tier patch' "
+            "records the same for a fraction of it; --max-overhead keeps it below a limit.");
+  return finding;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,121 @@
+#include "userspace/why/verdict.h"
+
+#include <absl/strings/str_format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "userspace/why/rules.h"
+
+namespace proftrace {
+namespace {
+
+using Rule = std::optional<Finding> (*)(const Case&);
+
+constexpr std::array<Rule, kStepParts> kPartRules = {
+    FindDataLoader, FindCollection,  FindCollectives, FindRunQueue,   FindFaults,
+    FindLock,       FindOtherThread, FindIo,          FindOtherWaits, FindSynchronizing,
+    FindOperators,  FindPython,      FindBetweenSteps};
+
+// With fewer steps a sentence about "the steps" would be one about chance.
+constexpr size_t kFewSteps = 3;
+
+std::string AboutText(const Case& job, int64_t median_ns) {
+  if (!job.parts.are_steps) {
+    return "No steps were found: this is about the window of " + DurationText(job.parts.total_ns) +
+           " as a whole, on the first thread of the job.";
+  }
+  return absl::StrFormat("Steps take %s (median of %d).", DurationText(median_ns), job.steps());
+}
+
+std::vector<WaitSum> WaitsOf(const Timeline& timeline, const StepParts& parts) {
+  if (!parts.has_kernel) return {};
+  std::vector<WaitSum> waits = SumWaits(timeline);
+  std::erase_if(waits, [&](const WaitSum& wait) { return wait.thread != parts.thread; });
+  return waits;
+}
+
+// Keeps what is worth a sentence, the largest first.
+void Rank(Verdict* verdict) {
+  std::vector<Finding>& findings = verdict->findings;
+  std::erase_if(findings, [&](const Finding& finding) {
+    return !IsWorthTelling(finding.ns, verdict->total_ns);
+  });
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.ns > b.ns; });
+  if (findings.size() > kMostFindings) findings.resize(kMostFindings);
+}
+
+void AddRemarks(const Case& job, Verdict* verdict) {
+  std::vector<std::string>& remarks = verdict->remarks;
+  const Timeline& timeline = job.timeline;
+  if (timeline.any_loss()) {
+    remarks.push_back("Records were lost: times and counts above may be too small.");
+  }
+  if (job.parts.are_steps && job.steps() < kFewSteps) {
+    remarks.push_back("These are few steps: a longer recording tells more.");
+  }
+  if (job.parts.are_steps) {
+    const ProcessSteps& process = job.aggregates.steps.processes[*job.aggregates.steps.main];
+    if (process.confidence < kGuessBelow) {
+      remarks.push_back("What a step is, is a guess here (confidence " +
+                        absl::StrFormat("%.2f", process.confidence) + ").");
+    }
+  }
+  if (timeline.has_sched() && !job.parts.has_kernel) {
+    remarks.push_back("What the kernel told was lost in part: waits are not told apart.");
+  }
+  if (verdict->findings.empty()) {
+    remarks.push_back("No cause takes a twentieth of the time.");
+  }
+}
+
+}  // namespace
+
+Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates) {
+  Verdict verdict;
+  const std::optional<StepParts> parts = SplitSteps(timeline, aggregates.steps);
+  if (!parts.has_value()) {
+    verdict.about = "Nothing was recorded of the job's first thread.";
+    verdict.remarks.emplace_back("There is no time to give reasons for.");
+    return verdict;
+  }
+  const Case job{timeline, aggregates, *parts, WaitsOf(timeline, *parts)};
+  verdict.are_steps = parts->are_steps;
+  verdict.total_ns = parts->total_ns;
+  if (parts->are_steps) {
+    verdict.steps = parts->intervals.size();
+    verdict.median_step_ns = aggregates.steps.processes[*aggregates.steps.main].median_ns;
+  }
+  verdict.about = AboutText(job, verdict.median_step_ns);
+  if (!FindDevice(job, &verdict)) {
+    for (size_t part = 0; part < kStepParts; ++part) {
+      if (!IsWorthTelling(parts->sum[part], parts->total_ns)) continue;
+      if (auto finding = kPartRules[part](job)) verdict.findings.push_back(*std::move(finding));
+    }
+  }
+  for (const Rule rule : {FindUnevenSteps, FindRecording}) {
+    if (auto finding = rule(job)) verdict.findings.push_back(*std::move(finding));
+  }
+  Rank(&verdict);
+  AddRemarks(job, &verdict);
+  return verdict;
+}
+
+std::string_view FindingKindName(FindingKind kind) {
+  static constexpr std::array<std::string_view, 23> kNames = {
+      "dataloader", "collectives",  "synchronizing",   "run_queue",
+      "faults",     "lock",         "other_thread",    "io",
+      "sleep",      "poll",         "child",           "system",
+      "collection", "one_operator", "small_operators", "operators",
+      "python",     "uneven_steps", "recording",       "kernels",
+      "dispatch",   "launched",     "between_steps"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+std::string_view CertaintyName(Certainty certainty) {
+  return certainty == Certainty::kMeasured ? "measured" : "likely";
+}
+
+}  // namespace proftrace
