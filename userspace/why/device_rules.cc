@@ -17,6 +17,7 @@ namespace {
 // A device that worked for a smaller part of the recording is not what the job is about.
 constexpr double kLeastOfWindow = 0.2;
 constexpr size_t kNamedKernels = 3;
+constexpr uint8_t kPageable = 1;  // CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE
 
 // The process's device that worked longest; nullptr: none did.
 const DeviceIdle* BusiestDevice(const Case& job) {
@@ -34,6 +35,7 @@ const DeviceIdle* BusiestDevice(const Case& job) {
 struct DeviceWork {
   std::map<uint32_t, std::pair<int64_t, uint64_t>> by_name;  // ns and count, by DeviceNameId
   int64_t communication_alone_ns = 0;                        // collectives ran, and nothing else
+  int64_t pageable_ns = 0;  // copies from or to memory that is not pinned
 };
 
 DeviceWork WorkOf(const Case& job, const DeviceIdle& device) {
@@ -54,6 +56,11 @@ DeviceWork WorkOf(const Case& job, const DeviceIdle& device) {
     auto& [ns, count] = work.by_name[Raw(activity.name)];
     ns += activity.duration_ns;
     ++count;
+    const bool is_pageable =
+        activity.source_kind == kPageable || activity.destination_kind == kPageable;
+    if (activity.kind == DeviceActivityKind::kMemcpy && is_pageable) {
+      work.pageable_ns += activity.duration_ns;
+    }
     const bool is_communication = job.timeline.device_name(activity.name).starts_with("nccl");
     edges.push_back({activity.start_ns, is_communication, 1});
     edges.push_back({activity.end_ns(), is_communication, -1});
@@ -149,6 +156,13 @@ bool FindDevice(const Case& job, Verdict* verdict) {
   busy.ns = device->busy_ns - work.communication_alone_ns;
   busy.what = gpu + " computes and copies";
   busy.evidence.push_back(KernelsText(job, work));
+  if (5 * work.pageable_ns > device->busy_ns) {
+    busy.evidence.push_back(
+        "Copies from and to memory that is not pinned take " +
+        DurationText(job.AStep(work.pageable_ns)) +
+        " a step, and the CPU waits for each: pin_memory=True of the DataLoader, or .pin_memory(), "
+        "with non_blocking=True, would have them run beside the rest.");
+  }
   verdict->findings.push_back(std::move(busy));
   Finding alone;
   alone.kind = FindingKind::kCollectives;

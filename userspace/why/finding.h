@@ -48,8 +48,8 @@ std::string_view CertaintyName(Certainty certainty);
 
 struct Finding {
   FindingKind kind = FindingKind::kOperators;
-  // Of the time that the verdict speaks of. Findings of one verdict do not overlap, but for uneven
-  // steps and the recording's own cost, which are parts of the others.
+  // A part of the time that the verdict speaks of. Findings of one verdict do not overlap, but for
+  // uneven steps and the recording's own cost, which are parts of the others.
   int64_t ns = 0;
   Certainty certainty = Certainty::kMeasured;
   std::string what;                   // one clause: "the training thread waits for …"

@@ -1,6 +1,7 @@
 // The rules of `why`: each tells what is to be said of one cause, should it matter.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "userspace/why/case.h"
@@ -23,6 +24,12 @@ std::optional<Finding> FindSynchronizing(const Case& job);
 std::optional<Finding> FindOperators(const Case& job);
 std::optional<Finding> FindPython(const Case& job);
 std::optional<Finding> FindBetweenSteps(const Case& job);
+
+enum class PythonSource : uint8_t { kNone, kSamples, kStacks };
+
+// Adds the function of Python that the thread was in most, in that part, to the evidence: by
+// samples, else by the stacks of operators around. Returns by which; kNone: nothing was added.
+PythonSource AddPython(const Case& job, StepPart part, Finding* finding);
 
 // Some steps take much longer than the others: what they take more, and what of.
 std::optional<Finding> FindUnevenSteps(const Case& job);

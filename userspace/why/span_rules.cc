@@ -6,21 +6,19 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "userspace/aggregate/device_idle.h"
 #include "userspace/aggregate/each_span.h"
-#include "userspace/aggregate/python_moments.h"
-#include "userspace/aggregate/python_text.h"
-#include "userspace/aggregate/sample_text.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/why/rules.h"
 
 namespace proftrace {
 namespace {
 
-// Of all time in steps: from here on one operator is what there is to say.
+// From this part of all time in steps on, one operator is what there is to say.
 constexpr double kOneOperator = 0.3;
 // What dispatching an operator costs is of this order: below it, more of the time goes there than
 // into the work.
@@ -28,13 +26,11 @@ constexpr int64_t kSmallNs = 12'000;
 constexpr uint64_t kManyOperators = 50;  // in a step
 constexpr int64_t kSmallPart = 5;        // they take a fifth of the time
 constexpr size_t kNamedOperators = 3;
-// Fewer samples tell nothing.
-constexpr uint64_t kFewestSamples = 10;
 
 struct OperatorSums {
   int64_t self_ns = 0;
   uint64_t calls = 0;
-  absl::flat_hash_map<uint32_t, int64_t> by_inputs;  // InputsId
+  absl::flat_hash_map<std::string_view, int64_t> by_shapes;
 };
 
 // What each operator of the driving thread computed: its own time, as far as it is the steps' time
@@ -43,6 +39,12 @@ class OperatorTable {
  public:
   explicit OperatorTable(const Case& job)
       : job_(job), moment_(job.parts.moments.begin()), sums_(job.timeline.labels().size()) {
+    // Overloads of an operator are one, by the first label of its name.
+    std::map<std::string_view, uint32_t> first_of_name;
+    for (uint32_t i = 0; i < sums_.size(); ++i) {
+      const std::string_view name = job.timeline.label(LabelId{i}).name;
+      first_of_.push_back(LabelId{first_of_name.try_emplace(name, i).first->second});
+    }
     ForEachSpan(job.timeline, [&](SpanId id, const Span& span) { Add(id, span); });
     SpendUntil(std::numeric_limits<int64_t>::max());
     for (uint32_t i = 0; i < sums_.size(); ++i) {
@@ -70,34 +72,34 @@ class OperatorTable {
   std::string ShapesText(LabelId label) const {
     const OperatorSums& sums = of(label);
     const auto most =
-        std::max_element(sums.by_inputs.begin(), sums.by_inputs.end(),
+        std::max_element(sums.by_shapes.begin(), sums.by_shapes.end(),
                          [](const auto& a, const auto& b) { return a.second < b.second; });
-    if (most == sums.by_inputs.end()) return "";
-    const std::string& shapes = job_.timeline.inputs()[most->first].shapes;
-    if (shapes.empty()) return "";
-    return PercentText(most->second, sums.self_ns) + " of it with inputs of " + ShownText(shapes);
+    if (most == sums.by_shapes.end()) return "";
+    return PercentText(most->second, sums.self_ns) + " of it with inputs of " +
+           ShownText(most->first);
   }
 
  private:
   struct Open {
     int64_t end_ns = 0;
     LabelId label{};
-    InputsId inputs = kNoInputs;
+    std::string_view shapes;  // empty: not recorded
   };
 
   void Add(SpanId id, const Span& span) {
     if (span.thread != job_.parts.thread || span.is_apart) return;
     if (job_.timeline.label(span.label).category != Category::kCpuOp) return;
     SpendUntil(span.start_ns);
-    const bool has_inputs = job_.timeline.inputs_of(id) != nullptr;
-    open_.push_back({span.end_ns(), span.label,
-                     has_inputs ? job_.timeline.columns().inputs.at(id) : kNoInputs});
+    const LabelId label = first_of_[Raw(span.label)];
+    const OperatorInputs* inputs = job_.timeline.inputs_of(id);
+    open_.push_back({span.end_ns(), label,
+                     inputs == nullptr ? std::string_view() : std::string_view(inputs->shapes)});
     const PartMoment* moment = job_.parts.At(span.start_ns);
     if (moment == nullptr || moment->part == StepPart::kData ||
         moment->part == StepPart::kBetween) {
       return;
     }
-    ++sums_[Raw(span.label)].calls;
+    ++sums_[Raw(label)].calls;
     ++calls_;
   }
 
@@ -121,7 +123,7 @@ class OperatorTable {
       const int64_t ns = std::min(at->end_ns, time_ns) - std::max(at->start_ns, from_ns);
       OperatorSums& sums = sums_[Raw(open_.back().label)];
       sums.self_ns += ns;
-      if (open_.back().inputs != kNoInputs) sums.by_inputs[Raw(open_.back().inputs)] += ns;
+      if (!open_.back().shapes.empty()) sums.by_shapes[open_.back().shapes] += ns;
     }
   }
 
@@ -130,9 +132,16 @@ class OperatorTable {
   int64_t now_ns_ = std::numeric_limits<int64_t>::min();
   std::vector<Open> open_;          // the innermost last
   std::vector<OperatorSums> sums_;  // by label
+  std::vector<LabelId> first_of_;   // by label
   std::vector<LabelId> order_;
   uint64_t calls_ = 0;
 };
+
+// Whether an operator gives the CPU a value that a device computes.
+bool FetchesValue(std::string_view name) {
+  return name == "aten::_local_scalar_dense" || name == "aten::item" || name == "aten::nonzero" ||
+         name == "aten::is_nonzero" || name == "aten::equal";
+}
 
 // The module in whose own operators, forward and backward, most time went; empty: not recorded.
 std::string ModuleText(const Case& job) {
@@ -149,60 +158,6 @@ std::string ModuleText(const Case& job) {
   if (module.has_path && !module.path.empty()) text += " " + ShownText(module.path);
   return text + " takes the most: " + DurationText(job.AStep(most->self_forward_ns)) +
          " forward and " + DurationText(job.AStep(most->self_backward_ns)) + " backward a step.";
-}
-
-struct PythonPlaces {
-  std::map<std::string, int64_t> by_function;  // ns, or looks of samples
-  int64_t all = 0;
-  int64_t waiting = 0;  // of samples
-  bool are_samples = false;
-};
-
-PythonPlaces PlacesOfSamples(const Case& job) {
-  PythonPlaces places;
-  places.are_samples = true;
-  for (const Sample& sample : job.timeline.samples()) {
-    if (sample.thread != job.parts.thread) continue;
-    for (uint32_t i = 0; i < sample.count; ++i) {
-      const int64_t time_ns = sample.time_ns + static_cast<int64_t>(i) * sample.period_ns;
-      if (!job.parts.IsIn(StepPart::kPython, time_ns)) continue;
-      ++places.all;
-      if (sample.state == SampleState::kSleeping || sample.state == SampleState::kUninterruptible) {
-        ++places.waiting;
-      }
-      for (uint32_t frame = sample.frame; frame != 0;) {
-        const SampleFrame& at = job.timeline.sample_frames()[frame];
-        if (job.timeline.sample_function(at).kind == SampleFrameKind::kPython) {
-          ++places.by_function[ShownText(SampleLineText(job.timeline, at))];
-          break;
-        }
-        frame = at.parent;
-      }
-    }
-  }
-  return places;
-}
-
-PythonPlaces PlacesOfStacks(const Case& job) {
-  PythonPlaces places;
-  PythonMoments rows;
-  const PythonRows& python = job.aggregates.python_rows;
-  for (uint32_t i = 0; i < python.size(); ++i) {
-    if (python.at(i).thread == job.parts.thread) rows.OnRow(python.at(i));
-  }
-  const std::vector<PythonMoment> in_python = rows.Take();
-  auto at = in_python.begin();
-  for (const PartMoment& moment : job.parts.moments) {
-    if (moment.part != StepPart::kPython) continue;
-    places.all += moment.end_ns - moment.start_ns;
-    while (at != in_python.end() && at->end_ns <= moment.start_ns) ++at;
-    for (auto of = at; of != in_python.end() && of->start_ns < moment.end_ns; ++of) {
-      const int64_t ns =
-          std::min(of->end_ns, moment.end_ns) - std::max(of->start_ns, moment.start_ns);
-      places.by_function[ShownText(PythonFrameText(job.timeline, of->frame))] += ns;
-    }
-  }
-  return places;
 }
 
 }  // namespace
@@ -238,6 +193,13 @@ std::optional<Finding> FindOperators(const Case& job) {
     text += (i == 0 ? "The longest: " : ", ") + table.Text(table.order()[i]);
   }
   finding.evidence.push_back(text + ".");
+  if (FetchesValue(job.timeline.label(table.order().front()).name) &&
+      job.timeline.has_device_records()) {
+    finding.evidence.push_back(
+        ShownText(job.timeline.label(table.order().front()).name) +
+        " fetches a value from the GPU (.item(), print(loss), an `if` on a tensor): the CPU waits "
+        "there for all that was asked for before.");
+  }
   const std::string shapes = table.ShapesText(table.order().front());
   if (!shapes.empty()) {
     finding.evidence.push_back(ShownText(job.timeline.label(table.order().front()).name) +
@@ -259,23 +221,11 @@ std::optional<Finding> FindPython(const Case& job) {
   finding.what = job.parts.has_kernel
                      ? "the training thread runs code outside of operators, Python as a rule"
                      : "the training thread is in no operator: it runs Python, or waits";
-  PythonPlaces places = PlacesOfSamples(job);
-  if (static_cast<uint64_t>(places.all) < kFewestSamples) places = PlacesOfStacks(job);
-  const auto most = std::max_element(places.by_function.begin(), places.by_function.end(),
-                                     [](auto& a, auto& b) { return a.second < b.second; });
-  if (most != places.by_function.end() && 10 * most->second >= places.all) {
-    finding.evidence.push_back("It was in " + most->first + " for " +
-                               PercentText(most->second, places.all) + " of that" +
-                               (places.are_samples ? ", by samples." : ", by operators' stacks."));
-  }
-  if (places.are_samples && !job.parts.has_kernel && 2 * places.waiting > places.all) {
-    finding.evidence.push_back(PercentText(places.waiting, places.all) +
-                               " of the samples there found it waiting, not running.");
-  }
+  const PythonSource source = AddPython(job, StepPart::kPython, &finding);
   if (!job.parts.has_kernel) {
     finding.certainty = Certainty::kLikely;
     finding.next = "--activities cpu,sched,syscalls";
-  } else if (!places.are_samples) {
+  } else if (source != PythonSource::kSamples) {
     finding.next = "--sample 99Hz";
   }
   return finding;

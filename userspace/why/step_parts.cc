@@ -69,7 +69,7 @@ class Splitter {
     edges_.push_back({end_ns, static_cast<uint8_t>(layer), false});
   }
   void Add(StepPart part, const Span& span) {
-    // Of rows in rows that say the same, the outermost is enough.
+    // The outermost of rows in rows that say the same is enough.
     int64_t& covered_ns = covered_until_ns_[static_cast<size_t>(part)];
     if (span.end_ns() <= covered_ns) return;
     covered_ns = span.end_ns();

@@ -36,15 +36,23 @@ std::vector<WaitSum> WaitsOf(const Timeline& timeline, const StepParts& parts) {
   return waits;
 }
 
-// Keeps what is worth a sentence, the largest first.
+// Whether a finding's time is a part of others'.
+bool IsBesides(const Finding& finding) {
+  return finding.kind == FindingKind::kUnevenSteps || finding.kind == FindingKind::kRecording;
+}
+
+// Keeps what is worth a sentence, the largest first; what is a part of others comes last.
 void Rank(Verdict* verdict) {
   std::vector<Finding>& findings = verdict->findings;
   std::erase_if(findings, [&](const Finding& finding) {
     return !IsWorthTelling(finding.ns, verdict->total_ns);
   });
-  std::stable_sort(findings.begin(), findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.ns > b.ns; });
-  if (findings.size() > kMostFindings) findings.resize(kMostFindings);
+  std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
+    return IsBesides(a) != IsBesides(b) ? IsBesides(b) : a.ns > b.ns;
+  });
+  const auto besides = std::find_if(findings.begin(), findings.end(), IsBesides);
+  const auto most = static_cast<ptrdiff_t>(kMostFindings) - (findings.end() - besides);
+  if (besides - findings.begin() > most) findings.erase(findings.begin() + most, besides);
 }
 
 void AddRemarks(const Case& job, Verdict* verdict) {

@@ -101,7 +101,7 @@ void AddWaits(const Case& job, StepPart part, Finding* finding) {
       LongestPlace(job, [part](const WaitSum& wait) { return IsOf(wait, part); });
   if (waits.largest == nullptr) return;
   finding->evidence.push_back(WaiterText(job, waits) + WakerText(job, waits));
-  if (!job.timeline.has_stacks()) finding->next = "--with-stack";
+  if (AddPython(job, part, finding) == PythonSource::kNone) finding->next = "--with-stack";
 }
 
 std::string FileText(const Timeline& timeline, SystemFileId id) {
@@ -370,6 +370,7 @@ std::optional<Finding> FindIo(const Case& job) {
     finding.evidence.push_back(CountText(by_file.size() - 1, "other file", "other files") +
                                " took less: 'proftrace report --by-file' lists them.");
   }
+  AddPython(job, StepPart::kIo, &finding);
   return finding;
 }
 

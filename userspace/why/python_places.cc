@@ -1,0 +1,92 @@
+// Which function of Python the driving thread was in, in a part of its steps.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "userspace/aggregate/python_moments.h"
+#include "userspace/aggregate/python_text.h"
+#include "userspace/aggregate/sample_text.h"
+#include "userspace/base/shown_text.h"
+#include "userspace/why/rules.h"
+
+namespace proftrace {
+namespace {
+
+// Fewer samples tell nothing.
+constexpr int64_t kFewestSamples = 10;
+
+struct PythonPlaces {
+  std::map<std::string, int64_t> by_function;  // ns, or looks of samples
+  int64_t all = 0;
+  int64_t waiting = 0;  // of samples
+  bool are_samples = false;
+};
+
+PythonPlaces PlacesOfSamples(const Case& job, StepPart part) {
+  PythonPlaces places;
+  places.are_samples = true;
+  for (const Sample& sample : job.timeline.samples()) {
+    if (sample.thread != job.parts.thread) continue;
+    for (uint32_t i = 0; i < sample.count; ++i) {
+      const int64_t time_ns = sample.time_ns + static_cast<int64_t>(i) * sample.period_ns;
+      if (!job.parts.IsIn(part, time_ns)) continue;
+      ++places.all;
+      if (sample.state == SampleState::kSleeping || sample.state == SampleState::kUninterruptible) {
+        ++places.waiting;
+      }
+      for (uint32_t frame = sample.frame; frame != 0;) {
+        const SampleFrame& at = job.timeline.sample_frames()[frame];
+        if (job.timeline.sample_function(at).kind == SampleFrameKind::kPython) {
+          ++places.by_function[ShownText(SampleLineText(job.timeline, at))];
+          break;
+        }
+        frame = at.parent;
+      }
+    }
+  }
+  return places;
+}
+
+PythonPlaces PlacesOfStacks(const Case& job, StepPart part) {
+  PythonPlaces places;
+  PythonMoments rows;
+  const PythonRows& python = job.aggregates.python_rows;
+  for (uint32_t i = 0; i < python.size(); ++i) {
+    if (python.at(i).thread == job.parts.thread) rows.OnRow(python.at(i));
+  }
+  const std::vector<PythonMoment> in_python = rows.Take();
+  auto at = in_python.begin();
+  for (const PartMoment& moment : job.parts.moments) {
+    if (moment.part != part) continue;
+    places.all += moment.end_ns - moment.start_ns;
+    while (at != in_python.end() && at->end_ns <= moment.start_ns) ++at;
+    for (auto of = at; of != in_python.end() && of->start_ns < moment.end_ns; ++of) {
+      const int64_t ns =
+          std::min(of->end_ns, moment.end_ns) - std::max(of->start_ns, moment.start_ns);
+      places.by_function[ShownText(PythonFrameText(job.timeline, of->frame))] += ns;
+    }
+  }
+  return places;
+}
+
+}  // namespace
+
+PythonSource AddPython(const Case& job, StepPart part, Finding* finding) {
+  PythonPlaces places = PlacesOfSamples(job, part);
+  if (places.all < kFewestSamples) places = PlacesOfStacks(job, part);
+  const auto most = std::max_element(places.by_function.begin(), places.by_function.end(),
+                                     [](auto& a, auto& b) { return a.second < b.second; });
+  if (most == places.by_function.end() || 10 * most->second < places.all)
+    return PythonSource::kNone;
+  finding->evidence.push_back("It was in " + most->first + " for " +
+                              PercentText(most->second, places.all) + " of that" +
+                              (places.are_samples ? ", by samples." : ", by operators' stacks."));
+  if (places.are_samples && !job.parts.has_kernel && 2 * places.waiting > places.all) {
+    finding->evidence.push_back(PercentText(places.waiting, places.all) +
+                                " of the samples there found it waiting, not running.");
+  }
+  return places.are_samples ? PythonSource::kSamples : PythonSource::kStacks;
+}
+
+}  // namespace proftrace
