@@ -77,7 +77,7 @@ class ToldCostTest(LiveTest):
                 print(said[-1], flush=True)
                 self.assertEqual("was not kept" in done.stderr, not is_kept, done.stderr)
                 is_budget_right = real_after < 1.5 * percent + noise if is_kept else real_after > percent / 1.5 - noise
-                if is_right(told_before, real_before, 2.5, noise) and is_budget_right and real_after < real_before + noise:
+                if is_right(told_before, real_before, 3, noise) and is_budget_right and real_after < real_before + noise:
                     return is_kept
         self.fail("\n".join(said))
 

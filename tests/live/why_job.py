@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Callable, Iterator
 
 import torch
+import torch.distributed
 from torch.utils.data import DataLoader, Dataset
 
 torch.set_num_threads(1)
@@ -115,6 +116,21 @@ def python_work(rounds: int) -> int:
     for _ in range(rounds):
         value = (value * 1103515245 + 12345) % (1 << 31)
     return value
+
+
+def join(path: str, rank: int) -> None:
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.distributed.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=2)
+
+
+def be_late(path: str) -> None:
+    """The other rank of `late_rank`."""
+    join(path, 1)
+    flag = torch.zeros(1)
+    while not flag:
+        time.sleep(0.008)
+        torch.distributed.all_reduce(flag)
+    torch.distributed.destroy_process_group()
 
 
 class Kinds:
@@ -289,6 +305,20 @@ class Kinds:
 
         return self.with_pause(save, every=10)
 
+    def late_rank(self) -> Iterator[None]:
+        path = os.path.join(self.folder, "meeting")
+        other = subprocess.Popen([sys.executable, __file__, path])
+        join(path, 0)
+        flag = torch.zeros(1)
+
+        def end() -> None:
+            torch.distributed.all_reduce(flag.fill_(1))
+            other.wait()
+            torch.distributed.destroy_process_group()
+
+        self.at_end.append(end)
+        return self.with_pause(lambda: torch.distributed.all_reduce(flag))
+
     # What looks like a cause, and is none.
 
     def fast_loader(self) -> Iterator[None]:
@@ -361,4 +391,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) > 1:
+        be_late(sys.argv[1])
+    else:
+        main()

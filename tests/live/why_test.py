@@ -30,6 +30,7 @@ PLANTED = {
     "python": ("python", ""),
     "one_operator": ("one_operator", "aten::mm"),
     "small_operators": ("small_operators", "operators a step"),
+    "late_rank": ("collectives", "proftrace merge"),
 }
 # Causes that are there on other threads, or not at all.
 LOOK_ALIKES = {

@@ -252,11 +252,12 @@ std::optional<Finding> FindRunQueue(const Case& job) {
   }
   const uint32_t cpus = timeline.info().host.cpus;
   std::string text = absl::StrFormat(
-      "%s of the recorded processes worked more than a tenth of the time; together they had %.1f "
-      "of "
-      "the host's %u CPUs.",
-      CountText(busy, "thread", "threads"), on_cpu, cpus);
-  finding.evidence.push_back(text);
+      "Together the recorded processes had %.1f of the host's %u CPUs", on_cpu, cpus);
+  if (busy > 0) {
+    text += "; " + CountText(busy, "thread of theirs", "threads of theirs") +
+            " worked more than a tenth of the time";
+  }
+  finding.evidence.push_back(text + ".");
   if (cpus > 0 && on_cpu < 0.75 * cpus) {
     std::sort(delays.begin(), delays.end());
     const int64_t middle_ns = delays.empty() ? 0 : delays[delays.size() / 2];
