@@ -38,6 +38,7 @@ proftrace_unit_test(exporters_test
     exporters/system_rows_test.cc
     exporters/system_views_test.cc
     exporters/table_test.cc
+    exporters/tables_test.cc
   LIBS proftrace_exporters proftrace_pipeline proftrace_test_support GTest::gmock ZLIB::ZLIB)
 
 # Writes outputs of made-up recordings, for the checks below that read them with other programs.

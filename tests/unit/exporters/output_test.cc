@@ -265,6 +265,37 @@ TEST(TextWriterTest, FormatsNumbersAndTextOfAnySize) {
                              std::string(1'000'000, 'x'));
 }
 
+std::string Between(const char* from, const char* to) {
+  return std::string(from, static_cast<size_t>(to - from));
+}
+
+TEST(TextWriterTest, WritesNumbersOfAnyLengthAsTheStandardLibrary) {
+  std::vector<uint64_t> numbers = {std::numeric_limits<uint64_t>::max()};
+  for (uint64_t power = 1; power <= 1'000'000'000'000'000'000; power *= 10) {
+    for (const uint64_t number : {power - 1, power, power + 1, power * 7 + power / 3}) {
+      numbers.push_back(number);
+    }
+  }
+  for (const uint64_t number : numbers) {
+    char text[kMaxNumberBytes];
+    EXPECT_EQ(Between(text, PutInteger(text, number)), std::to_string(number));
+    const auto negative = -static_cast<int64_t>(number / 2);
+    EXPECT_EQ(Between(text, PutInteger(text, negative)), std::to_string(negative));
+    const auto small = static_cast<uint32_t>(number);
+    EXPECT_EQ(Between(text, PutInteger(text, small)), std::to_string(small));
+  }
+}
+
+TEST(TextWriterTest, CopiesTextsOfEachLength) {
+  const std::string whole = "abcdefghijklmnopqrstuvwxyz";
+  for (size_t size = 0; size <= whole.size(); ++size) {
+    std::string text(whole.size(), '.');
+    char* end = PutText(text.data(), std::string_view(whole).substr(0, size));
+    EXPECT_EQ(text, whole.substr(0, size) + std::string(whole.size() - size, '.'));
+    EXPECT_EQ(end, text.data() + size);
+  }
+}
+
 TEST(EscapeTest, InvalidPartsAreReplacedAsPythonDoes) {
   EXPECT_EQ(ToValidUtf8("\xF0\x9F\x94"), "\uFFFD");              // cut short
   EXPECT_EQ(ToValidUtf8("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate
