@@ -129,6 +129,7 @@ def formats(root: Path, _: str) -> Table:
     for entry in re.findall(r"^\s+\{(\".*?)\},$", body_of("Formats", read(root, source), source), re.DOTALL | re.MULTILINE):
         name, file_name = STRINGS.findall(entry)[:2]
         needs = re.search(r"FormatNeeds::k(\w+)", entry)
+        file_name += "/" if "nullptr" in entry else ""  # a folder, and no function that writes one file
         wants = {"Memory": "`--profile-memory`", "Device": "a GPU agent", "Modules": "`--with-stack` or `--with-modules`",
                  "Samples": "`--sample`", "DataWaits": "`--activities cpu,syscalls,sched`",
                  "SystemCalls": "`--activities syscalls` or `io`"}

@@ -4,7 +4,7 @@
 //
 // A cell is
 //   an integer or a bool         a count, a number, nanoseconds, bytes
-//   NsAsUs, Decimal        a number with decimals
+//   NsAsUs, Decimal              a number with decimals
 //   std::string_view, string     a text as the job had it: any bytes
 //   CellText, PathPieces           a text that is in the output's own form already (CellForm)
 //   std::optional of these       nullopt: nothing was recorded

@@ -13,6 +13,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -324,10 +325,23 @@ TEST(FormatsTest, ListsAreParsed) {
   }
 }
 
-size_t FormatsWithoutMemory() {
-  return static_cast<size_t>(std::count_if(Formats().begin(), Formats().end(), [](const Format& f) {
-    return f.needs == FormatNeeds::kNothing;
-  }));
+// The files and folders of formats that need nothing; two share a folder.
+std::set<std::string> NamesWithoutNeeds(const Timeline& timeline) {
+  std::set<std::string> names;
+  for (const Format& format : Formats()) {
+    if (format.needs == FormatNeeds::kNothing) names.insert(DefaultFileName(format, timeline));
+  }
+  return names;
+}
+
+// The bytes of a file, or those of the files in a folder in the order of their names.
+std::string ContentsOf(const fs::path& path) {
+  if (!fs::is_directory(path)) return ReadFile(path);
+  std::set<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path)) files.insert(entry.path());
+  std::string all;
+  for (const fs::path& file : files) all += file.filename().string() + ":" + ReadFile(file);
+  return all;
 }
 
 TEST_F(OutputDirectoryTest, FormatsOfMemorySayThatItWasNotRecorded) {
@@ -365,13 +379,13 @@ TEST_F(OutputDirectoryTest, EveryFormatWritesItsFileTheSameTwice) {
     if (format.needs != FormatNeeds::kNothing) continue;
     const std::string name = DefaultFileName(format, *timeline);
     ASSERT_TRUE(Export(format, {*timeline, aggregates, table}, directory, name).ok()) << name;
-    const std::string first = ReadFile(path_ / name);
+    const std::string first = ContentsOf(path_ / name);
     ASSERT_TRUE(Export(format, {*timeline, aggregates, table}, directory, name).ok()) << name;
-    EXPECT_EQ(ReadFile(path_ / name), first) << name;
+    EXPECT_EQ(ContentsOf(path_ / name), first) << name;
     EXPECT_FALSE(first.empty()) << name;
   }
   EXPECT_TRUE(fs::exists(path_ / "testhost_4711.1790000005000000000.pt.trace.json.gz"));
-  EXPECT_EQ(FileCount(), FormatsWithoutMemory());
+  EXPECT_EQ(FileCount(), NamesWithoutNeeds(*timeline).size());
   EXPECT_EQ(Unzip(ReadFile(path_ / "trace.json.gz")).substr(0, 2), "{\n");
 }
 
@@ -386,7 +400,30 @@ TEST_F(OutputDirectoryTest, EveryFormatStandsAnEmptyRecording) {
     const std::string name = DefaultFileName(format, *timeline);
     EXPECT_TRUE(Export(format, {*timeline, aggregates, table}, directory, name).ok()) << name;
   }
-  EXPECT_EQ(FileCount(), FormatsWithoutMemory());
+  EXPECT_EQ(FileCount(), NamesWithoutNeeds(*timeline).size());
+}
+
+TEST_F(OutputDirectoryTest, ParquetHasATableAFileBeItWithoutARow) {
+  TimelineMaker maker;
+  const std::unique_ptr<Timeline> timeline = maker.Finish();
+  const Aggregates aggregates = Aggregate(*timeline, {});
+  const OutputDirectory directory = Open();
+  for (const char* name : {"parquet", "parquet-events"}) {
+    const absl::StatusOr<const Format*> format = FindFormat(name);
+    ASSERT_TRUE(format.ok());
+    ASSERT_TRUE(Export(**format, {*timeline, aggregates, {}}, directory, "tables").ok());
+  }
+  std::set<std::string> tables;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_ / "tables")) {
+    tables.insert(entry.path().filename().string());
+    const std::string bytes = ReadFile(entry.path());
+    EXPECT_TRUE(bytes.starts_with("PAR1") && bytes.ends_with("PAR1")) << entry.path();
+  }
+  EXPECT_EQ(tables, (std::set<std::string>{"captures.parquet", "clocks.parquet",
+                                           "data_waits.parquet", "events.parquet",
+                                           "gpu_idle.parquet", "io.parquet", "key_averages.parquet",
+                                           "losses.parquet", "modules.parquet", "processes.parquet",
+                                           "samples.parquet", "steps.parquet", "waits.parquet"}));
 }
 
 }  // namespace
