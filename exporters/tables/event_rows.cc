@@ -321,14 +321,14 @@ class EventRows {
       row.parent_id = order_.IdOfSpan(event.parent);
     }
     row.depth = (parent != nullptr ? parent->depth + 1u : 0u) + (around.has_value() ? 1u : 0u);
+    // The step may lie between the parent and the event.
+    std::string path(name);
     if (parent != nullptr) {
-      const std::string_view quote = AddPath(paths_.Of(parent->path), around, &row.path);
-      row.path.Add("/");
-      row.path.Add(name);
-      row.path.Add(quote);
-    } else {
-      AddPath(name, around, &row.path);
+      path = paths_.Of(parent->path);
+      const bool is_quoted = form_.is_csv() && path.ends_with('"');
+      path.insert(path.size() - (is_quoted ? 1 : 0), "/" + std::string(name));
     }
+    row.path.Add(AddPath(path, around, &row.path));
     row.name = {name};
     row.category = {"cpu_instant_event"};
     row.scope = {"FUNCTION"};
