@@ -7,17 +7,13 @@
 #include "exporters/args/distributed_info.h"
 #include "exporters/memory/memory_timeline.h"
 #include "exporters/memory/memory_viz.h"
+#include "exporters/parquet/parquet_folder.h"
 #include "exporters/sinks/escape.h"
 #include "exporters/stacks/flamegraph_html.h"
 #include "exporters/stacks/folded.h"
 #include "exporters/stacks/pprof.h"
 #include "exporters/stacks/speedscope.h"
-#include "exporters/tables/data_waits_csv.h"
-#include "exporters/tables/events_csv.h"
-#include "exporters/tables/gpu_idle_csv.h"
-#include "exporters/tables/key_averages_csv.h"
-#include "exporters/tables/modules_csv.h"
-#include "exporters/tables/samples_csv.h"
+#include "exporters/tables/csv.h"
 #include "exporters/tables/sqlite.h"
 #include "exporters/text/summary_json.h"
 #include "exporters/traces/chrome_trace.h"
@@ -132,6 +128,16 @@ absl::Status WriteSqlite(const ExportInput& input, ByteSink& sink) {
   return ExportSqlite(input.timeline, input.aggregates, *scratch, sink);
 }
 
+absl::Status WriteParquet(const ExportInput& input, const OutputDirectory& directory,
+                          const std::string& name) {
+  return ExportParquet(input.timeline, input.aggregates, directory, name);
+}
+
+absl::Status WriteParquetEvents(const ExportInput& input, const OutputDirectory& directory,
+                                const std::string& name) {
+  return ExportParquetEvents(input.timeline, input.aggregates, directory, name);
+}
+
 absl::Status WriteSummary(const ExportInput& input, ByteSink& sink) {
   return ExportSummary(input.timeline, input.aggregates, sink);
 }
@@ -188,6 +194,10 @@ const std::vector<Format>& Formats() {
        "https://ui.perfetto.dev, trace_processor; with thread states", WritePerfettoTrace},
       {"events-csv", "events.csv", "pandas or a database; one row an event", WriteEventsCsv},
       {"sqlite", "profile.sqlite", "sqlite3 or pandas; the CSV files as tables", WriteSqlite},
+      {"parquet", "parquet", "DuckDB, Spark, pandas, polars; a folder, a table a file", nullptr,
+       FormatNeeds::kNothing, false, WriteParquet},
+      {"parquet-events", "parquet", "the same folder's table of events, one row an event", nullptr,
+       FormatNeeds::kNothing, false, WriteParquetEvents},
       {"folded", "stacks_self_cpu.folded", "flamegraph.pl, inferno, https://www.speedscope.app",
        WriteFolded, FormatNeeds::kNothing, true},
       {"folded-count", "stacks_count.folded", "as folded, by the number of rows",
@@ -316,6 +326,7 @@ std::vector<FormatFile> FilesOf(const Format& format, const Timeline& timeline, 
 
 absl::Status Export(const Format& format, const ExportInput& input,
                     const OutputDirectory& directory, const std::string& name) {
+  if (format.write_folder != nullptr) return format.write_folder(input, directory, name);
   const absl::StatusOr<std::unique_ptr<ByteSink>> sink = directory.Create(name);
   if (!sink.ok()) return sink.status();
   ExportInput with_place = input;

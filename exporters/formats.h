@@ -52,12 +52,18 @@ enum class FormatNeeds {
 };
 
 struct Format {
-  std::string_view name;        // as in --format
-  std::string_view file_name;   // in the result directory; empty = DefaultFileName() makes it
+  std::string_view name;  // as in --format
+  // In the result directory; empty = DefaultFileName() makes it. A format with `write_folder` has
+  // its folder's name here.
+  std::string_view file_name;
   std::string_view opens_with;  // one sentence for users
   absl::Status (*write)(const ExportInput&, ByteSink&);
   FormatNeeds needs = FormatNeeds::kNothing;  // fails unless that was recorded
   bool compares = false;                      // shows ExportInput::comparison
+  // A format that is a folder of files has this instead of `write`: it writes the folder of that
+  // name in the directory.
+  absl::Status (*write_folder)(const ExportInput&, const OutputDirectory&,
+                               const std::string&) = nullptr;
 };
 
 bool IsRecorded(FormatNeeds needs, const Timeline& timeline);
@@ -94,7 +100,8 @@ std::vector<FormatFile> FilesOf(const Format& format, const Timeline& timeline,
                                 StackWeight metric = StackWeight::kSelfCpuTime,
                                 std::optional<int> of_rank = std::nullopt);
 
-// Writes `name` into `directory`, gzip-compressed when it ends in ".gz"; whole, or not at all.
+// Writes `name` into `directory`, gzip-compressed when it ends in ".gz"; whole, or not at all. The
+// files of a folder: each whole, or not at all.
 absl::Status Export(const Format& format, const ExportInput& input,
                     const OutputDirectory& directory, const std::string& name);
 

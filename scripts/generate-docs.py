@@ -6,13 +6,14 @@
 
 A page says where a table belongs and what it lists:
 
-    <!-- scripts/generate-docs.py: columns exporters/tables/events_csv.cc -->
+    <!-- scripts/generate-docs.py: columns exporters/tables/event_row.h -->
     | column | meaning |
     <!-- end -->
 
 The script writes the lines in between. Cells under the heading "meaning" are written by people, in the page: the script keeps
-them, by the first cell of their row. A new row has "TODO" there, and the check fails until somebody has written a sentence. The
-tables of options come from `PROFTRACE COMMAND --help`; without --program they stay as they are.
+them, by the first cell of their row. A new row has "TODO" there, and the check fails until somebody has written a sentence.
+Columns of tables have their meanings in the source, beside the columns. The tables of options come from
+`PROFTRACE COMMAND --help`; without --program they stay as they are.
 """
 
 from __future__ import annotations
@@ -112,9 +113,12 @@ def code(text: str) -> str:
 
 
 def columns(root: Path, name: str) -> Table:
-    """The columns of a CSV file, from the first constant in its exporter whose name ends in Header."""
-    header = joined(find(r"\bk\w*Header =\s*((?:\"(?:[^\"\\]|\\.)*\"\s*)+);", read(root, name), name))
-    return Table(("column", MEANING), [(code(column),) for column in header.removesuffix("\\n").split(",")])
+    """The columns of a table and their meanings, from the list beside its rows: Column{"name", "meaning"}."""
+    found = re.findall(r"\bColumn\{\s*((?:\"(?:[^\"\\]|\\.)*\"\s*)+),\s*((?:\"(?:[^\"\\]|\\.)*\"\s*)+)", read(root, name))
+    if not found:
+        raise Missing(f"{name}: no Column{{\"name\", \"meaning\"}}")
+    rows = [(code(joined(column)), joined(meaning).replace('\\"', '"').replace("|", "\\|")) for column, meaning in found]
+    return Table(("column", MEANING), rows, has_meaning=False)
 
 
 def formats(root: Path, _: str) -> Table:
@@ -125,6 +129,7 @@ def formats(root: Path, _: str) -> Table:
     for entry in re.findall(r"^\s+\{(\".*?)\},$", body_of("Formats", read(root, source), source), re.DOTALL | re.MULTILINE):
         name, file_name = STRINGS.findall(entry)[:2]
         needs = re.search(r"FormatNeeds::k(\w+)", entry)
+        file_name += "/" if "nullptr" in entry else ""  # a folder, and no function that writes one file
         wants = {"Memory": "`--profile-memory`", "Device": "a GPU agent", "Modules": "`--with-stack` or `--with-modules`",
                  "Samples": "`--sample`", "DataWaits": "`--activities cpu,syscalls,sched`",
                  "SystemCalls": "`--activities syscalls` or `io`"}

@@ -272,6 +272,17 @@ absl::StatusOr<GuardedFolder> OutputDirectory::OpenScratch() const {
   return folder.ok() ? std::move(folder) : CannotWriteInto(kShared, ReasonOf(folder.status()));
 }
 
+absl::StatusOr<OutputDirectory> OutputDirectory::MakeFolder(const std::string& name,
+                                                            bool* is_made) const {
+  absl::StatusOr<GuardedFolder> folder = folder_.Make(name, is_made);
+  const std::string place = Joined(path(), name);
+  if (!folder.ok()) return CannotWriteInto(place, ReasonOf(folder.status()));
+  if (const std::string why = folder->WhyNotTrusted(); !why.empty()) {
+    return CannotWriteInto(place, why);
+  }
+  return OutputDirectory(*std::move(folder));
+}
+
 absl::StatusOr<std::unique_ptr<ByteSink>> OutputDirectory::Create(const std::string& name) const {
   const std::string place = Joined(path(), name);
   const std::optional<struct stat> existing = folder_.Find(name);

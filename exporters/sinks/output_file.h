@@ -59,6 +59,11 @@ class OutputDirectory {
   // not outlive this.
   absl::StatusOr<std::unique_ptr<ByteSink>> Create(const std::string& name) const;
 
+  // Opens the directory `name` in it, which is made where it is missing; `is_made` tells of that.
+  absl::StatusOr<OutputDirectory> MakeFolder(const std::string& name, bool* is_made) const;
+  // Takes a directory away again, if it is empty.
+  void RemoveFolder(const std::string& name) const { (void)folder_.RemoveFolder(name); }
+
   const std::string& path() const { return folder_.path(); }
   // Opens a place for files that are no outputs yet: the directory itself, or /tmp where it is
   // /dev.

@@ -11,19 +11,17 @@ constexpr size_t kBufferBytes = 256 * 1024;
 
 }  // namespace
 
+char* PutDecimal(char* at, double value, int decimals) {
+  if (!std::isfinite(value)) value = 0;
+  return at + std::snprintf(at, kMaxDecimalBytes, "%.*f", decimals, value);
+}
+
 TextWriter::TextWriter(ByteSink& sink)
     : sink_(sink),
       capacity_(kBufferBytes),
       buffer_(new char[kBufferBytes]),
       at_(buffer_.get()),
       end_(buffer_.get() + kBufferBytes) {}
-
-void TextWriter::Decimal(double value, int decimals) {
-  if (!std::isfinite(value)) value = 0;
-  char text[400];  // the longest double has 309 digits before the point
-  const int length = std::snprintf(text, sizeof(text), "%.*f", decimals, value);
-  Text(std::string_view(text, static_cast<size_t>(length)));
-}
 
 absl::Status TextWriter::Flush() {
   if (status_.ok() && at_ != buffer_.get()) {

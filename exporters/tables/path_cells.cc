@@ -7,10 +7,10 @@ constexpr size_t kPathCacheBytes = 16 * 1024 * 1024;
 
 }  // namespace
 
-PathCells::PathCells(const Timeline& timeline, CsvText kind) : timeline_(timeline), kind_(kind) {
+PathCells::PathCells(const Timeline& timeline, CellForm form) : timeline_(timeline), form_(form) {
   for (const Label& label : timeline.labels()) {
-    escaped_names_.push_back(CsvEscaped(label.name));
-    needs_quotes_.push_back(CsvNeedsQuotes(label.name));
+    escaped_names_.push_back(form.Escaped(label.name));
+    needs_quotes_.push_back(form.NeedsQuotes(label.name));
   }
   cached_.resize(timeline.paths().size());
 }
@@ -26,7 +26,7 @@ std::string_view PathCells::Of(PathId path) {
 }
 
 std::string_view PathCells::TakeGuard(std::string_view* text) const {
-  const bool is_guarded = text->starts_with(kCsvGuard) && CsvNeedsGuard(text->substr(1), kind_);
+  const bool is_guarded = text->starts_with(kCsvGuard) && form_.NeedsGuard(text->substr(1));
   const std::string_view guard = text->substr(0, is_guarded ? 1 : 0);
   text->remove_prefix(guard.size());
   return guard;
@@ -47,8 +47,7 @@ void PathCells::Build(PathId path) {
     cell_ += escaped_names_[labels_to_root_[i]];
     if (i > 0) cell_.push_back('/');
   }
-  if (CsvNeedsGuard(std::string_view(cell_).substr(begin), kind_))
-    cell_.insert(begin, 1, kCsvGuard);
+  if (form_.NeedsGuard(std::string_view(cell_).substr(begin))) cell_.insert(begin, 1, kCsvGuard);
   if (needs_quotes) cell_.push_back('"');
 }
 

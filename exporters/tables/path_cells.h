@@ -1,11 +1,11 @@
-// The cells of events.csv that hold a path: the names from the root, joined by '/'.
+// The cells of the table `events` that hold a path: the names from the root, joined by '/'.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "exporters/sinks/escape.h"
+#include "exporters/tables/cell_form.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
@@ -13,7 +13,7 @@ namespace proftrace {
 class PathCells {
  public:
   // `timeline` must outlive this.
-  PathCells(const Timeline& timeline, CsvText kind);
+  PathCells(const Timeline& timeline, CellForm form);
 
   // Returns the cell of a path, quoted where needed, and guarded. Valid until the next call.
   std::string_view Of(PathId path);
@@ -25,7 +25,7 @@ class PathCells {
   void Build(PathId path);
 
   const Timeline& timeline_;
-  CsvText kind_;
+  CellForm form_;
   std::vector<std::string> escaped_names_;  // by label
   std::vector<bool> needs_quotes_;
   // The cells of the paths met first, as long as there is room.

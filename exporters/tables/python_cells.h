@@ -1,4 +1,4 @@
-// The cells of events.csv that tell of Python: module, module_class, stack.
+// The cells of the table `events` that tell of Python: module, module_class, stack.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exporters/sinks/escape.h"
+#include "exporters/tables/cell_form.h"
 #include "userspace/aggregate/backward_modules.h"
 #include "userspace/model/timeline.h"
 
@@ -14,37 +14,47 @@ namespace proftrace {
 
 class PythonCells {
  public:
-  // `timeline` must outlive this.
-  PythonCells(const Timeline& timeline, CsvText kind);
+  // Texts in the form that the constructor was given; empty where nothing is known.
+  struct Cells {
+    std::string_view module;
+    std::string_view module_class;
+    std::string_view stack;
+  };
 
-  // Returns "module,module_class,stack" of the span, quoted where needed; empty where neither is
-  // known. Valid until the next call. The module is the innermost one in the stack, or that of the
-  // forward (BackwardModules); frames are joined by ';', the innermost one last. Spans must be
-  // asked for in the order of their start, all of them.
-  std::string_view Of(SpanId id, const Span& span);
+  // `timeline` must outlive this.
+  PythonCells(const Timeline& timeline, CellForm form);
+
+  // Returns the cells of the span. Valid until the next call. The module is the innermost one in
+  // the stack, or that of the forward (BackwardModules); frames are joined by ';', the innermost
+  // one last. Spans must be asked for in the order of their start, all of them.
+  Cells Of(SpanId id, const Span& span);
   // Returns the cells of a span that was asked for already.
-  std::string_view Again(SpanId id);
+  Cells Again(SpanId id);
 
  private:
   // Returns the cells with the module of `stack` and the stack of the span.
-  std::string_view With(StackId stack, SpanId id);
-  std::string_view OfStack(StackId stack);
+  Cells With(StackId stack, SpanId id);
+  std::string_view TextOf(StackId stack);
   void Build(StackId stack);
 
+  struct ModuleTexts {
+    std::string path;
+    std::string class_name;
+  };
+
   const Timeline& timeline_;
-  CsvText kind_;
+  CellForm form_;
   std::vector<std::string> escaped_frames_;  // by StackId
   std::vector<bool> needs_quotes_;
-  std::vector<std::string> module_cells_;  // "module,module_class,", by module
-  // The cells of the stacks met first, as long as there is room.
+  std::vector<ModuleTexts> module_texts_;  // by module
+  // The stacks met first, as long as there is room.
   std::vector<std::string> cached_;
   size_t cache_bytes_ = 0;
-  std::string cells_;
+  std::string text_;
   std::vector<uint32_t> to_root_;
   BackwardModules backward_;
   std::vector<uint32_t> modules_;       // by StackId: 1 + the module; 0 = none
   SpanColumn<uint32_t> stacks_plus_1_;  // of spans whose module is another stack's: that
-  std::string mixed_;
 };
 
 }  // namespace proftrace

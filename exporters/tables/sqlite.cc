@@ -6,10 +6,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <charconv>
+#include <concepts>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -19,13 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "exporters/sinks/csv_reader.h"
-#include "exporters/tables/data_waits_csv.h"
-#include "exporters/tables/events_csv.h"
-#include "exporters/tables/gpu_idle_csv.h"
-#include "exporters/tables/key_averages_csv.h"
-#include "exporters/tables/modules_csv.h"
-#include "exporters/tables/samples_csv.h"
+#include "exporters/sinks/escape.h"
+#include "exporters/sinks/text_writer.h"
+#include "exporters/tables/tables.h"
 #include "exporters/text/summary_json.h"
 #include "userspace/base/exit_status.h"
 
@@ -43,21 +37,6 @@ constexpr std::string_view kEnd =
     "CREATE INDEX events_by_parent ON events (parent_id);"
     "CREATE INDEX events_by_name ON events (name);"
     "CREATE INDEX events_by_thread ON events (tid, start_ns); COMMIT;";
-
-// What a column of that name holds, in all of the files.
-std::string_view TypeOfColumn(std::string_view name) {
-  constexpr std::array<std::string_view, 25> kIntegers = {
-      "id",         "parent_id",    "depth",       "pid",         "tid",
-      "fwd_tid",    "device_index", "stream",      "sequence_nr", "correlation_id",
-      "is_async",   "step",         "flops",       "count",       "node_id",
-      "calls",      "operators",    "samples",     "event_id",    "device",
-      "worker_pid", "waker_tid",    "next_stream", "external_id", "self_syscalls"};
-  if (std::find(kIntegers.begin(), kIntegers.end(), name) != kIntegers.end()) return "INTEGER";
-  for (const std::string_view end : {"_ns", "_bytes", "_faults"}) {
-    if (name.ends_with(end)) return "INTEGER";
-  }
-  return name.ends_with("_us") || name.ends_with("percent") ? "REAL" : "TEXT";
-}
 
 // SQLite's own way to files, but that names are taken as they are: by default it reads what
 // /proc/self/fd/N leads to, and would look that path up again.
@@ -173,59 +152,89 @@ class Database {
   sqlite3* database_ = nullptr;
 };
 
-// Makes the table from the header, and a row of each line.
-class TableWriter : public CsvReader {
+// Makes a table, and a row of each one that is added.
+template <typename Row>
+class SqliteTable {
  public:
-  TableWriter(Database* database, std::string name) : database_(database), name_(std::move(name)) {}
-  ~TableWriter() override { sqlite3_finalize(insert_); }
-
- protected:
-  absl::Status TakeRow(const std::vector<CsvCell>& cells) override {
-    if (insert_ == nullptr) return MakeTable(cells);
-    for (size_t i = 0; i < cells.size(); ++i) Bind(static_cast<int>(i) + 1, cells[i]);
-    const int result = sqlite3_step(insert_);
-    sqlite3_reset(insert_);
-    return result == SQLITE_DONE ? absl::OkStatus() : database_->Failed();
-  }
-
- private:
-  absl::Status MakeTable(const std::vector<CsvCell>& header) {
+  SqliteTable(Database* database, std::string_view name) : database_(database) {
     std::string columns;
     std::string places;
-    for (const CsvCell& cell : header) {
-      const std::string_view type = TypeOfColumn(cell.text);
-      is_integer_.push_back(type == "INTEGER");
-      columns += (columns.empty() ? "" : ", ") + std::string(cell.text) + " " + std::string(type) +
-                 (cell.text == "id" ? " PRIMARY KEY" : "");
+    for (const TypedColumn& column : ColumnsOf<Row>()) {
+      columns += (columns.empty() ? "" : ", ") + std::string(column.name) + " " +
+                 std::string(column.sql_type) + (column.name == "id" ? " PRIMARY KEY" : "");
       places += places.empty() ? "?" : ",?";
     }
-    absl::Status status = database_->Run("CREATE TABLE " + name_ + " (" + columns + ")");
-    if (!status.ok()) return status;
-    insert_ = database_->Prepare("INSERT INTO " + name_ + " VALUES (" + places + ")");
-    return insert_ != nullptr ? absl::OkStatus() : database_->Failed();
+    const std::string table(name);
+    status_ = database->Run("CREATE TABLE " + table + " (" + columns + ")");
+    if (!status_.ok()) return;
+    insert_ = database->Prepare("INSERT INTO " + table + " VALUES (" + places + ")");
+    if (insert_ == nullptr) status_ = database->Failed();
+  }
+  ~SqliteTable() { sqlite3_finalize(insert_); }
+  SqliteTable(const SqliteTable&) = delete;
+  SqliteTable& operator=(const SqliteTable&) = delete;
+
+  // Returns false after an error.
+  bool Add(const Row& row) {
+    if (!status_.ok()) return false;
+    int place = 0;
+    ForEachCell(row, [&](const Column&, const auto& cell) {
+      ++place;
+      if constexpr (requires { cell.has_value(); }) {
+        if (cell.has_value()) {
+          Bind(place, *cell);
+        } else {
+          sqlite3_bind_null(insert_, place);
+        }
+      } else {
+        Bind(place, cell);
+      }
+    });
+    const int result = sqlite3_step(insert_);
+    sqlite3_reset(insert_);
+    if (result != SQLITE_DONE) status_ = database_->Failed();
+    return status_.ok();
   }
 
-  void Bind(int place, const CsvCell& cell) {
-    if (cell.is_empty) {
+  const absl::Status& status() const { return status_; }
+
+ private:
+  // A text binds as one that the row keeps; the column's type makes a number of the text of one.
+  template <typename Cell>
+  void Bind(int place, const Cell& cell) {
+    if constexpr (std::integral<Cell>) {
+      sqlite3_bind_int64(insert_, place, static_cast<int64_t>(cell));
+    } else if constexpr (std::same_as<Cell, CellText>) {
+      BindText(place, cell.text, SQLITE_STATIC);
+    } else if constexpr (std::same_as<Cell, PathPieces>) {
+      path_.clear();
+      for (size_t i = 0; i < cell.count; ++i) path_ += cell.pieces[i];
+      BindText(place, path_, SQLITE_STATIC);
+    } else if constexpr (CellTypeOf<Cell>() == CellType::kReal) {
+      char text[kMaxDecimalBytes];
+      BindText(place, {text, static_cast<size_t>(PutReal(text, cell) - text)}, SQLITE_TRANSIENT);
+    } else {
+      BindText(place, ToValidUtf8(cell), SQLITE_TRANSIENT);
+    }
+  }
+
+  static char* PutReal(char* at, const NsAsUs& time) { return PutMicroseconds(at, time.ns); }
+  static char* PutReal(char* at, const Decimal& number) {
+    return PutDecimal(at, number.value, number.decimals);
+  }
+
+  void BindText(int place, std::string_view text, sqlite3_destructor_type keeping) {
+    if (text.empty()) {
       sqlite3_bind_null(insert_, place);
-      return;
+    } else {
+      sqlite3_bind_text(insert_, place, text.data(), static_cast<int>(text.size()), keeping);
     }
-    int64_t number = 0;
-    const char* end = cell.text.data() + cell.text.size();
-    if (is_integer_[static_cast<size_t>(place) - 1] &&
-        std::from_chars(cell.text.data(), end, number).ptr == end) {
-      sqlite3_bind_int64(insert_, place, number);
-      return;
-    }
-    // A column of numbers makes one of it.
-    sqlite3_bind_text(insert_, place, cell.text.data(), static_cast<int>(cell.text.size()),
-                      SQLITE_STATIC);
   }
 
   Database* database_;
-  std::string name_;
-  std::vector<bool> is_integer_;
   sqlite3_stmt* insert_ = nullptr;
+  std::string path_;
+  absl::Status status_;
 };
 
 absl::Status AddSummary(const Timeline& timeline, const Aggregates& aggregates,
@@ -254,38 +263,12 @@ absl::Status ExportSqlite(const Timeline& timeline, const Aggregates& aggregates
   Database database;
   if (absl::Status status = database.Open(scratch); !status.ok()) return status;
   absl::Status status;
-  const auto add = [&](const char* name, const auto& write) {
+  ForEachTable(timeline, aggregates, CellForm::Plain(), [&]<typename Row>(const Table<Row>& table) {
     if (!status.ok()) return;
-    TableWriter table(&database, name);
-    status = write(table);
-  };
-  add("events", [&](ByteSink& table) {
-    return ExportEventsCsv(timeline, aggregates.steps, aggregates.step_rows, table,
-                           CsvText::kExact);
+    SqliteTable<Row> to(&database, table.name);
+    table.rows([&to](const Row& row) { return to.Add(row); });
+    status = to.status();
   });
-  add("key_averages", [&](ByteSink& table) {
-    return ExportKeyAveragesCsv(aggregates.key_averages, table, CsvText::kExact);
-  });
-  if (!timeline.python_modules().empty() && aggregates.python_rows.status().ok()) {
-    add("modules", [&](ByteSink& table) {
-      return ExportModulesCsv(timeline, aggregates.modules, table, CsvText::kExact);
-    });
-  }
-  if (!timeline.samples().empty()) {
-    add("samples", [&](ByteSink& table) {
-      return ExportSamplesCsv(timeline, aggregates.step_rows, table, CsvText::kExact);
-    });
-  }
-  if (timeline.has_device_records()) {
-    add("gpu_idle", [&](ByteSink& table) {
-      return ExportGpuIdleCsv(timeline, aggregates.device_idle, table, CsvText::kExact);
-    });
-  }
-  if (timeline.has_sched()) {
-    add("data_waits", [&](ByteSink& table) {
-      return ExportDataWaitsCsv(timeline, aggregates.data_waits, table, CsvText::kExact);
-    });
-  }
   if (status.ok()) status = AddSummary(timeline, aggregates, &database);
   if (status.ok()) status = database.Run(kEnd);
   return status.ok() ? database.CopyTo(sink) : status;

@@ -1,6 +1,5 @@
 #include "exporters/tables/step_places.h"
 
-#include "exporters/sinks/escape.h"
 #include "userspace/aggregate/step_memory.h"
 #include "userspace/base/saturating.h"
 
@@ -11,7 +10,7 @@ void Add(int64_t more, int64_t* sum) { *sum = SaturatingSum(*sum, more); }
 
 }  // namespace
 
-StepPlaces::StepPlaces(const Timeline& timeline, const StepRows& rows)
+StepPlaces::StepPlaces(const Timeline& timeline, const StepRows& rows, CellForm form)
     : timeline_(timeline), rows_(rows), memory_(StepMemory(timeline, rows)) {
   for (size_t i = 0; i < rows.rows().size(); ++i) {
     const StepRows::Row& row = rows.rows()[i];
@@ -21,7 +20,7 @@ StepPlaces::StepPlaces(const Timeline& timeline, const StepRows& rows)
     // What lies in a row of a cut path has the same one, but for its name.
     if (timeline.path(at).is_cut()) at = timeline.path(at).parent;
     for (; at != kRootPath; at = timeline.path(at).parent) {
-      bytes += CsvEscaped(timeline.label(timeline.path(at).label).name).size() + 1;
+      bytes += form.Escaped(timeline.label(timeline.path(at).label).name).size() + 1;
     }
     Sums& sums = less_[Raw(row.parent)];
     Add(row.self_ns, &sums.self_ns);

@@ -1,4 +1,4 @@
-// Finds where the rows of steps stand in the tree of events.csv: a step lies in the innermost
+// Finds where the rows of steps stand in the tree of events: a step lies in the innermost
 // annotation around it, and is the parent of what lies in both.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exporters/tables/cell_form.h"
 #include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
 
@@ -17,8 +18,8 @@ namespace proftrace {
 
 class StepPlaces {
  public:
-  // Both must outlive this.
-  StepPlaces(const Timeline& timeline, const StepRows& rows);
+  // Both must outlive this. `form`: that of the paths.
+  StepPlaces(const Timeline& timeline, const StepRows& rows, CellForm form);
 
   // Returns the step that is the parent of the span, or of one that it lies in: index into rows().
   std::optional<size_t> Around(const Span& span) const { return rows_.Around(timeline_, span); }
@@ -34,7 +35,7 @@ class StepPlaces {
   SpanMemory MemoryOf(SpanId id) const;
   const SpanMemory& MemoryOfStep(size_t step) const { return memory_[step]; }
 
-  // Returns how much of a path in the step, as written into a CSV cell without its quotes, comes
+  // Returns how much of a path in the step, as a cell has it without quotes around it, comes
   // before the step's name.
   size_t PathBytesBefore(size_t step) const { return path_bytes_[step]; }
 

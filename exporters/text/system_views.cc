@@ -54,26 +54,6 @@ Cell TimeIf(bool is_recorded, std::string_view key, std::string_view title, int6
 
 using Row = std::vector<Cell>;
 
-std::string_view FileKindName(SystemFileKind kind) {
-  switch (kind) {
-    case SystemFileKind::kRegular:
-      return "file";
-    case SystemFileKind::kDirectory:
-      return "directory";
-    case SystemFileKind::kDevice:
-      return "device";
-    case SystemFileKind::kPipe:
-      return "pipe";
-    case SystemFileKind::kSocket:
-      return "socket";
-    case SystemFileKind::kAnonymous:
-      return "anonymous";
-    case SystemFileKind::kOther:
-      break;
-  }
-  return "";
-}
-
 std::vector<Row> FileRows(const Timeline& timeline) {
   std::vector<Row> rows;
   const bool has_sched = timeline.has_sched();
@@ -282,6 +262,26 @@ std::vector<Row> RowsOf(const Timeline& timeline, SystemView view) {
 }
 
 }  // namespace
+
+std::string_view FileKindName(SystemFileKind kind) {
+  switch (kind) {
+    case SystemFileKind::kRegular:
+      return "file";
+    case SystemFileKind::kDirectory:
+      return "directory";
+    case SystemFileKind::kDevice:
+      return "device";
+    case SystemFileKind::kPipe:
+      return "pipe";
+    case SystemFileKind::kSocket:
+      return "socket";
+    case SystemFileKind::kAnonymous:
+      return "anonymous";
+    case SystemFileKind::kOther:
+      break;
+  }
+  return "";
+}
 
 absl::Status ExportSystemView(const Timeline& timeline, const SystemViewOptions& options,
                               ByteSink& sink) {

@@ -4,8 +4,10 @@
 #include <absl/status/status.h>
 
 #include <cstdint>
+#include <string_view>
 
 #include "exporters/sinks/output_file.h"
+#include "userspace/model/system_event.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
@@ -17,6 +19,9 @@ struct SystemViewOptions {
   int64_t row_limit = 100;  // negative = no limit
   bool json = false;        // {"rows": [{…}], "rows_left_out": 0}; times in nanoseconds
 };
+
+// "file", "directory", "device", "pipe", "socket", "anonymous"; empty where it is not known.
+std::string_view FileKindName(SystemFileKind kind);
 
 // Fails with ExitCode::kUsage, and what to record with, where the recording does not have it.
 absl::Status ExportSystemView(const Timeline& timeline, const SystemViewOptions& options,

@@ -11,7 +11,7 @@
 #include "exporters/sinks/gzip_sink.h"
 #include "exporters/stacks/flamegraph_html.h"
 #include "exporters/stacks/folded.h"
-#include "exporters/tables/events_csv.h"
+#include "exporters/tables/csv.h"
 #include "exporters/text/table.h"
 #include "exporters/traces/chrome_trace.h"
 #include "tests/support/timeline_maker.h"

@@ -67,7 +67,9 @@ def record(options: argparse.Namespace, out: Path) -> Path:
 def measure(command: list[str], cpu: int, repeats: int, output: Path | None) -> Measured:
     result = Measured([], 0, 0)
     for _ in range(repeats):
-        if output is not None:
+        if output is not None and output.is_dir():
+            shutil.rmtree(output)
+        elif output is not None:
             output.unlink(missing_ok=True)
         start = time.perf_counter()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -80,7 +82,8 @@ def measure(command: list[str], cpu: int, repeats: int, output: Path | None) -> 
             raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
         result.peak_kib = max(result.peak_kib, usage.ru_maxrss)
     if output is not None:
-        result.output_bytes = output.stat().st_size
+        files = output.iterdir() if output.is_dir() else [output]
+        result.output_bytes = sum(file.stat().st_size for file in files)
     return result
 
 
@@ -100,6 +103,7 @@ def measure_outputs(options: argparse.Namespace, capture: Path, out: Path) -> No
     print(row("printed table", events, measure([binary, "report", str(capture)], options.cpu, options.repeats, None)))
     for name, form in (("trace.json", "chrome"), ("trace.json.gz", "chrome"), ("events.csv", "events-csv"),
                        ("events.csv.gz", "events-csv"), ("key_averages.csv", "csv"), ("profile.sqlite", "sqlite"),
+                       ("parquet", "parquet"), ("parquet-events", "parquet-events"),
                        ("stacks.folded", "folded"), ("flamegraph.html", "flamegraph")):
         path = out / name
         command = [binary, "export", str(capture), "--format", form, "-o", str(path)]

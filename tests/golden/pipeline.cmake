@@ -12,6 +12,11 @@ add_test(NAME golden_sqlite
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/sqlite_test.py
           $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})
 set_tests_properties(golden_sqlite PROPERTIES LABELS golden)
+# PROFTRACE_PARQUET_PYTHON names a Python that has duckdb, pyarrow, polars or pandas, where Python3 has none.
+add_test(NAME golden_parquet
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/parquet_test.py
+          $<TARGET_FILE:proftrace> $<TARGET_FILE:write_parquet> ${CMAKE_CURRENT_LIST_DIR})
+set_tests_properties(golden_parquet PROPERTIES LABELS golden)
 add_test(NAME golden_processes
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/processes_test.py
           $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})

@@ -198,7 +198,7 @@ class ConfinedTest(live.LiveTest):
         """Also large ones, for which SQLite needs room of its own."""
         with live.Job() as job:
             tracer = live.Tracer("-p", job.pid, "-o", self.out, "--all", "--format",
-                                 "table,csv,chrome,folded,flamegraph,speedscope,perfetto,events-csv,pprof,sqlite")
+                                 "table,csv,chrome,folded,flamegraph,speedscope,perfetto,events-csv,pprof,sqlite,parquet,parquet-events")
             with tracer:
                 tracer.wait_until_recording()
                 job.tell("loop")
@@ -206,6 +206,8 @@ class ConfinedTest(live.LiveTest):
                 job.finish_loop()
                 self.assertEqual(tracer.stop(), 0, tracer.text())
         self.assertTrue((self.out / "profile.sqlite").stat().st_size > 10_000)
+        for table in ("captures", "events"):
+            self.assertEqual((self.out / "parquet" / f"{table}.parquet").read_bytes()[-4:], b"PAR1")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ proftrace_unit_test(exporters_test
     exporters/nvtx_ranges_test.cc
     exporters/open_slices_test.cc
     exporters/output_test.cc
+    exporters/parquet_test.cc
     exporters/perfetto_test.cc
     exporters/profiles_test.cc
     exporters/stacks_test.cc
@@ -41,11 +42,16 @@ proftrace_unit_test(exporters_test
     exporters/system_rows_test.cc
     exporters/system_views_test.cc
     exporters/table_test.cc
-  LIBS proftrace_exporters proftrace_pipeline proftrace_test_support GTest::gmock ZLIB::ZLIB)
+    exporters/tables_test.cc
+  LIBS proftrace_exporters proftrace_pipeline proftrace_test_support GTest::gmock ZLIB::ZLIB PkgConfig::ZSTD)
 
 # Writes outputs of made-up recordings, for the checks below that read them with other programs.
 add_executable(write_outputs ${PROJECT_SOURCE_DIR}/tests/support/write_outputs.cc)
 target_link_libraries(write_outputs PRIVATE proftrace_exporters proftrace_test_support)
+
+# Writes made-up tables as Parquet and as CSV, for tests/golden/parquet_test.py.
+add_executable(write_parquet ${PROJECT_SOURCE_DIR}/tests/support/write_parquet.cc)
+target_link_libraries(write_parquet PRIVATE proftrace_exporters)
 
 # torch's own table() on the same intervals. PROFTRACE_TABLE_PYTHON or PROFTRACE_PYTHON names a Python that has torch.
 add_test(NAME exporters_table_layout

@@ -25,6 +25,7 @@ uint32_t FirstBehind(uint32_t count, IsBehind&& is_behind) {
 EventOrder::EventOrder(const Timeline& timeline, const StepRows& steps)
     : timeline_(timeline), steps_(steps) {
   for (size_t kind = 0; kind < kKinds; ++kind) counts_[kind] = CountOf(static_cast<Kind>(kind));
+  FindFirst();
 }
 
 uint32_t EventOrder::CountOf(Kind kind) const {
@@ -92,18 +93,23 @@ uint64_t EventOrder::IdOfSystemEvent(uint32_t index) const {
   return id + CountBefore(Kind::kDeviceActivity, start_ns, /*with_equal=*/false);
 }
 
-std::optional<EventOrder::Other> EventOrder::Take(std::optional<int64_t> until_ns) {
-  std::optional<Other> first;
-  std::optional<int64_t> first_ns = until_ns;
+EventOrder::Other EventOrder::TakeFirst() {
+  const Other first = first_;
+  ++next_[static_cast<size_t>(first.kind)];
+  FindFirst();
+  return first;
+}
+
+void EventOrder::FindFirst() {
+  has_first_ = false;
   for (size_t i = 0; i < kKinds; ++i) {
     if (next_[i] == counts_[i]) continue;
     const int64_t start_ns = StartOf(static_cast<Kind>(i), next_[i]);
-    if (first_ns && start_ns >= *first_ns) continue;
-    first = Other{static_cast<Kind>(i), next_[i]};
-    first_ns = start_ns;
+    if (has_first_ && start_ns >= first_ns_) continue;
+    has_first_ = true;
+    first_ = Other{static_cast<Kind>(i), next_[i]};
+    first_ns_ = start_ns;
   }
-  if (first) ++next_[static_cast<size_t>(first->kind)];
-  return first;
 }
 
 }  // namespace proftrace

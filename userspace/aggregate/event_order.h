@@ -29,11 +29,16 @@ class EventOrder {
 
   // Takes the next of the other rows, in their order, each once; `until_ns`: only if it starts
   // before that.
-  std::optional<Other> Take(std::optional<int64_t> until_ns);
+  std::optional<Other> Take(std::optional<int64_t> until_ns) {
+    if (!has_first_ || (until_ns.has_value() && first_ns_ >= *until_ns)) return std::nullopt;
+    return TakeFirst();
+  }
 
  private:
   static constexpr size_t kKinds = 4;
 
+  Other TakeFirst();
+  void FindFirst();
   uint32_t CountOf(Other::Kind kind) const;
   int64_t StartOf(Other::Kind kind, uint32_t index) const;
   // Returns how many of a kind start before `start_ns`, or, `with_equal`, then.
@@ -44,6 +49,10 @@ class EventOrder {
   const StepRows& steps_;
   uint32_t counts_[kKinds] = {};
   uint32_t next_[kKinds] = {};
+  // The first of those that have not been taken, if there is one.
+  bool has_first_ = false;
+  Other first_;
+  int64_t first_ns_ = 0;
 };
 
 }  // namespace proftrace

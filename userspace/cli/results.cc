@@ -108,7 +108,9 @@ absl::StatusOr<WrittenResults> WriteResults(const Results& results,
   WrittenResults written;
   const auto write = [&](const Format& format, const ExportInput& from, const std::string& name) {
     const absl::Status status = Export(format, from, directory, name);
-    (status.ok() ? written.names : written.missing).push_back(name);
+    std::vector<std::string>& names = status.ok() ? written.names : written.missing;
+    // Two formats may share a folder.
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     if (status.ok()) return;
     written.first_error.Update(status);
     std::vector<std::string>& formats_of = written.missing_formats;

@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporters/tables/events_csv.h"
-#include "exporters/tables/key_averages_csv.h"
+#include "exporters/tables/csv.h"
 #include "tests/support/step_job.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/key_averages.h"

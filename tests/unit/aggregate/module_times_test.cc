@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "exporters/tables/modules_csv.h"
+#include "exporters/tables/csv.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/aggregates.h"
 #include "userspace/aggregate/backward_modules.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exporters/tables/events_csv.h"
+#include "exporters/tables/csv.h"
 #include "exporters/traces/chrome_trace.h"
 #include "tests/support/step_job.h"
 #include "tests/support/timeline_maker.h"

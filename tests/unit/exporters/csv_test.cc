@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "exporters/sinks/escape.h"
-#include "exporters/tables/events_csv.h"
-#include "exporters/tables/key_averages_csv.h"
+#include "exporters/tables/csv.h"
 #include "tests/support/timeline_maker.h"
 
 namespace proftrace {

@@ -14,8 +14,7 @@
 
 #include "exporters/args/args_text.h"
 #include "exporters/formats.h"
-#include "exporters/tables/events_csv.h"
-#include "exporters/tables/key_averages_csv.h"
+#include "exporters/tables/csv.h"
 #include "exporters/text/summary_json.h"
 #include "exporters/text/system_views.h"
 #include "exporters/traces/chrome_trace.h"

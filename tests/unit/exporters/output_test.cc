@@ -13,6 +13,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -265,6 +266,37 @@ TEST(TextWriterTest, FormatsNumbersAndTextOfAnySize) {
                              std::string(1'000'000, 'x'));
 }
 
+std::string Between(const char* from, const char* to) {
+  return std::string(from, static_cast<size_t>(to - from));
+}
+
+TEST(TextWriterTest, WritesNumbersOfAnyLengthAsTheStandardLibrary) {
+  std::vector<uint64_t> numbers = {std::numeric_limits<uint64_t>::max()};
+  for (uint64_t power = 1; power <= 1'000'000'000'000'000'000; power *= 10) {
+    for (const uint64_t number : {power - 1, power, power + 1, power * 7 + power / 3}) {
+      numbers.push_back(number);
+    }
+  }
+  for (const uint64_t number : numbers) {
+    char text[kMaxNumberBytes];
+    EXPECT_EQ(Between(text, PutInteger(text, number)), std::to_string(number));
+    const auto negative = -static_cast<int64_t>(number / 2);
+    EXPECT_EQ(Between(text, PutInteger(text, negative)), std::to_string(negative));
+    const auto small = static_cast<uint32_t>(number);
+    EXPECT_EQ(Between(text, PutInteger(text, small)), std::to_string(small));
+  }
+}
+
+TEST(TextWriterTest, CopiesTextsOfEachLength) {
+  const std::string whole = "abcdefghijklmnopqrstuvwxyz";
+  for (size_t size = 0; size <= whole.size(); ++size) {
+    std::string text(whole.size(), '.');
+    char* end = PutText(text.data(), std::string_view(whole).substr(0, size));
+    EXPECT_EQ(text, whole.substr(0, size) + std::string(whole.size() - size, '.'));
+    EXPECT_EQ(end, text.data() + size);
+  }
+}
+
 TEST(EscapeTest, InvalidPartsAreReplacedAsPythonDoes) {
   EXPECT_EQ(ToValidUtf8("\xF0\x9F\x94"), "\uFFFD");              // cut short
   EXPECT_EQ(ToValidUtf8("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate
@@ -293,10 +325,23 @@ TEST(FormatsTest, ListsAreParsed) {
   }
 }
 
-size_t FormatsWithoutMemory() {
-  return static_cast<size_t>(std::count_if(Formats().begin(), Formats().end(), [](const Format& f) {
-    return f.needs == FormatNeeds::kNothing;
-  }));
+// The files and folders of formats that need nothing; two share a folder.
+std::set<std::string> NamesWithoutNeeds(const Timeline& timeline) {
+  std::set<std::string> names;
+  for (const Format& format : Formats()) {
+    if (format.needs == FormatNeeds::kNothing) names.insert(DefaultFileName(format, timeline));
+  }
+  return names;
+}
+
+// The bytes of a file, or those of the files in a folder in the order of their names.
+std::string ContentsOf(const fs::path& path) {
+  if (!fs::is_directory(path)) return ReadFile(path);
+  std::set<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path)) files.insert(entry.path());
+  std::string all;
+  for (const fs::path& file : files) all += file.filename().string() + ":" + ReadFile(file);
+  return all;
 }
 
 TEST_F(OutputDirectoryTest, FormatsOfMemorySayThatItWasNotRecorded) {
@@ -334,13 +379,13 @@ TEST_F(OutputDirectoryTest, EveryFormatWritesItsFileTheSameTwice) {
     if (format.needs != FormatNeeds::kNothing) continue;
     const std::string name = DefaultFileName(format, *timeline);
     ASSERT_TRUE(Export(format, {*timeline, aggregates, table}, directory, name).ok()) << name;
-    const std::string first = ReadFile(path_ / name);
+    const std::string first = ContentsOf(path_ / name);
     ASSERT_TRUE(Export(format, {*timeline, aggregates, table}, directory, name).ok()) << name;
-    EXPECT_EQ(ReadFile(path_ / name), first) << name;
+    EXPECT_EQ(ContentsOf(path_ / name), first) << name;
     EXPECT_FALSE(first.empty()) << name;
   }
   EXPECT_TRUE(fs::exists(path_ / "testhost_4711.1790000005000000000.pt.trace.json.gz"));
-  EXPECT_EQ(FileCount(), FormatsWithoutMemory());
+  EXPECT_EQ(FileCount(), NamesWithoutNeeds(*timeline).size());
   EXPECT_EQ(Unzip(ReadFile(path_ / "trace.json.gz")).substr(0, 2), "{\n");
 }
 
@@ -355,7 +400,30 @@ TEST_F(OutputDirectoryTest, EveryFormatStandsAnEmptyRecording) {
     const std::string name = DefaultFileName(format, *timeline);
     EXPECT_TRUE(Export(format, {*timeline, aggregates, table}, directory, name).ok()) << name;
   }
-  EXPECT_EQ(FileCount(), FormatsWithoutMemory());
+  EXPECT_EQ(FileCount(), NamesWithoutNeeds(*timeline).size());
+}
+
+TEST_F(OutputDirectoryTest, ParquetHasATableAFileBeItWithoutARow) {
+  TimelineMaker maker;
+  const std::unique_ptr<Timeline> timeline = maker.Finish();
+  const Aggregates aggregates = Aggregate(*timeline, {});
+  const OutputDirectory directory = Open();
+  for (const char* name : {"parquet", "parquet-events"}) {
+    const absl::StatusOr<const Format*> format = FindFormat(name);
+    ASSERT_TRUE(format.ok());
+    ASSERT_TRUE(Export(**format, {*timeline, aggregates, {}}, directory, "tables").ok());
+  }
+  std::set<std::string> tables;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_ / "tables")) {
+    tables.insert(entry.path().filename().string());
+    const std::string bytes = ReadFile(entry.path());
+    EXPECT_TRUE(bytes.starts_with("PAR1") && bytes.ends_with("PAR1")) << entry.path();
+  }
+  EXPECT_EQ(tables, (std::set<std::string>{"captures.parquet", "clocks.parquet",
+                                           "data_waits.parquet", "events.parquet",
+                                           "gpu_idle.parquet", "io.parquet", "key_averages.parquet",
+                                           "losses.parquet", "modules.parquet", "processes.parquet",
+                                           "samples.parquet", "steps.parquet", "waits.parquet"}));
 }
 
 }  // namespace

@@ -1,0 +1,127 @@
+// One column of a Parquet file: collects the cells of a row group, page by page, and gives its
+// column chunk.
+//
+// Numbers are PLAIN. Texts are numbers of a dictionary until that has grown to 1 MiB; then the rest
+// of the row group is PLAIN. Each page is compressed when it is full, so that the memory that a
+// column takes is a page, a dictionary and what is compressed.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporters/tables/column.h"
+
+namespace proftrace {
+
+// Compresses pages with zstd, each one by itself.
+class PageCompressor {
+ public:
+  PageCompressor();
+  ~PageCompressor();
+  PageCompressor(const PageCompressor&) = delete;
+  PageCompressor& operator=(const PageCompressor&) = delete;
+
+  // Returns the compressed bytes, valid until the next call; empty after an error.
+  std::string_view Compress(std::string_view bytes);
+  // Whether there was no error: zstd has none but for want of memory.
+  bool ok() const { return is_ok_; }
+
+ private:
+  void* context_;
+  std::string buffer_;
+  bool is_ok_ = true;
+};
+
+// The numbers are Parquet's.
+enum class ParquetType : int32_t { kInt64 = 2, kDouble = 5, kByteArray = 6 };
+enum class ParquetEncoding : int32_t { kPlain = 0, kRle = 3, kRleDictionary = 8 };
+inline constexpr int32_t kParquetZstd = 6;
+
+// A column of a row group as it is in the file: its pages, and what the footer says of it.
+struct ColumnChunk {
+  std::string dictionary_page;  // empty: there is none
+  std::string data_pages;
+  int64_t uncompressed_bytes = 0;  // of all pages, with their headers
+  int64_t cells = 0;
+  int64_t nulls = 0;
+  bool has_plain_pages = false;
+  bool has_range = false;  // of the integers: `least` and `most`
+  int64_t least = 0;
+  int64_t most = 0;
+};
+
+class ParquetColumn {
+ public:
+  static constexpr size_t kMostPageRows = 16 * 1024;
+  static constexpr size_t kMostPageBytes = size_t{1} << 20;
+  static constexpr size_t kMostDictionaryBytes = size_t{1} << 20;
+
+  // `compressor` must outlive this.
+  ParquetColumn(const TypedColumn& column, PageCompressor* compressor);
+
+  const std::string& name() const { return name_; }
+  ParquetType type() const { return type_; }
+
+  void AddNull() { AddLevel(0); }
+  void AddInteger(int64_t value) {
+    words_.push_back(static_cast<uint64_t>(value));
+    if (value < least_ || !has_range_) least_ = value;
+    if (value > most_ || !has_range_) most_ = value;
+    has_range_ = true;
+    AddLevel(1);
+  }
+  void AddReal(double value) {
+    words_.push_back(std::bit_cast<uint64_t>(value));
+    AddLevel(1);
+  }
+  // `text` is UTF-8.
+  void AddText(std::string_view text);
+
+  // Takes the row group's chunk; the next cell is of the next row group.
+  ColumnChunk TakeChunk();
+
+ private:
+  void AddLevel(uint8_t level) {
+    levels_[rows_++] = level;
+    if (rows_ == kMostPageRows) EndPage();
+  }
+  void AddIndex(uint32_t index) {
+    indices_.push_back(index);
+    AddLevel(1);
+  }
+  void EndPage();
+  void AppendValues(std::string* body) const;
+  std::string DictionaryPage();
+
+  const std::string name_;
+  const ParquetType type_;
+  PageCompressor* const compressor_;
+
+  // The page so far:
+  size_t rows_ = 0;
+  std::vector<uint8_t> levels_ = std::vector<uint8_t>(kMostPageRows);  // 1 a cell, 0 an absent one
+  std::vector<uint64_t> words_;                                        // numbers
+  std::vector<uint32_t> indices_;
+  std::string plain_;  // texts, each after its length
+  std::string body_;
+
+  // The row group so far:
+  std::string dictionary_;  // texts, each after its length; never moves
+  absl::flat_hash_map<std::string_view, uint32_t> index_of_;
+  // The text that was added last, and its number: many columns have the same one row after row.
+  std::string_view last_text_;
+  uint32_t last_index_ = 0;
+  bool is_plain_ = false;  // the dictionary is full
+  bool has_range_ = false;
+  int64_t least_ = 0;
+  int64_t most_ = 0;
+  ColumnChunk chunk_;
+};
+
+}  // namespace proftrace
