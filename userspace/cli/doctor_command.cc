@@ -14,7 +14,6 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/capture/bpf_programs.h"
-#include "userspace/capture/gpu_agents.h"
 #include "userspace/capture/gpu_process.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/sample_programs.h"
@@ -236,9 +235,7 @@ void CheckGpu(Pid pid, Diagnosis* diagnosis) {
     return;
   }
   const absl::Status status = CheckInjection(pid);
-  if (FindAgentLibrary().empty()) {
-    diagnosis->Add("GPU", false, "there is no libproftrace_agent.so beside this program");
-  } else if (!status.ok()) {
+  if (!status.ok()) {
     diagnosis->Add("GPU", status);
   } else {
     diagnosis->Add("GPU", true, "an agent for CUPTI can be put into the process");

@@ -225,9 +225,9 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
   if (!command.empty()) {
     // The CUDA driver loads it when it is initialized, and NVTX at the first range. One of the
     // user's own stays.
-    if (options->agent.has_value()) {
-      setenv("CUDA_INJECTION64_PATH", options->agent->library.c_str(), /*overwrite=*/0);
-      setenv("NVTX_INJECTION64_PATH", options->agent->library.c_str(), /*overwrite=*/0);
+    if (options->agent.has_value() && !options->agent->file.empty()) {
+      setenv("CUDA_INJECTION64_PATH", options->agent->file.c_str(), /*overwrite=*/0);
+      setenv("NVTX_INJECTION64_PATH", options->agent->file.c_str(), /*overwrite=*/0);
     }
     absl::StatusOr<std::unique_ptr<LaunchedCommand>> child =
         LaunchedCommand::Start(command, arguments.as_root);
