@@ -23,7 +23,7 @@ fi
 map="-ffile-prefix-map=$PWD/=" 
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O2 $map" -DCMAKE_C_FLAGS_RELEASE="-O2 $map" \
   -DCMAKE_ASM_FLAGS="$map" -DPROFTRACE_TESTS=OFF -DPROFTRACE_UNITY=ON -DPROFTRACE_STATIC=ON >/dev/null
-cmake --build "$build" --target proftrace_static proftrace_agent
+cmake --build "$build" --target proftrace_static proftrace_manual
 rm -rf "$stage"
 cmake --install "$build" --prefix "$stage" --strip >/dev/null
 version=$("$stage/bin/proftrace" --version | sed 's/.* //')

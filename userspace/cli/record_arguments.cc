@@ -123,11 +123,11 @@ absl::Status CompleteTier(RecordArguments* arguments) {
 }  // namespace
 
 absl::StatusOr<Activities> ParseActivities(const std::string& text) {
-  constexpr std::string_view kWords[] = {"cpu", "cuda", "syscalls", "io", "sched", "faults"};
   Activities activities;
   for (const std::string_view word : SplitText(text, ",", /*skip_empty=*/false)) {
-    if (std::find(std::begin(kWords), std::end(kWords), word) == std::end(kWords)) {
-      return Fail(ExitCode::kUsage, NoneOf(word, kWords));
+    if (std::find(std::begin(kActivityWords), std::end(kActivityWords), word) ==
+        std::end(kActivityWords)) {
+      return Fail(ExitCode::kUsage, NoneOf(word, kActivityWords));
     }
     activities.cuda = activities.cuda || word == "cuda";
   }

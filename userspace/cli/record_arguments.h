@@ -20,6 +20,9 @@ namespace proftrace {
 // --gpu.
 enum class GpuChoice : uint8_t { kAuto, kAgent, kLaunch, kOff };
 
+inline constexpr std::string_view kActivityWords[] = {"cpu", "cuda",  "syscalls",
+                                                      "io",  "sched", "faults"};
+
 // --activities.
 struct Activities {
   SystemActivities system;

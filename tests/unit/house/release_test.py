@@ -111,6 +111,8 @@ class ReleaseTest(unittest.TestCase):
         self.assertEqual({(entry.uid, entry.gid, entry.mtime) for entry in entries}, {(0, 0, EPOCH)})
         top = self.folder / "tar" / f"proftrace-{VERSION}"
         self.check_program(top / "bin/proftrace")
+        for place in ("man/man1/proftrace-record.1", "bash-completion/completions/proftrace", "zsh/vendor-completions/_proftrace"):
+            self.assertTrue((top / "share" / place).is_file(), place)
         texts = "".join(path.read_text(encoding="utf-8", errors="replace") for path in (top / "share/doc/proftrace/licences").iterdir())
         for words in ("Apache License", "Alexei Starovoitov", "Capstone", "GNU LESSER GENERAL PUBLIC LICENSE", "zstd"):
             self.assertIn(words.lower(), texts.lower())
