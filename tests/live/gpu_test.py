@@ -7,7 +7,6 @@ import collections
 import contextlib
 import json
 import os
-import shutil
 import signal
 import time
 import unittest
@@ -165,14 +164,16 @@ class GpuTest(LiveTest):
             self.check_rows(result)
 
     def other_build(self) -> Path:
-        """The program beside an agent with another build id."""
+        """The program with an agent of another build id in it."""
         folder = self.directory / "other"
         folder.mkdir()
-        shutil.copy(live.BINARY, folder)
-        agent = (live.BINARY.parent / "libproftrace_agent.so").read_bytes()
-        at = agent.index(b"GNU\0", agent.index(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0")) + 4
-        (folder / "libproftrace_agent.so").write_bytes(agent[:at] + bytes(byte ^ 0xff for byte in agent[at:at + 20]) + agent[at + 20:])
-        return folder / live.BINARY.name
+        program = live.BINARY.read_bytes()
+        agent = program.index((live.BINARY.parent / "libproftrace_agent.so").read_bytes())
+        at = program.index(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0", agent) + 16
+        other = folder / live.BINARY.name
+        other.write_bytes(program[:at] + bytes(byte ^ 0xff for byte in program[at:at + 20]) + program[at + 20:])
+        other.chmod(0o755)
+        return other
 
     def test_another_build_keeps_away(self) -> None:
         with self.gpu_job() as job:

@@ -10,3 +10,15 @@ add_test(NAME check_bpf_objects COMMAND Python3::Interpreter ${PROJECT_SOURCE_DI
 add_test(NAME hardening_test COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/house/hardening_test.py ${CMAKE_READELF}
   $<TARGET_FILE:proftrace> $<TARGET_FILE:proftrace_agent>)
 set_tests_properties(house_test docs_test check_docs check_includes check_bpf_objects hardening_test PROPERTIES LABELS unit)
+add_test(NAME completion_test COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/cli/completion_test.py $<TARGET_FILE:proftrace>)
+add_test(NAME manual_test COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/house/manual_test.py $<TARGET_FILE:proftrace>)
+set_tests_properties(completion_test manual_test PROPERTIES LABELS unit)
+if(PROFTRACE_STATIC)
+  add_test(NAME release_test COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/house/release_test.py ${PROJECT_BINARY_DIR})
+  set_tests_properties(release_test PROPERTIES LABELS unit)
+  foreach(case IN ITEMS mlp gpu)  # the same outputs as the other program's
+    add_test(NAME golden_static_${case}
+      COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/golden/golden_test.py $<TARGET_FILE:proftrace_static> ${PROJECT_SOURCE_DIR}/tests/golden/${case})
+    set_tests_properties(golden_static_${case} PROPERTIES LABELS golden)
+  endforeach()
+endif()

@@ -304,20 +304,39 @@ std::optional<struct stat> GuardedFolder::Find(const std::string& name) const {
   return facts;
 }
 
-bool GuardedFolder::IsEmpty() const {
+std::optional<std::vector<std::string>> GuardedFolder::Names() const {
   // Opens the folder anew: a descriptor has one position for all of this process.
   const int listed = openat(fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(listed < 0 ? nullptr : fdopendir(listed),
                                                    closedir);
   if (folder == nullptr) {
     if (listed >= 0) close(listed);
-    return false;
+    return std::nullopt;
   }
+  std::vector<std::string> names;
   while (const dirent* entry = readdir(folder.get())) {
     const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") return false;
+    if (name != "." && name != "..") names.emplace_back(name);
   }
-  return true;
+  return names;
+}
+
+bool GuardedFolder::IsEmpty() const {
+  const std::optional<std::vector<std::string>> names = Names();
+  return names.has_value() && names->empty();
+}
+
+bool GuardedFolder::RemoveContents() const {
+  const std::optional<std::vector<std::string>> names = Names();
+  if (!names.has_value()) return false;
+  bool is_done = true;
+  for (const std::string& name : *names) {
+    if (Remove(name)) continue;
+    UniqueFd inner(openat(fd(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    is_done = inner.valid() && GuardedFolder(std::move(inner), name, trust_).RemoveContents() &&
+              RemoveFolder(name) && is_done;
+  }
+  return is_done;
 }
 
 std::string GuardedFolder::WhyNotTrusted() const {

@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "userspace/base/unique_fd.h"
 
@@ -83,6 +84,8 @@ class GuardedFolder {
   bool Rename(const std::string& from, const std::string& to) const;
   bool Remove(const std::string& name) const;
   bool RemoveFolder(const std::string& name) const;
+  // Removes all that is in it, and in the folders in it; links themselves. False: something stayed.
+  bool RemoveContents() const;
   // Finds an entry; nullopt: there is none, or it cannot be looked at. A link is not followed.
   std::optional<struct stat> Find(const std::string& name) const;
 
@@ -103,6 +106,8 @@ class GuardedFolder {
   GuardedFolder(UniqueFd fd, std::string path, const FolderTrust& trust)
       : fd_(std::move(fd)), path_(std::move(path)), trust_(trust) {}
   bool GiveToOwner(int fd) const;
+  // nullopt: it cannot be listed.
+  std::optional<std::vector<std::string>> Names() const;
   // Whether this file system calls us by another user's number, as NFS does with root: what we make
   // in it has the owner that it has, whom root does not trust.
   bool IsOfOurNameHere() const;

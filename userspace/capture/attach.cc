@@ -16,6 +16,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/cookie_table.h"
 #include "userspace/capture/trace_event.h"
+#include "userspace/sandbox/rights.h"
 
 namespace proftrace {
 namespace {
@@ -43,9 +44,8 @@ absl::Status AttachError(int error, const ModulePlan& module, std::optional<Pid>
       return Fail(ExitCode::kNoTarget, "the process ended while probes were put into " + where);
     case EPERM:
     case EACCES:
-      return Fail(ExitCode::kNotPermitted, "the kernel does not permit probes in " + where +
-                                               "; run proftrace as root, or with CAP_BPF, "
-                                               "CAP_PERFMON, CAP_SYS_ADMIN and CAP_SYS_PTRACE");
+      return Fail(ExitCode::kNotPermitted,
+                  "the kernel does not permit probes in " + where + "; " + HowToGetRights());
     default:
       return Fail(ExitCode::kHostUnfit, "the kernel refused probes in " + where + ": " +
                                             ErrnoText(error) + "; 'proftrace doctor' says more");

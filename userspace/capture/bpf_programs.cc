@@ -31,6 +31,7 @@
 #include "userspace/capture/probe_cost.h"
 #include "userspace/capture/process_watch.h"
 #include "userspace/capture/trace_event.h"
+#include "userspace/sandbox/rights.h"
 
 namespace proftrace {
 namespace {
@@ -82,8 +83,7 @@ bool WarnsOfGrowingMaps() {
 absl::Status LoadError(int error, const LoadMessages& messages) {
   if (messages.IsNotPermitted(error)) {
     return Fail(ExitCode::kNotPermitted,
-                "the kernel does not permit this user to load BPF programs; run 'sudo proftrace', "
-                "or give it CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and CAP_SYS_PTRACE");
+                "the kernel does not permit this user to load BPF programs; " + HowToGetRights());
   }
   if (error == EMFILE) {
     return Fail(ExitCode::kHostUnfit,

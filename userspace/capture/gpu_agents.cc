@@ -1,24 +1,20 @@
 #include "userspace/capture/gpu_agents.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include "symbols/elf/elf_file.h"
 #include "symbols/process/memory_room.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/base/unique_fd.h"
+#include "userspace/capture/agent_library.h"
 #include "userspace/capture/gpu_process.h"
 #include "userspace/inject/injector.h"
 #include "userspace/model/recording.h"
@@ -26,7 +22,6 @@
 namespace proftrace {
 namespace {
 
-constexpr char kLibraryName[] = "libproftrace_agent.so";
 constexpr char kFunction[] = "proftrace_agent_start";
 constexpr char kAlreadyThere[] =
     "an agent runs in it already: of another proftrace, or of one that was killed in the last ten "
@@ -189,15 +184,11 @@ absl::Status GpuAgents::InjectNow(Pid pid) const {
   request.function = kFunction;
   request.arrival_limit_ns = kForEverNs;
   request.is_cancelled = &is_over_;
-  std::ifstream file(options_.library, std::ios::binary);
-  request.library.assign(std::istreambuf_iterator<char>(file), {});
-  UniqueFd fd(open(options_.library.c_str(), O_RDONLY | O_CLOEXEC));
-  const absl::StatusOr<std::unique_ptr<ElfFile>> elf = ElfFile::Open(std::move(fd));
-  if (request.library.empty() || !elf.ok()) {
-    return absl::NotFoundError("the agent (" + options_.library + ") cannot be read");
-  }
+  request.library = std::string(AgentLibrary());
+  const absl::StatusOr<std::string> build_id = AgentBuildId();
+  if (!build_id.ok()) return build_id.status();
   // A copy of the same build that is loaded already is used again.
-  request.library_name = "proftrace_agent-" + (*elf)->build_id().substr(0, 16);
+  request.library_name = "proftrace_agent-" + *build_id;
   const absl::StatusOr<InjectionReport> report = InjectLibrary(request);
   if (!report.ok()) return report.status();
   if (report->result == -EALREADY) {
@@ -281,7 +272,7 @@ bool GpuAgents::IsFork(Pid pid, Pid parent, uint64_t driver) {
 void GpuAgents::Consider(Pid pid, Pid parent) {
   const uint64_t driver = DriverAddress(pid);
   const bool is_fork = driver != 0 && IsFork(pid, parent, driver);
-  const bool is_brought = driver != 0 && !is_fork && BringsAgent(pid, options_.library);
+  const bool is_brought = driver != 0 && !is_fork && BringsAgent(pid, options_.file);
   const std::lock_guard lock(mutex_);
   if (is_over_) return;
   if (driver == 0) {
@@ -527,16 +518,6 @@ std::vector<Unsupported> GpuAgents::gaps() const {
                         " ms at most, has no rows of its own"});
   }
   return gaps;
-}
-
-std::string FindAgentLibrary() {
-  char path[4096];
-  const ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path));
-  if (bytes <= 0) return "";
-  std::string name(path, static_cast<size_t>(bytes));
-  name.resize(name.rfind('/') + 1);
-  name += kLibraryName;
-  return access(name.c_str(), R_OK) == 0 ? name : "";
 }
 
 }  // namespace proftrace

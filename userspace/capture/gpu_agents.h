@@ -26,7 +26,9 @@
 namespace proftrace {
 
 struct AgentOptions {
-  std::string library;    // path of the agent
+  // The agent's file, which CUDA_INJECTION64_PATH names to jobs that proftrace starts; empty: there
+  // is no such file, and they get the agent as running ones do.
+  std::string file;
   bool is_asked = false;  // --gpu agent: why it is not there is said in any case
 };
 
@@ -136,8 +138,5 @@ class GpuAgents {
   uint64_t late_ = 0;  // agents that came while their processes were recorded, and recorded
   int64_t longest_late_ns_ = 0;
 };
-
-// Returns the agent that belongs to this program and lies beside it; empty: this build has none.
-std::string FindAgentLibrary();
 
 }  // namespace proftrace

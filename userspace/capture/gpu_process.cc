@@ -65,6 +65,7 @@ bool HasAgentMemory(Pid pid) {
 }
 
 bool BringsAgent(Pid pid, const std::string& library) {
+  if (library.empty()) return false;
   const std::string environment = ReadSmallFile(Folder(pid) + "/environ", kMostEnvironmentBytes);
   const std::string wanted = "CUDA_INJECTION64_PATH=" + library;
   for (size_t begin = 0; begin < environment.size();) {

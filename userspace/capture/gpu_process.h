@@ -25,7 +25,7 @@ bool IsForkOfGpuUser(Pid pid, uint64_t driver);
 bool HasAgentMemory(Pid pid);
 
 // Whether it was started with CUDA_INJECTION64_PATH=library: the driver loads that when it is
-// initialized.
+// initialized. Empty: none does.
 bool BringsAgent(Pid pid, const std::string& library);
 
 // The loader's numbers of a process's threads, from their numbers in its PID namespace. What CUPTI

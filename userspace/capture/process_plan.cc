@@ -18,16 +18,14 @@
 #include "userspace/capture/process_watch.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/patch/plan_spots.h"
+#include "userspace/sandbox/rights.h"
 
 namespace proftrace {
 namespace {
 
 absl::Status NotPermitted(const std::string& what) {
   if (geteuid() == 0) return Fail(ExitCode::kNotPermitted, "root may not " + what + NotEvenRoot());
-  return Fail(ExitCode::kNotPermitted,
-              "this user may not " + what +
-                  "; run 'sudo proftrace', or give it CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and "
-                  "CAP_SYS_PTRACE");
+  return Fail(ExitCode::kNotPermitted, "this user may not " + what + "; " + HowToGetRights());
 }
 
 // What lies behind the planner's "no libtorch": a process that ended meanwhile, or one whose files

@@ -131,6 +131,7 @@ int RunCommandLine(int argc, char** argv) {
   AddCleanCommand(app, &action);
   AddListCommand(app, &action);
   AddDoctorCommand(app, &action);
+  AddCompletionCommand(app, &action);
   app.footer("COMMAND [OPTIONS]");  // commands would inherit it
   try {
     // The library takes them from the back.

@@ -23,5 +23,7 @@ void AddDumpCommand(CLI::App& app, Action* action);
 void AddCleanCommand(CLI::App& app, Action* action);
 void AddListCommand(CLI::App& app, Action* action);
 void AddDoctorCommand(CLI::App& app, Action* action);
+// To be called last: it knows the commands that are there.
+void AddCompletionCommand(CLI::App& app, Action* action);
 
 }  // namespace proftrace

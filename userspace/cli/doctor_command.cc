@@ -12,9 +12,9 @@
 #include "symbols/plan/process.h"
 #include "symbols/plan/python_reading.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/own_path.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/capture/bpf_programs.h"
-#include "userspace/capture/gpu_agents.h"
 #include "userspace/capture/gpu_process.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/sample_programs.h"
@@ -52,6 +52,8 @@ struct Diagnosis {
   std::vector<Check> checks;
   absl::Status status;
   bool has_bpf = false;
+  bool has_torch = false;  // of the process that is asked for
+  bool has_jumps = false;
 
   void Add(const std::string& name, bool ok, const std::string& detail) {
     checks.push_back(Check{name, ok, detail});
@@ -211,6 +213,7 @@ void CheckJumps(Pid pid, const ProbePlan& plan, Diagnosis* diagnosis) {
                 cost->record.warm, cost->record.cold,
                 diagnosis->has_bpf ? "keep probes" : "are not recorded, as there is no eBPF");
   diagnosis->Add(kJumps, true, text);
+  diagnosis->has_jumps = true;
 }
 
 void CheckRunningCode(Pid pid, Diagnosis* diagnosis) {
@@ -236,9 +239,7 @@ void CheckGpu(Pid pid, Diagnosis* diagnosis) {
     return;
   }
   const absl::Status status = CheckInjection(pid);
-  if (FindAgentLibrary().empty()) {
-    diagnosis->Add("GPU", false, "there is no libproftrace_agent.so beside this program");
-  } else if (!status.ok()) {
+  if (!status.ok()) {
     diagnosis->Add("GPU", status);
   } else {
     diagnosis->Add("GPU", true, "an agent for CUPTI can be put into the process");
@@ -265,6 +266,7 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
     }
     return;
   }
+  diagnosis->has_torch = true;
   diagnosis->Add("PyTorch", true,
                  (plan->torch_version.empty() ? "version not known" : plan->torch_version) + ", " +
                      std::to_string(plan->operator_count) + " operators with a probe, " +
@@ -287,16 +289,31 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
   CheckGpu(pid, diagnosis);
 }
 
+// Returns the command that records, in as far as the checks tell: with the way that is possible
+// now, else with what makes one possible. Empty: none is known.
+std::string CommandThatWorks(std::optional<uint32_t> pid, const Diagnosis& diagnosis) {
+  const std::string whom = pid.has_value() ? "-p " + std::to_string(*pid) : "-a";
+  const bool may_be_any = !pid.has_value();
+  if (diagnosis.has_bpf && (diagnosis.has_torch || may_be_any)) {
+    return OwnPath() + " " + whom + " -d 10s";
+  }
+  if (diagnosis.has_jumps) return OwnPath() + " " + whom + " --tier patch -d 10s";
+  if (geteuid() != 0) return "sudo " + OwnPath() + " " + whom + " -d 10s";
+  return "";
+}
+
 absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
   Diagnosis diagnosis;
   CheckHost(&diagnosis);
   if (pid.has_value()) CheckTarget(Pid{*pid}, &diagnosis);
+  const std::string command = CommandThatWorks(pid, diagnosis);
   if (as_json) {
     json rows = json::array();
     for (const Check& check : diagnosis.checks) {
       rows.push_back({{"name", check.name}, {"ok", check.ok}, {"detail", check.detail}});
     }
     const json document = {{"proftrace", kVersion},
+                           {"command", command.empty() ? json() : json(command)},
                            {"exit_code", static_cast<int>(ExitCodeOf(diagnosis.status))},
                            {"checks", std::move(rows)}};
     PrintDocument(document);
@@ -307,6 +324,7 @@ absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
     Print("  [%s] %s: %s\n", check.ok ? "ok" : "--", check.name.c_str(),
           ShownText(check.detail).c_str());
   }
+  if (!command.empty()) Print("to record: %s\n", ShownText(command).c_str());
   return diagnosis.status;
 }
 

@@ -78,9 +78,10 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
 void PrintNames(const RecordArguments& arguments, const std::vector<std::string>& names,
                 bool with_capture, const std::string& directory) {
   if (arguments.quiet) return;
+  const std::string& place = arguments.archive.empty() ? directory : arguments.archive;
   std::string all;
   for (const std::string& name : names) all += " " + name;
-  Say("results in %s:%s%s", directory.c_str(), all.c_str(), with_capture ? " capture.ptrec" : "");
+  Say("results in %s:%s%s", place.c_str(), all.c_str(), with_capture ? " capture.ptrec" : "");
 }
 
 absl::StatusOr<Results> LoadRecorded(const ResultDirectory& directory, bool is_whole,
@@ -174,7 +175,9 @@ absl::Status WriteAndPrint(const RecordArguments& arguments, const RecordResult&
   if (place.is_removed) return is_in_place;
   PrintNames(arguments, written->names, has_capture.ok(), place.path);
   const absl::Status all_written =
-      has_capture.ok() ? CheckWritten(*written, place.path) : written->first_error;
+      has_capture.ok()
+          ? CheckWritten(*written, arguments.archive.empty() ? place.path : arguments.archive)
+          : written->first_error;
   for (const absl::Status& status : {all_written, is_in_place, has_capture, printed}) {
     if (!status.ok()) return status;
   }

@@ -1,7 +1,8 @@
 #include "userspace/cli/launch.h"
 
+#include <absl/strings/numbers.h>
+#include <absl/strings/str_split.h>
 #include <grp.h>
-#include <pwd.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -22,6 +24,9 @@ namespace {
 
 // As a shell: the command could not be found or run.
 constexpr int kCannotRun = 127;
+
+// passwd(5): name, password, uid, gid, comment, home, shell.
+constexpr size_t kPasswdFields = 7;
 
 // Whom a command belongs to.
 struct CommandUser {
@@ -36,17 +41,43 @@ constexpr std::array<std::string_view, 4> kOfLogin = {"HOME", "USER", "LOGNAME",
 constexpr std::array<std::string_view, 4> kOfSudo = {"SUDO_COMMAND", "SUDO_USER", "SUDO_UID",
                                                      "SUDO_GID"};
 
+// Closes what popen(3) has opened.
+struct PipeCloser {
+  void operator()(FILE* pipe) const { pclose(pipe); }
+};
+
+// Returns what one of the host's programs writes, an empty text where there is no such program.
+// `command` has no word of anybody else in it.
+std::string OutputOf(const std::string& command) {
+  const std::unique_ptr<FILE, PipeCloser> pipe(popen(
+      ("PATH=/usr/bin:/bin:/usr/sbin:/sbin; { " + command + "; } 2>/dev/null").c_str(), "re"));
+  std::string output;
+  std::array<char, 4096> part;
+  while (pipe != nullptr) {
+    const size_t bytes = fread(part.data(), 1, part.size(), pipe.get());
+    if (bytes == 0) break;
+    output.append(part.data(), bytes);
+  }
+  return output;
+}
+
+// The host's own programs are asked, because what knows its users (LDAP, systemd) are libraries of
+// the host's C library, which cannot be loaded into a program that brings its own.
 CommandUser UserOf(const FileOwner& caller) {
   CommandUser user{caller.uid, caller.gid, {caller.gid}, {}};
-  const passwd* entry = getpwuid(caller.uid);
+  const std::string uid = std::to_string(caller.uid);
+  std::string line =
+      OutputOf("getent passwd " + uid + " || grep \"^[^:]*:[^:]*:" + uid + ":\" /etc/passwd");
+  line.resize(std::min(line.find('\n'), line.size()));
+  const std::vector<std::string> fields = absl::StrSplit(line, ':');
   // A number without a name: no more groups than its own, and no home.
-  if (entry == nullptr) return user;
-  int count = 0;
-  getgrouplist(entry->pw_name, caller.gid, nullptr, &count);
-  user.groups.resize(static_cast<size_t>(count));
-  getgrouplist(entry->pw_name, caller.gid, user.groups.data(), &count);
-  const std::array<const char*, 4> values = {entry->pw_dir, entry->pw_name, entry->pw_name,
-                                             entry->pw_shell};
+  if (fields.size() != kPasswdFields) return user;
+  for (const absl::string_view word :
+       absl::StrSplit(OutputOf("id -G " + uid), absl::ByAnyChar(" \n"), absl::SkipEmpty())) {
+    gid_t group = 0;
+    if (absl::SimpleAtoi(word, &group) && group != caller.gid) user.groups.push_back(group);
+  }
+  const std::array<std::string, 4> values = {fields[5], fields[0], fields[0], fields[6]};
   for (size_t i = 0; i < values.size(); ++i) {
     user.variables.push_back(std::string(kOfLogin[i]) + "=" + values[i]);
   }

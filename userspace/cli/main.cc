@@ -11,6 +11,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/command_line.h"
 #include "userspace/cli/say.h"
+#include "userspace/sandbox/rights.h"
 
 namespace {
 
@@ -44,6 +45,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   if (!HoldStandardStreams()) return kHostUnfit;
   std::set_new_handler(OnOutOfMemory);
+  proftrace::RaiseCapabilities();
   try {
     return proftrace::RunCommandLine(argc, argv);
   } catch (const std::system_error& error) {

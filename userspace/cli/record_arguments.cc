@@ -8,6 +8,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/nearest_word.h"
 #include "userspace/base/text.h"
+#include "userspace/capture/agent_library.h"
 #include "userspace/cli/cache_directory.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/version.h"
@@ -86,19 +87,13 @@ absl::StatusOr<CudaCalls> ChooseCudaCalls(const RecordArguments& arguments) {
 }
 
 // Returns the agent, where CUPTI may be used.
-absl::StatusOr<std::optional<AgentOptions>> ChooseAgent(const RecordArguments& arguments) {
+std::optional<AgentOptions> ChooseAgent(const RecordArguments& arguments) {
   const bool is_asked = arguments.gpu == GpuChoice::kAgent;
   if (arguments.options.plan.cuda_calls == CudaCalls::kNever || arguments.no_inject ||
       (!is_asked && arguments.gpu != GpuChoice::kAuto)) {
     return std::nullopt;
   }
-  std::string library = FindAgentLibrary();
-  if (!library.empty()) return AgentOptions{std::move(library), is_asked};
-  if (!is_asked) return std::nullopt;
-  return Fail(
-      ExitCode::kHostUnfit,
-      "--gpu agent: there is no libproftrace_agent.so beside this program (it is built where "
-      "CUPTI's headers are found); --gpu launch needs none");
+  return AgentOptions{FindAgentFile(), is_asked};
 }
 
 absl::Status CompleteSteps(RecordArguments* arguments) {
@@ -128,11 +123,11 @@ absl::Status CompleteTier(RecordArguments* arguments) {
 }  // namespace
 
 absl::StatusOr<Activities> ParseActivities(const std::string& text) {
-  constexpr std::string_view kWords[] = {"cpu", "cuda", "syscalls", "io", "sched", "faults"};
   Activities activities;
   for (const std::string_view word : SplitText(text, ",", /*skip_empty=*/false)) {
-    if (std::find(std::begin(kWords), std::end(kWords), word) == std::end(kWords)) {
-      return Fail(ExitCode::kUsage, NoneOf(word, kWords));
+    if (std::find(std::begin(kActivityWords), std::end(kActivityWords), word) ==
+        std::end(kActivityWords)) {
+      return Fail(ExitCode::kUsage, NoneOf(word, kActivityWords));
     }
     activities.cuda = activities.cuda || word == "cuda";
   }
@@ -204,9 +199,7 @@ absl::Status CompleteOptions(RecordArguments* arguments, bool has_command) {
   const absl::StatusOr<CudaCalls> cuda_calls = ChooseCudaCalls(*arguments);
   if (!cuda_calls.ok()) return cuda_calls.status();
   options.plan.cuda_calls = *cuda_calls;
-  absl::StatusOr<std::optional<AgentOptions>> agent = ChooseAgent(*arguments);
-  if (!agent.ok()) return agent.status();
-  options.agent = *std::move(agent);
+  options.agent = ChooseAgent(*arguments);
   const char* switches = std::getenv(kTestSwitches);
   return switches == nullptr ? absl::OkStatus() : ApplyTestSwitches(switches, &options);
 }

@@ -20,6 +20,9 @@ namespace proftrace {
 // --gpu.
 enum class GpuChoice : uint8_t { kAuto, kAgent, kLaunch, kOff };
 
+inline constexpr std::string_view kActivityWords[] = {"cpu", "cuda",  "syscalls",
+                                                      "io",  "sched", "faults"};
+
 // --activities.
 struct Activities {
   SystemActivities system;
@@ -32,6 +35,7 @@ struct RecordArguments {
   std::optional<StepSchedule> schedule;
   FlightArguments flight;
   std::string output;
+  std::string archive;  // that the results go to, as it is said to users; empty: none
   static constexpr char kDefaultFormats[] = "table,csv,chrome,folded,flamegraph";
   std::string formats = kDefaultFormats;
   std::optional<Activities> activities;

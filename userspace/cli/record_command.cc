@@ -27,6 +27,7 @@
 #include "userspace/cli/flight_dumps.h"
 #include "userspace/cli/launch.h"
 #include "userspace/cli/record_arguments.h"
+#include "userspace/cli/result_archive.h"
 #include "userspace/cli/result_directory.h"
 #include "userspace/cli/result_name.h"
 #include "userspace/cli/say.h"
@@ -197,6 +198,15 @@ void TakeJob(const ProcessInfo& info, bool is_alone, ResultNameFacts* facts) {
   facts->attempt = job.elastic_restart_count.value_or(job.slurm_restart_count.value_or(0));
 }
 
+absl::Status PrepareArchive(const std::string& output, RecordArguments* arguments,
+                            std::optional<ResultArchive>* archive) {
+  absl::StatusOr<ResultArchive> prepared = ResultArchive::Prepare(output, arguments->force);
+  if (!prepared.ok()) return prepared.status();
+  *archive = *std::move(prepared);
+  arguments->archive = (*archive)->shown();
+  return absl::OkStatus();
+}
+
 absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>& command) {
   absl::Status complete = CompleteOptions(&arguments, !command.empty());
   if (!complete.ok()) return complete;
@@ -210,6 +220,13 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
     return name.status();
   }
   StopOnSignals();
+  std::optional<ResultArchive> archive;
+  // Before a command gets standard output.
+  const bool is_streamed = arguments.output == "-";
+  if (is_streamed) {
+    if (absl::Status status = PrepareArchive("-", &arguments, &archive); !status.ok())
+      return status;
+  }
   std::unique_ptr<LaunchedCommand> launched;
   std::string comm = options->all ? "all" : "command";
   Pid first{static_cast<uint32_t>(getpid())};
@@ -225,9 +242,9 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
   if (!command.empty()) {
     // The CUDA driver loads it when it is initialized, and NVTX at the first range. One of the
     // user's own stays.
-    if (options->agent.has_value()) {
-      setenv("CUDA_INJECTION64_PATH", options->agent->library.c_str(), /*overwrite=*/0);
-      setenv("NVTX_INJECTION64_PATH", options->agent->library.c_str(), /*overwrite=*/0);
+    if (options->agent.has_value() && !options->agent->file.empty()) {
+      setenv("CUDA_INJECTION64_PATH", options->agent->file.c_str(), /*overwrite=*/0);
+      setenv("NVTX_INJECTION64_PATH", options->agent->file.c_str(), /*overwrite=*/0);
     }
     absl::StatusOr<std::unique_ptr<LaunchedCommand>> child =
         LaunchedCommand::Start(command, arguments.as_root);
@@ -238,11 +255,17 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
     options->awaited.push_back(first);
   }
   name_facts.pid = first;
-  const absl::StatusOr<std::string> path = arguments.output.empty()
+  const absl::StatusOr<std::string> path = arguments.output.empty() || is_streamed
                                                ? DefaultResultName(comm, first)
                                                : ResultNameOf(arguments.output, name_facts);
   if (!path.ok()) return path.status();
-  absl::StatusOr<ResultDirectory> directory = ResultDirectory::Prepare(*path, arguments.force);
+  if (!is_streamed && ResultArchive::IsAsked(*path)) {
+    if (absl::Status status = PrepareArchive(*path, &arguments, &archive); !status.ok())
+      return status;
+  }
+  absl::StatusOr<ResultDirectory> directory =
+      archive.has_value() ? archive->MakeDirectory(*path)
+                          : ResultDirectory::Prepare(*path, arguments.force);
   if (!directory.ok()) return directory.status();
   absl::StatusOr<std::unique_ptr<CaptureWriter>> writer;
   std::optional<FlightDumps> dumps;
@@ -291,6 +314,11 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
     status = FinishCycles(arguments, result, *formats, *directory);
   } else {
     status = FinishRecording(arguments, result, *formats, *directory);
+  }
+  if (archive.has_value()) {
+    const absl::Status packed = archive->Finish(*directory);
+    if (!packed.ok() && !status.ok()) Say("%s", std::string(packed.message()).c_str());
+    status.Update(packed);
   }
   return status.ok() ? result.code : status;
 }

@@ -182,10 +182,10 @@ void AddOutputs(CLI::App* record, RecordArguments* arguments) {
   RecordOptions* options = &arguments->options;
   record
       ->add_option("-o,--output", arguments->output,
-                   "where results go; missing or empty. %h is the host, %r the rank, %p the PID, "
-                   "%a the attempt: names "
-                   "that do not collide on storage that many hosts share")
-      ->type_name("DIR")
+                   "where results go: a directory, missing or empty; FILE.tar, or - for the "
+                   "standard output: one tar archive. %h is the host, %r the rank, %p the PID, %a "
+                   "the attempt: names that do not collide on storage that many hosts share")
+      ->type_name("PATH")
       ->group(kGroupOutputs);
   record->add_option("--format", arguments->formats, "outputs to write; none: the capture alone")
       ->type_name("LIST")

@@ -147,10 +147,18 @@ void ResultDirectory::ForgetEarlier() const {
   if (force_) folder_->Remove(kEarlierCapture);
 }
 
+void ResultDirectory::RemoveAll() const {
+  folder_->RemoveContents();
+  RemoveFolder();
+}
+
 void ResultDirectory::Discard() const {
   if (capture_.valid()) RemoveCapture();
   if (force_) folder_->Rename(kEarlierCapture, kCapture);
-  if (!created_) return;
+  if (created_) RemoveFolder();
+}
+
+void ResultDirectory::RemoveFolder() const {
   // It is empty. Where it has been renamed its new name is somebody else's, and stays.
   struct stat own {};
   const std::string name = path_.substr(path_.rfind('/') + 1);

@@ -55,6 +55,8 @@ class ResultDirectory {
 
   // Lets an earlier recording's capture (`force`) go. To be called when something was recorded.
   void ForgetEarlier() const;
+  // Removes it with all that is in it.
+  void RemoveAll() const;
   // Removes what Prepare() and CreateCapture() made, when nothing was recorded.
   void Discard() const;
 
@@ -65,6 +67,7 @@ class ResultDirectory {
  private:
   static absl::StatusOr<ResultDirectory> PrepareAt(GuardedFolder parent, const std::string& name,
                                                    const std::string& path, bool force);
+  void RemoveFolder() const;
 
   std::string path_;
   std::optional<GuardedFolder> parent_;  // that it was made in

@@ -1,9 +1,11 @@
 #include "userspace/fleet_sources/open_source.h"
 
 #include <filesystem>
+#include <span>
 #include <utility>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/base/tar.h"
 #include "userspace/base/text.h"
 #include "userspace/fleet_sources/byte_source.h"
 #include "userspace/fleet_sources/capture_source.h"
@@ -72,7 +74,8 @@ absl::StatusOr<Sources> OpenSources(const std::string& path, const SourceOptions
   }
   const absl::StatusOr<std::string> beginning = BeginningOf(path);
   if (!beginning.ok()) return beginning.status();
-  if (beginning->starts_with(std::string_view(kCaptureMagic, sizeof kCaptureMagic))) {
+  if (beginning->starts_with(std::string_view(kCaptureMagic, sizeof kCaptureMagic)) ||
+      IsTar(std::as_bytes(std::span(*beginning)))) {
     return OpenCaptureSources(path, options.salvage, options.scratch_directory);
   }
   if (beginning->starts_with(kSqliteMark)) return OpenNsightSources(path);

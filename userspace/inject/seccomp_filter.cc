@@ -62,6 +62,13 @@ int NumberInStatus(Pid pid, int tid, std::string_view name) {
   return std::atoi(std::string(StatusValue(status, name)).c_str());
 }
 
+absl::Status Unreadable() {
+  return Fail(ExitCode::kNotPermitted,
+              "its seccomp filter, which might kill it for the system calls of an injection, "
+              "cannot be read: that takes CAP_SYS_ADMIN, and a proftrace that has no filter itself "
+              "(on the host, or in a privileged container)");
+}
+
 }  // namespace
 
 uint32_t RunSeccompFilter(std::span<const sock_filter> filter, const seccomp_data& call) {
@@ -111,16 +118,30 @@ uint32_t RunSeccompFilter(std::span<const sock_filter> filter, const seccomp_dat
   return kRefused;
 }
 
+bool MayReadSeccompFilters() {
+  constexpr int kSysAdmin = 21;  // CAP_SYS_ADMIN
+  const std::string status = ReadSmallFile("/proc/self/status", 8192);
+  const uint64_t effective =
+      std::strtoull(std::string(StatusValue(status, "CapEff")).c_str(), nullptr, 16);
+  return (effective >> kSysAdmin & 1) != 0 && StatusValue(status, "Seccomp") == "0";
+}
+
+absl::Status CheckFiltersReadable(Pid pid) {
+  if (MayReadSeccompFilters()) return absl::OkStatus();
+  const std::string folder = "/proc/" + std::to_string(Raw(pid)) + "/task";
+  for (const uint32_t tid : ReadNumberedEntries(folder)) {
+    if (SeccompMode(pid, static_cast<int>(tid)) > 0) return Unreadable();
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<std::vector<sock_filter>>> ReadSeccompFilters(int tid) {
   std::vector<std::vector<sock_filter>> filters;
   for (size_t index = 0; index < kMostFilters; ++index) {
     const long count = ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, nullptr);
     if (count < 0 && errno == ENOENT) return filters;
     if (count < 0) {
-      return Fail(ExitCode::kNotPermitted,
-                  "its seccomp filter cannot be read (only root may), and might kill it for the "
-                  "system calls of an injection: " +
-                      ErrnoText(errno));
+      return Unreadable();
     }
     std::vector<sock_filter>& filter = filters.emplace_back(static_cast<size_t>(count));
     if (ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, filter.data()) != count) {

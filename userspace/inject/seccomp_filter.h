@@ -29,6 +29,12 @@ int SeccompMode(Pid pid, int tid);
 // Returns how many filters it has; 0 before Linux 5.9.
 int SeccompFilterCount(Pid pid, int tid);
 
+// Whether this process may read filters (ptrace(2), PTRACE_SECCOMP_GET_FILTER): it has
+// CAP_SYS_ADMIN, and no filter of its own.
+bool MayReadSeccompFilters();
+// Fails as ReadSeccompFilters() would for a thread of the process that has filters; stops nobody.
+absl::Status CheckFiltersReadable(Pid pid);
+
 struct FilteredCall {
   long number;
   const char* name;

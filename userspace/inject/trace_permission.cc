@@ -8,6 +8,7 @@
 #include "symbols/plan/process.h"
 #include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/own_path.h"
 #include "userspace/base/text.h"
 #include "userspace/inject/writable_memory.h"
 
@@ -16,6 +17,8 @@ namespace {
 
 constexpr char kPtraceScope[] = "/proc/sys/kernel/yama/ptrace_scope";
 constexpr size_t kMostStatusBytes = 8192;
+
+std::string RunAsRoot() { return "run 'sudo " + OwnPath() + "'"; }
 
 std::string ScopeText(int scope) {
   const std::string is = "the sysctl kernel.yama.ptrace_scope is " + std::to_string(scope);
@@ -32,16 +35,16 @@ std::string ScopeText(int scope) {
 absl::Status TraceRefusal(Pid pid, const TraceFacts& facts) {
   const std::string who = "PID " + std::to_string(Raw(pid));
   if (facts.own_user != 0 && facts.own_user != facts.target_user) {
-    return Fail(ExitCode::kNotPermitted, who + " belongs to user " +
-                                             std::to_string(facts.target_user) +
-                                             ": this user may record his own processes only; run "
-                                             "'sudo proftrace'");
+    return Fail(ExitCode::kNotPermitted,
+                who + " belongs to user " + std::to_string(facts.target_user) +
+                    ": this user may record his own processes only; " + RunAsRoot());
   }
   if (facts.own_user != 0 && !facts.is_dumpable) {
     return Fail(ExitCode::kNotPermitted,
                 who +
                     " does not let its own user look into it (prctl PR_SET_DUMPABLE, or a program "
-                    "that gives rights); run 'sudo proftrace'");
+                    "that gives rights); " +
+                    RunAsRoot());
   }
   if (facts.ptrace_scope.value_or(0) > 0) {
     return Fail(ExitCode::kNotPermitted,

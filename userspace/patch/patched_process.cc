@@ -172,6 +172,7 @@ absl::Status CheckPatchable(Pid pid) {
                 "it has jumps already: another proftrace records it, or was killed ("
                 "'proftrace clean' takes out what that has left)");
   }
+  if (absl::Status filters = CheckFiltersReadable(pid); !filters.ok()) return filters;
   return FindLoaderPlaces(pid, *mappings).status();
 }
 

@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdlib>
 
+#include "userspace/base/own_path.h"
 #include "userspace/base/unique_fd.h"
 
 namespace proftrace {
@@ -33,7 +36,62 @@ void Lower(__rlimit_resource which, rlim_t limit) {
   setrlimit(which, &now);
 }
 
+struct Needed {
+  int capability;
+  const char* name;
+  const char* short_name;  // as --cap-add takes it
+};
+// Linux 5.15 and later. For what other users' processes have mapped: CAP_SYS_PTRACE.
+constexpr std::array<Needed, 2> kForBpf = {
+    {{CAP_BPF, "CAP_BPF", "BPF"}, {CAP_PERFMON, "CAP_PERFMON", "PERFMON"}}};
+constexpr int kRaised[] = {CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE,
+                           CAP_SYS_ADMIN};
+
+uint64_t EffectiveCapabilities() {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3]{};
+  if (syscall(SYS_capget, &header, sets) != 0) return 0;
+  return uint64_t{sets[1].effective} << 32 | sets[0].effective;
+}
+
 }  // namespace
+
+void RaiseCapabilities() {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3]{};
+  if (syscall(SYS_capget, &header, sets) != 0) return;
+  for (const int capability : kRaised) {
+    __user_cap_data_struct& set = sets[CAP_TO_INDEX(capability)];
+    set.effective |= set.permitted & CAP_TO_MASK(capability);
+  }
+  (void)syscall(SYS_capset, &header, sets);
+}
+
+std::string HowToGetRights() {
+  const uint64_t effective = EffectiveCapabilities();
+  std::string names;
+  std::string options;
+  for (const Needed& needed : kForBpf) {
+    if ((effective >> needed.capability & 1) != 0) continue;
+    names += (names.empty() ? "" : " and ") + std::string(needed.name);
+    options += std::string(" --cap-add=") + needed.short_name;
+  }
+  const bool may_trace = (effective >> CAP_SYS_PTRACE & 1) != 0;
+  if (!may_trace) {
+    names +=
+        (names.empty() ? "" : ", and ") + std::string("CAP_SYS_PTRACE for jobs of other users");
+    options += " --cap-add=SYS_PTRACE";
+  }
+  if (names.empty()) {
+    return "it has the capabilities that this needs, so a seccomp filter, a security module or a "
+           "user namespace is in the way";
+  }
+  if (geteuid() == 0) {
+    return "root lacks " + names + " here: start the container with" + options;
+  }
+  return "run 'sudo " + OwnPath() + "', or give it " + names +
+         ": sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+p " + OwnPath();
+}
 
 bool NoNewRights() { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0; }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 
 namespace proftrace {
 
@@ -12,6 +13,14 @@ bool NoNewRights();
 
 // Gives up all capabilities but `kept` (CAP_…) for good.
 bool DropCapabilities(std::initializer_list<int> kept);
+
+// Makes the capabilities effective that recording needs and that are permitted (a file with
+// `setcap …+p`). The ones that let a process write the files of others are not among them.
+void RaiseCapabilities();
+
+// Says what gives the rights that eBPF needs and that this process has not: "run 'sudo
+// /usr/bin/proftrace', or give it CAP_BPF …"; for root in a container, what its start needs.
+std::string HowToGetRights();
 
 // Allows no core file, no more than that much processor time from here on, and no more memory than
 // the machine has, beside what is mapped already.

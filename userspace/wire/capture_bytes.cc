@@ -18,7 +18,8 @@ constexpr size_t kCarefulSearchBytes = 512;
 
 }  // namespace
 
-CaptureBytes::CaptureBytes(int fd, size_t size) : fd_(fd), size_(size) {}
+CaptureBytes::CaptureBytes(int fd, size_t size, uint64_t begin)
+    : fd_(fd), size_(size), begin_(begin) {}
 
 CaptureBytes::CaptureBytes(std::span<const std::byte> bytes)
     : memory_(bytes), size_(bytes.size()) {}
@@ -34,7 +35,7 @@ absl::StatusOr<std::span<const std::byte>> CaptureBytes::Read(
   size_t read = 0;
   while (read < bytes) {
     const ssize_t count =
-        pread(fd_, buffer->data() + read, bytes - read, static_cast<off_t>(offset + read));
+        pread(fd_, buffer->data() + read, bytes - read, static_cast<off_t>(begin_ + offset + read));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       return Fail(ExitCode::kInputDamaged,

@@ -15,8 +15,8 @@ namespace proftrace {
 
 class CaptureBytes {
  public:
-  // Takes over `fd`, a regular file of `size` bytes.
-  CaptureBytes(int fd, size_t size);
+  // Takes over `fd`, a regular file in which `size` bytes from `begin` on are the capture.
+  CaptureBytes(int fd, size_t size, uint64_t begin = 0);
   // `bytes` must outlive this.
   explicit CaptureBytes(std::span<const std::byte> bytes);
   ~CaptureBytes();
@@ -36,6 +36,7 @@ class CaptureBytes {
   std::span<const std::byte> memory_;  // empty: of a file
   int fd_ = -1;
   size_t size_ = 0;
+  uint64_t begin_ = 0;
 };
 
 }  // namespace proftrace

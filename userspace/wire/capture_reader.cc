@@ -8,12 +8,14 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/base/tar.h"
 
 namespace proftrace {
 namespace {
@@ -24,6 +26,32 @@ constexpr uint64_t kMostWasted = 4;
 
 constexpr std::string_view kBlockMagicBytes = "PTBK";
 static_assert(kBlockMagic == 0x4b425450);
+
+// Returns where the capture is in the file: in all of it, or in a tar archive (record -o FILE.tar).
+// An archive that was cut has less of it than its head says.
+absl::StatusOr<TarPlace> PlaceOfCapture(int fd, uint64_t size, const std::string& path) {
+  std::array<std::byte, kTarBlockBytes> block{};
+  const auto read = [&](uint64_t offset) -> std::optional<std::span<const std::byte>> {
+    if (offset > size || size - offset < block.size() ||
+        pread(fd, block.data(), block.size(), static_cast<off_t>(offset)) !=
+            static_cast<ssize_t>(block.size())) {
+      return std::nullopt;
+    }
+    return block;
+  };
+  const std::optional<std::span<const std::byte>> first = read(0);
+  if (!first.has_value() || !IsTar(*first)) return TarPlace{0, size};
+  const TarSearch search = FindInTar("capture.ptrec", read);
+  if (search.count > 1) {
+    return Fail(ExitCode::kInputDamaged, path + " holds " + std::to_string(search.count) +
+                                             " captures: unpack it (tar xf) and give one of them");
+  }
+  if (!search.first.has_value() || search.first->offset + sizeof(CaptureFileHeader) > size ||
+      search.first->bytes < sizeof(CaptureFileHeader)) {
+    return Fail(ExitCode::kInputDamaged, path + " is a tar archive without a capture.ptrec");
+  }
+  return TarPlace{search.first->offset, std::min(search.first->bytes, size - search.first->offset)};
+}
 
 }  // namespace
 
@@ -68,8 +96,14 @@ absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::OpenFile(int fd,
     return Fail(ExitCode::kInputDamaged, path + " is not a proftrace capture");
   }
   posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-  std::unique_ptr<CaptureReader> reader(
-      new CaptureReader(path, std::make_unique<CaptureBytes>(fd, size), options.salvage));
+  const absl::StatusOr<TarPlace> place = PlaceOfCapture(fd, size, path);
+  if (!place.ok()) {
+    close(fd);
+    return place.status();
+  }
+  std::unique_ptr<CaptureReader> reader(new CaptureReader(
+      path, std::make_unique<CaptureBytes>(fd, static_cast<size_t>(place->bytes), place->offset),
+      options.salvage));
   if (absl::Status status = reader->Index(options); !status.ok()) return status;
   return reader;
 }

@@ -63,6 +63,19 @@ TEST_F(GuardedFolderTest, LinksAreFollowedWhereOnlyTheTrustedCanPutThem) {
   EXPECT_EQ(MessageOf(root_ / "theirs" / "link", FolderTrust{false, kNobody, {}}), "");
 }
 
+TEST_F(GuardedFolderTest, RemovesContentsAndLinksButNotWhatTheyLeadTo) {
+  std::ofstream(root_ / "victim" / "kept") << "kept";
+  std::ofstream(root_ / "ours" / "file") << "gone";
+  fs::create_directories(root_ / "ours" / "a" / "b");
+  std::ofstream(root_ / "ours" / "a" / "b" / "file") << "gone";
+  fs::create_directory_symlink(root_ / "victim", root_ / "ours" / "a" / "link");
+  const absl::StatusOr<GuardedFolder> folder = GuardedFolder::Open(root_ / "ours", OfRoot());
+  ASSERT_TRUE(folder.ok());
+  EXPECT_TRUE(folder->RemoveContents());
+  EXPECT_TRUE(folder->IsEmpty());
+  EXPECT_TRUE(fs::exists(root_ / "victim" / "kept"));
+}
+
 TEST_F(GuardedFolderTest, LinksInTheMiddleAndBehindLinksAreNone) {
   if (!CanBeTold()) GTEST_SKIP() << "only root can give directories away";
   fs::create_directory(root_ / "victim" / "deeper");
