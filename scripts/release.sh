@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Makes what users install, from a clean tree: release.sh [OUT] (default: dist). The files are listed in scripts/pack-release.py.
+# Makes what users install, from a clean tree: release.sh [OUT [cmake options...]] (OUT: dist). The files are listed in scripts/pack-release.py.
 # The same commit gives the same bytes on the same distribution; releases are made on Debian 12. `--any-tree` takes a tree with changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 any_tree=no
 if [ "${1:-}" = --any-tree ]; then any_tree=yes; shift; fi
 out=${1:-dist}
+shift || true
 build=build/package
 stage=$build/stage
 
@@ -20,9 +21,9 @@ if command -v ccache >/dev/null; then
 fi
 
 # No file of it may depend on where the tree lies.
-map="-ffile-prefix-map=$PWD/=" 
+map="-ffile-prefix-map=$PWD/="
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O2 $map" -DCMAKE_C_FLAGS_RELEASE="-O2 $map" \
-  -DCMAKE_ASM_FLAGS="$map" -DPROFTRACE_TESTS=OFF -DPROFTRACE_UNITY=ON -DPROFTRACE_STATIC=ON >/dev/null
+  -DCMAKE_ASM_FLAGS="$map" -DPROFTRACE_TESTS=OFF -DPROFTRACE_UNITY=ON -DPROFTRACE_STATIC=ON "$@" >/dev/null
 cmake --build "$build" --target proftrace_static proftrace_manual
 rm -rf "$stage"
 cmake --install "$build" --prefix "$stage" --strip >/dev/null
