@@ -305,6 +305,28 @@ bool TakeFailed(const Json& value, size_t hosts, NotDumped* failed) {
   return fields.ok() && failed->host < hosts;
 }
 
+// A document is not nested deeper; what is would take the stack of whoever copies it.
+constexpr int kMostLevels = 32;
+
+bool IsNestedTooDeep(std::string_view text) {
+  int level = 0;
+  bool is_in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_in_string) {
+      if (c == '\\') ++i;
+      is_in_string = c != '"';
+    } else if (c == '"') {
+      is_in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++level > kMostLevels) return true;
+    } else if (c == ']' || c == '}') {
+      --level;
+    }
+  }
+  return false;
+}
+
 absl::Status DamagedDump(const std::string& path, const std::string& why) {
   return Fail(ExitCode::kInputDamaged, path + " is a damaged dump: " + why +
                                            "; take it again with 'proftrace dump -a --json'");
@@ -352,6 +374,7 @@ bool IsDumpDocument(std::string_view text) {
 }
 
 absl::StatusOr<JobDumps> ReadDumpDocument(std::string_view text, const std::string& path) {
+  if (IsNestedTooDeep(text)) return DamagedDump(path, "it is nested too deep");
   const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded()) {
     return DamagedDump(path, "it is no whole JSON document");

@@ -177,6 +177,10 @@ TEST(DumpDocumentTest, DamageIsASentence) {
     ASSERT_FALSE(cut.ok()) << bytes;
     ASSERT_EQ(ExitCodeOf(cut.status()), ExitCode::kInputDamaged);
   }
+  const std::string deep = "{\"dump\": " + std::string(3'000'000, '[');
+  for (const std::string& text : {deep, deep + std::string(3'000'000, ']') + "}"}) {
+    EXPECT_EQ(ExitCodeOf(ReadDumpDocument(text, "a.json").status()), ExitCode::kInputDamaged);
+  }
   // Each value of a process is replaced by one of another kind: it is read or refused, and shown.
   const nlohmann::json document = nlohmann::json::parse(whole);
   const std::vector<nlohmann::json> others = {nullptr,          -1, 1e300, "x", {1, 2}, {{"a", 1}},
