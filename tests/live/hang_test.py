@@ -138,6 +138,53 @@ class HangTest(LiveTest):
             self.assertEqual([one["pid"] for one in rest["failed"]], [gone.pid])
             self.assertEqual([one["ranks"] for one in rest["groups"]], [[3]])
 
+    def test_dumps_of_two_hosts_are_one(self) -> None:
+        """The ranks are dumped in two parts, one of which is made to be of another host: the groups are those of one dump."""
+        with Job(str(self.directory), RANKS, tell_rank=True) as job:
+            whole = self.standing(job)
+            files = []
+            for part, pids in enumerate((job.pids[:5], job.pids[5:])):
+                found = self.dump(*(word for pid in pids for word in ("-p", pid)))
+                found["dump"]["hosts"][0].update(name=f"node{part}", boot_id=f"boot{part}", all_processes=True)
+                for process in found["processes"]:
+                    process["local_world_size"] = len(pids)
+                files.append(self.directory / f"node{part}.json")
+                files[-1].write_text(json.dumps(found, sort_keys=part == 0))
+            done = self.run_proftrace("merge", *reversed(files), "--json")
+            self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+            merged = json.loads(done.stdout)
+            self.check(merged, job.pids)
+            for key in ("groups", "missing", "uneven_groups"):
+                for one in (*merged[key], *whole[key]):
+                    one.pop("hosts", None)
+                self.assertEqual(merged[key], whole[key])
+            self.assertEqual([host["name"] for host in merged["dump"]["hosts"]], ["node0", "node1"])
+            output = self.directory / "job.json.gz"
+            self.assertEqual(self.run_proftrace("merge", *files, "-o", output).returncode, 0)
+            again = json.loads(self.run_proftrace("merge", output, "--json").stdout)
+            self.assertEqual(again["processes"], merged["processes"])
+            text = self.run_proftrace("merge", *files)
+            self.assertRegex(text.stdout, r"\A8 processes of 2 hosts, by their clocks within \d+\.\d s, each stopped for ")
+            self.assertRegex(text.stdout, r"(?m)^Ranks 0-2, 4, 7 \(PIDs \d+, \d+, \d+, \d+ on node0, \d+ on node1\): in all_reduce")
+            half = self.run_proftrace("merge", files[0])
+            self.assertIn("Missing: rank 3 is in no call", half.stdout)
+            self.refused_merges(files)
+
+    def refused_merges(self, files: list) -> None:
+        copy, cut, trace = (self.directory / name for name in ("copy.json", "cut.json", "trace.json"))
+        copy.write_bytes(files[0].read_bytes())
+        cut.write_bytes(files[0].read_bytes()[:5000])
+        trace.write_text('{"traceEvents": []}')
+        for code, sentence, arguments in (
+                (10, "given twice", (files[0], files[0])), (10, "is in", (files[0], copy)), (8, "is a damaged dump", (files[1], cut)),
+                (10, "is a dump of stacks, and", (files[0], trace)), (2, "--ranks is of recordings", (*files, "--ranks", "0")),
+                (2, "-o NAME.json", (*files, "-o", self.directory / "out")), (2, "name the output with -o", (trace,))):
+            done = self.run_proftrace("merge", *arguments)
+            self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+            self.assertIn(sentence, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertFalse((self.directory / "out").exists())
+
     def test_ranks_that_no_launcher_has_told_are_read_from_the_groups(self) -> None:
         with Job(str(self.directory), RANKS, tell_rank=False) as job:
             self.check(self.standing(job), job.pids)

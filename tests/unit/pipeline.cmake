@@ -37,6 +37,7 @@ proftrace_unit_test(model_test
 proftrace_unit_test(cli_test
   SOURCES
     cli/dump_groups_test.cc
+    cli/dump_merge_test.cc
     cli/flight_options_test.cc
     cli/option_help_test.cc
     cli/parse_test.cc

@@ -50,12 +50,12 @@ class Ranks {
  public:
   explicit Ranks(const std::vector<RankDump>& dumps) {
     for (const RankDump& one : dumps) {
-      by_pid_[Raw(one.dump.pid)] = &one;
+      by_pid_[{one.host, Raw(one.dump.pid)}] = &one;
       any_rank_ |= one.rank.has_value();
     }
   }
   bool IsRank(const RankDump& one) const {
-    const auto parent = by_pid_.find(Raw(one.parent));
+    const auto parent = by_pid_.find({one.host, Raw(one.parent)});
     const RankDump* const above = parent == by_pid_.end() ? nullptr : parent->second;
     if (above != nullptr && above->rank == one.rank) return false;
     // A launcher has none. Where nobody has a rank, each process is one by itself.
@@ -63,11 +63,36 @@ class Ranks {
   }
 
  private:
-  std::map<uint32_t, const RankDump*> by_pid_;
+  std::map<std::pair<uint32_t, uint32_t>, const RankDump*> by_pid_;  // by host and PID
   bool any_rank_ = false;
 };
 
+// Returns whether all ranks of a job should have a process on the hosts that its dumps are of.
+// `ranks`: those of the job, each with a rank.
+bool AreAllHostsHere(const std::vector<const RankDump*>& ranks, int world, DumpScope scope) {
+  if (scope == DumpScope::kChosen) return false;
+  std::map<uint32_t, int> of_host;
+  for (const RankDump* one : ranks) {
+    if (!one->world_size) return false;
+    // A launcher that does not say how many are on its host has all there, or several hosts.
+    if (!one->local_world_size && scope == DumpScope::kSeveralHosts) return false;
+    int& local = of_host[one->host];
+    local = std::max(local, one->local_world_size.value_or(world));
+  }
+  int64_t here = 0;
+  for (const auto& [host, local] : of_host) here += local;
+  return here >= world;
+}
+
 }  // namespace
+
+std::vector<int> RanksIn(const std::vector<RankDump>& dumps, const DumpGroup& group) {
+  std::vector<int> ranks;
+  for (const size_t member : group.members) {
+    if (dumps[member].rank) ranks.push_back(*dumps[member].rank);
+  }
+  return ranks;
+}
 
 const DumpedThread* MainThread(const ProcessDump& dump) {
   for (const DumpedThread& thread : dump.threads) {
@@ -121,6 +146,13 @@ void TellJobsApart(std::vector<RankDump>* dumps) {
   }
 }
 
+std::vector<bool> AreRanks(const std::vector<RankDump>& dumps) {
+  const Ranks ranks(dumps);
+  std::vector<bool> are(dumps.size());
+  for (size_t i = 0; i < dumps.size(); ++i) are[i] = ranks.IsRank(dumps[i]);
+  return are;
+}
+
 std::vector<DumpGroup> FoldDumps(const std::vector<RankDump>& dumps) {
   const Ranks ranks(dumps);
   std::map<std::tuple<std::string, bool, std::string>, DumpGroup> by_place;
@@ -137,15 +169,16 @@ std::vector<DumpGroup> FoldDumps(const std::vector<RankDump>& dumps) {
   std::vector<DumpGroup> groups;
   for (auto& [place, group] : by_place) {
     std::sort(group.members.begin(), group.members.end(), [&](size_t a, size_t b) {
-      return std::tuple(dumps[a].rank.value_or(-1), Raw(dumps[a].dump.pid)) <
-             std::tuple(dumps[b].rank.value_or(-1), Raw(dumps[b].dump.pid));
+      return std::tuple(dumps[a].rank.value_or(-1), dumps[a].host, Raw(dumps[a].dump.pid)) <
+             std::tuple(dumps[b].rank.value_or(-1), dumps[b].host, Raw(dumps[b].dump.pid));
     });
     groups.push_back(std::move(group));
   }
   const auto key = [&](const DumpGroup& group) {
     const RankDump& first = dumps[group.members.front()];
     return std::tuple(!group.is_of_ranks, group.job, group.members.size(),
-                      group.collective.has_value(), first.rank.value_or(-1), Raw(first.dump.pid));
+                      group.collective.has_value(), first.rank.value_or(-1), first.host,
+                      Raw(first.dump.pid));
   };
   std::sort(groups.begin(), groups.end(),
             [&](const DumpGroup& a, const DumpGroup& b) { return key(a) < key(b); });
@@ -153,7 +186,7 @@ std::vector<DumpGroup> FoldDumps(const std::vector<RankDump>& dumps) {
 }
 
 std::vector<MissingRanks> FindMissingRanks(const std::vector<RankDump>& dumps,
-                                           const std::vector<DumpGroup>& groups) {
+                                           const std::vector<DumpGroup>& groups, DumpScope scope) {
   std::map<std::string, std::vector<const DumpGroup*>> jobs;
   for (const DumpGroup& group : groups) {
     if (group.is_of_ranks) jobs[group.job].push_back(&group);
@@ -164,28 +197,29 @@ std::vector<MissingRanks> FindMissingRanks(const std::vector<RankDump>& dumps,
     size_t ranks = 0;
     for (const DumpGroup* group : of_job) ranks += group->members.size();
     if (!most.collective || 2 * most.members.size() <= ranks) continue;
-    MissingRanks one{job, *most.collective, {}, {}, {}};
+    MissingRanks one{job, *most.collective, {}, {}, {}, {}};
     std::set<int> here;
-    int known = 0;
+    std::vector<const RankDump*> known;
     int world = 0;
-    bool is_whole_job_here = true;
     for (const DumpGroup* group : of_job) {
       for (const size_t member : group->members) {
         const RankDump& dump = dumps[member];
         if (!dump.rank) continue;
-        ++known;
+        known.push_back(&dump);
         here.insert(*dump.rank);
         world = std::max(world, dump.world_size.value_or(0));
-        is_whole_job_here &=
-            dump.world_size && dump.local_world_size.value_or(*dump.world_size) == *dump.world_size;
         (group == &most ? one.waiting : one.missing).push_back(*dump.rank);
       }
     }
-    if (known == 0) continue;
-    for (int rank = 0; is_whole_job_here && rank < std::min(world, kMostMissingRanks); ++rank) {
-      if (!here.contains(rank)) one.absent.push_back(rank);
+    if (known.empty()) continue;
+    const bool is_whole_job_here = AreAllHostsHere(known, world, scope);
+    std::vector<int>* const without = is_whole_job_here           ? &one.absent
+                                      : scope != DumpScope::kHost ? &one.not_dumped
+                                                                  : nullptr;
+    for (int rank = 0; without != nullptr && rank < std::min(world, kMostMissingRanks); ++rank) {
+      if (!here.contains(rank)) without->push_back(rank);
     }
-    if (one.missing.empty() && one.absent.empty()) continue;
+    if (one.missing.empty() && one.absent.empty() && one.not_dumped.empty()) continue;
     std::sort(one.waiting.begin(), one.waiting.end());
     std::sort(one.missing.begin(), one.missing.end());
     all.push_back(std::move(one));
@@ -193,12 +227,13 @@ std::vector<MissingRanks> FindMissingRanks(const std::vector<RankDump>& dumps,
   return all;
 }
 
-std::vector<UnevenGroup> FindUnevenGroups(const std::vector<RankDump>& dumps) {
+std::vector<UnevenGroup> FindUnevenGroups(const std::vector<RankDump>& dumps, DumpScope scope) {
   // Names are used again, by groups of other members.
   using Key = std::tuple<std::string, std::string, std::string, std::string, int, std::vector<int>>;
   struct Members {
     ProcessGroup group;
     std::map<uint64_t, std::vector<int>> ranks;
+    std::set<int> seen;
   };
   std::map<Key, Members> all;
   for (const RankDump& one : dumps) {
@@ -207,15 +242,25 @@ std::vector<UnevenGroup> FindUnevenGroups(const std::vector<RankDump>& dumps) {
       Members& members =
           all[Key(one.job, group.backend, group.name, group.description, group.size, group.ranks)];
       members.group = group;
-      members.ranks[begun.count].push_back(one.rank.value_or(group.rank));
+      const int rank = one.rank.value_or(group.rank);
+      members.ranks[begun.count].push_back(rank);
+      members.seen.insert(rank);
     }
   }
   std::vector<UnevenGroup> uneven;
   for (auto& [key, members] : all) {
-    if (members.ranks.size() < 2) continue;
+    std::vector<int> unseen;
+    if (scope != DumpScope::kHost) {
+      for (const int rank : members.group.ranks) {
+        if (!members.seen.contains(rank)) unseen.push_back(rank);
+      }
+      std::sort(unseen.begin(), unseen.end());
+    }
+    if (members.ranks.size() < 2 && unseen.empty()) continue;
     UnevenGroup& one = uneven.emplace_back();
     one.job = std::get<0>(key);
     one.group = std::move(members.group);
+    one.unseen = std::move(unseen);
     for (auto& [count, ranks] : members.ranks) {
       std::sort(ranks.begin(), ranks.end());
       one.ranks.emplace_back(count, std::move(ranks));

@@ -24,6 +24,7 @@ struct BegunCollectives {
 // A process and what is known of its place in a job.
 struct RankDump {
   ProcessDump dump;
+  uint32_t host = 0;  // index into JobDumps::hosts: a PID is one process on one of them
   Pid parent{};
   std::optional<int> rank;
   std::optional<int> world_size;
@@ -45,6 +46,10 @@ struct EnteredCollective {
   bool operator==(const EnteredCollective&) const = default;
 };
 
+// Returns for each dump whether it is of a rank itself: workers of a DataLoader inherit their
+// parent's rank, and launchers have none. Where nobody has a rank, each process is one.
+std::vector<bool> AreRanks(const std::vector<RankDump>& dumps);
+
 // Finds the call of torch.distributed in a stack (innermost frame first). nullopt: the thread is in
 // none that Python knows of.
 std::optional<EnteredCollective> CollectiveOfStack(const DumpedStack& stack);
@@ -55,6 +60,9 @@ struct DumpGroup {
   bool is_of_ranks = false;     // else helpers: workers of a DataLoader, a launcher
   std::optional<EnteredCollective> collective;
 };
+
+// Returns the ranks of a group, in its order.
+std::vector<int> RanksIn(const std::vector<RankDump>& dumps, const DumpGroup& group);
 
 // Returns the main thread's stack, else that of the first thread that runs Python. Null: none does.
 const DumpedStack* MainStack(const ProcessDump& dump);
@@ -71,11 +79,17 @@ struct MissingRanks {
   std::vector<int> waiting;      // ranks that are in it
   std::vector<int> missing;      // ranks that have a process here and are not in it
   std::vector<int> absent;       // ranks that have no process here, though all of the job's should
+  std::vector<int> not_dumped;   // ranks that may have a process which is not among the dumps
 };
+
+// What dumps are of: all processes of one host, where ranks of other hosts are not looked for; all
+// processes of several hosts; or chosen processes, where others may be missing.
+enum class DumpScope : uint8_t { kHost, kSeveralHosts, kChosen };
 
 // Returns an entry for each job most of whose ranks are in one call, while others are not in it.
 std::vector<MissingRanks> FindMissingRanks(const std::vector<RankDump>& dumps,
-                                           const std::vector<DumpGroup>& groups);
+                                           const std::vector<DumpGroup>& groups,
+                                           DumpScope scope = DumpScope::kHost);
 
 // A process group not all of whose members have begun equally many collectives: the ones with
 // fewest are waited for, also where Python's stacks do not show the call.
@@ -84,8 +98,10 @@ struct UnevenGroup {
   ProcessGroup group;
   // Ranks by how many they have begun, ascending.
   std::vector<std::pair<uint64_t, std::vector<int>>> ranks;
+  std::vector<int> unseen;  // members of which no counter is here; not told of one host
 };
-std::vector<UnevenGroup> FindUnevenGroups(const std::vector<RankDump>& dumps);
+std::vector<UnevenGroup> FindUnevenGroups(const std::vector<RankDump>& dumps,
+                                          DumpScope scope = DumpScope::kHost);
 
 // "0-2, 4, 7"
 std::string RankRanges(const std::vector<int>& ranks);

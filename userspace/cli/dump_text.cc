@@ -7,13 +7,15 @@
 
 namespace proftrace {
 
-using nlohmann::json;
-
 namespace {
 
-json OrNull(const std::string& text) { return text.empty() ? json() : json(text); }
+using Json = nlohmann::json;
 
-std::string_view StateName(ThreadState state) {
+Json OrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+}  // namespace
+
+std::string_view ThreadStateName(ThreadState state) {
   switch (state) {
     case ThreadState::kRuns:
       break;
@@ -27,35 +29,33 @@ std::string_view StateName(ThreadState state) {
   return "running";
 }
 
-}  // namespace
-
-json StackJson(const DumpedStack& stack) {
-  json frames = json::array();
+Json StackJson(const DumpedStack& stack) {
+  Json frames = Json::array();
   for (const DumpedFrame& frame : stack.frames) {
     frames.push_back({{"file", frame.file},
-                      {"line", frame.line ? json(*frame.line) : json()},
+                      {"line", frame.line ? Json(*frame.line) : Json()},
                       {"name", frame.name},
                       {"qualified_name", frame.qualified_name},
                       {"first_line", frame.first_line}});
   }
   return {{"interpreter", stack.interpreter},
           {"thread_name", OrNull(stack.thread_name)},
-          {"gil", stack.has_gil         ? json("held")
-                  : stack.waits_for_gil ? json("awaited")
-                                        : json()},
+          {"gil", stack.has_gil         ? Json("held")
+                  : stack.waits_for_gil ? Json("awaited")
+                                        : Json()},
           {"frames", frames},
           {"cut", stack.is_cut},
           {"failed", stack.failed}};
 }
 
-json DumpJson(const ProcessDump& dump) {
-  json threads = json::array();
+Json DumpJson(const ProcessDump& dump) {
+  Json threads = Json::array();
   for (const DumpedThread& thread : dump.threads) {
-    json stacks = json::array();
+    Json stacks = Json::array();
     for (const DumpedStack& stack : thread.stacks) stacks.push_back(StackJson(stack));
-    threads.push_back({{"tid", thread.tid == 0 ? json() : json(thread.tid)},
+    threads.push_back({{"tid", thread.tid == 0 ? Json() : Json(thread.tid)},
                        {"comm", thread.comm},
-                       {"state", StateName(thread.state)},
+                       {"state", ThreadStateName(thread.state)},
                        {"system_call", OrNull(thread.system_call)},
                        {"file", OrNull(thread.file)},
                        {"kernel_function", OrNull(thread.kernel_function)},
@@ -66,7 +66,7 @@ json DumpJson(const ProcessDump& dump) {
       {"comm", dump.comm},
       {"python_version", dump.python_version},
       {"interpreters", dump.interpreters},
-      {"stopped_ms", dump.stopped_ns ? json(static_cast<double>(*dump.stopped_ns) / 1e6) : json()},
+      {"stopped_ms", dump.stopped_ns ? Json(static_cast<double>(*dump.stopped_ns) / 1e6) : Json()},
       {"not_stopped", OrNull(dump.not_stopped)},
       {"was_stopped", dump.was_stopped},
       {"standstill", OrNull(dump.standstill)},

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 #include "userspace/cli/process_dump.h"
 
@@ -10,6 +11,9 @@ namespace proftrace {
 
 // Returns what a thread does: "waits in futex".
 std::string WaitText(const DumpedThread& thread);
+
+// Returns the word of a state in documents: "waiting".
+std::string_view ThreadStateName(ThreadState state);
 
 // Print a stack's frames, a line each; a whole process.
 void PrintStack(const DumpedStack& stack);

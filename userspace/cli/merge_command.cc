@@ -15,6 +15,7 @@
 #include "userspace/base/text.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"
+#include "userspace/cli/dump_merge.h"
 #include "userspace/cli/merge_output.h"
 #include "userspace/cli/option_kinds.h"
 #include "userspace/cli/parse.h"
@@ -37,6 +38,7 @@ struct MergeArguments {
   bool strict = false;
   bool salvage = false;
   bool json = false;
+  std::vector<std::string> of_recordings;  // options that are given and mean nothing for dumps
 };
 
 constexpr std::array kClockModes = {ClockMode::kAuto, ClockMode::kCollectives, ClockMode::kRealtime,
@@ -197,8 +199,30 @@ absl::Status CheckClockError(const MergeArguments& arguments, const ClockStateme
   return absl::OkStatus();
 }
 
+absl::Status MergeDumps(const MergeArguments& arguments) {
+  if (!arguments.of_recordings.empty()) {
+    return Fail(ExitCode::kUsage, arguments.of_recordings.front() +
+                                      " is of recordings; a merge of dumps takes -o and --json");
+  }
+  const bool as_json = arguments.json || !arguments.output.empty();
+  const absl::StatusOr<JobDumps> all = ReadDumps(arguments.inputs, !as_json);
+  return all.ok() ? WriteDumps(*all, arguments.output, as_json) : all.status();
+}
+
+// Merges dumps, which may be printed; a merge of recordings needs an output.
+absl::Status MergeToStandardOutput(const MergeArguments& arguments) {
+  const absl::StatusOr<bool> are_dumps = AreDumps(arguments.inputs);
+  if (!are_dumps.ok()) return are_dumps.status();
+  if (*are_dumps) return MergeDumps(arguments);
+  return Fail(ExitCode::kUsage,
+              "name the output with -o: job.pftrace.gz, job.json.gz, or a new directory");
+}
+
 // `place`: the output, or the directory that stands for it until all is written.
 absl::Status MergeInto(const MergeArguments& arguments, const std::string& place) {
+  const absl::StatusOr<bool> are_dumps = AreDumps(arguments.inputs);
+  if (!are_dumps.ok()) return are_dumps.status();
+  if (*are_dumps) return MergeDumps(arguments);
   const MergeFormat format = MergeFormatOf(arguments.output);
   const bool is_directory = format == MergeFormat::kDirectory;
   auto merge = Prepare(arguments, is_directory ? place : ParentDirectory(place));
@@ -216,6 +240,12 @@ absl::Status MergeInto(const MergeArguments& arguments, const std::string& place
 
 absl::Status RunMerge(MergeArguments arguments) {
   if (absl::Status status = CheckFiles(arguments); !status.ok()) return status;
+  if (arguments.output.empty()) {
+    return RunConfined(OfReport(arguments.inputs), [&] {
+      EndBySignals();
+      return MergeToStandardOutput(arguments);
+    });
+  }
   MergeOptions& options = arguments.options;
   options.one_file_a_rank = MergeFormatOf(arguments.output) == MergeFormat::kDirectory;
   if (options.one_file_a_rank) options.lanes = MergeLanes::kFull;
@@ -239,21 +269,23 @@ void AddMergeCommand(CLI::App& app, Action* action) {
   CLI::App* command = app.add_subcommand(
       "merge",
       "Put recordings of many ranks, hosts and profilers on one timeline and one clock, and state "
-      "the clock's error. Without root, on any machine.\n"
-      "Example: proftrace merge rank*/ -o job.pftrace.gz");
-  command->footer("INPUT... -o PATH [OPTIONS]");
+      "the clock's error. Or put the dumps of several hosts together, and name the ranks that a "
+      "hanging job waits for. Without root, on any machine.\n"
+      "Example: proftrace merge rank*/ -o job.pftrace.gz\n"
+      "Example: proftrace merge node1.json node2.json");
+  command->footer("INPUT... [-o PATH] [OPTIONS]");
   command
       ->add_option("INPUT", arguments->inputs,
                    "result directories, .ptrec files, traces of torch.profiler (.json, .json.gz), "
-                   "of DFTracer (.pfw, .pfw.gz), of Nsight Systems (.sqlite)")
+                   "of DFTracer (.pfw, .pfw.gz), of Nsight Systems (.sqlite); or documents of "
+                   "'proftrace dump -a --json', which are printed as one without -o")
       ->required();
   command
       ->add_option(
           "-o,--output", arguments->output,
           ".json or .json.gz: Chrome's format; .pftrace or .pftrace.gz: Perfetto's; any "
           "other name: a new directory of one corrected file a rank, for HTA and TraceLens")
-      ->type_name("PATH")
-      ->required();
+      ->type_name("PATH");
   std::array<Choice<ClockMode>, 4> modes;
   std::transform(kClockModes.begin(), kClockModes.end(), modes.begin(), [](ClockMode mode) {
     return Choice<ClockMode>{NameOf(mode), mode};
@@ -289,8 +321,15 @@ void AddMergeCommand(CLI::App& app, Action* action) {
             "auto: summary for more than 16 ranks");
   command->add_flag("--salvage", arguments->salvage, "take what is whole of damaged inputs");
   command->add_flag("--json", arguments->json, "print what was merged as one JSON document");
-  command->callback(
-      [arguments, action] { *action = [arguments] { return RunMerge(*arguments); }; });
+  command->callback([command, arguments, action] {
+    for (const CLI::Option* option : command->get_options()) {
+      const std::string name = option->get_name();
+      if (option->count() > 0 && name != "INPUT" && name != "--output" && name != "--json") {
+        arguments->of_recordings.push_back(name);
+      }
+    }
+    *action = [arguments] { return RunMerge(*arguments); };
+  });
 }
 
 }  // namespace proftrace
