@@ -83,7 +83,9 @@ class MergedClockMaker {
     out_.mode_ = options_.mode;
     for (const JoinedBoot& joined : joined_.boots) out_.fleet_.boots.push_back(joined.boot);
     MakeOps();
-    for (uint32_t process : ProcessesWithCalls()) AddRank(process);
+    const std::vector<uint32_t> processes = ProcessesWithCalls();
+    const bool are_apart = HasRestartedRank(processes);
+    for (const uint32_t process : processes) AddRank(process, are_apart);
     if (absl::Status status = Solve(); !status.ok()) return status;
     PlaceTimelines();
     FindAligned();
@@ -147,13 +149,24 @@ class MergedClockMaker {
     return processes;
   }
 
-  void AddRank(uint32_t index) {
+  // Whether a rank is here twice, before and after a restart.
+  bool HasRestartedRank(const std::vector<uint32_t>& processes) const {
+    std::set<int32_t> seen;
+    return std::any_of(processes.begin(), processes.end(), [&](uint32_t index) {
+      return !seen.insert(*joined_.processes[index].rank).second;
+    });
+  }
+
+  // `attempts_are_apart`: some collectives are of other attempts than others. Without that the
+  // counts of restarts say nothing: each agent of torchelastic counts those of its own workers'
+  // failures (elastic/agent/server/api.py, _invoke_run), so hosts of one attempt differ.
+  void AddRank(uint32_t index, bool attempts_are_apart) {
     const JoinedProcess& process = joined_.processes[index];
     const uint32_t input = *InputWithCalls(process);
     const SourceFacts& facts = *inputs_[input];
     FleetRank rank;
     rank.rank = *process.rank;
-    rank.attempt = process.attempt;
+    rank.attempt = attempts_are_apart ? process.attempt : 0;
     rank.boot = process.boot;
     std::vector<uint32_t> groups;
     for (const FleetGroup& group : facts.groups) groups.push_back(GroupOf(group));

@@ -81,5 +81,23 @@ TEST(HardCasesTest, HostsThatShareNoCollectiveAreMarkedAndTheOthersAligned) {
   EXPECT_THAT(trace, testing::Not(HasSubstr("rank 6 [not aligned]")));
 }
 
+// An agent of torchelastic counts the restarts that it made for its own workers' sake: where
+// another host's worker failed, that host's count is higher than the others'.
+TEST(HardCasesTest, CountsOfRestartsDifferBetweenHostsOfOneAttempt) {
+  FakeJob job;
+  job.ranks = 3;
+  for (int rank = 0; rank < job.ranks; ++rank) job.offsets_ns.push_back(rank * 60'000'000'000);
+  std::vector<std::unique_ptr<SourceInput>> inputs;
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    SourceFacts facts = job.Make(rank)->facts();
+    facts.attempt = rank == 1 ? 2 : 0;
+    inputs.push_back(std::make_unique<FakeSource>(std::move(facts), std::vector<FakeEvent>()));
+  }
+  auto merge = FleetMerge::Prepare(std::move(inputs), {});
+  ASSERT_TRUE(merge.ok()) << merge.status();
+  EXPECT_TRUE((*merge)->clock().not_aligned.empty());
+  EXPECT_TRUE((*merge)->clock().worst_bound_ns);
+}
+
 }  // namespace
 }  // namespace proftrace
