@@ -20,7 +20,7 @@ std::string DurationText(int64_t ns) {
 std::string PercentText(int64_t ns, int64_t of_ns) {
   const double percent =
       of_ns <= 0 ? 0 : 100 * static_cast<double>(ns) / static_cast<double>(of_ns);
-  return absl::StrFormat(percent < 9.95 ? "%.1f %%" : "%.0f %%", percent);
+  return absl::StrFormat("%.*f %%", percent < 9.95 ? 1 : 0, percent);
 }
 
 std::string BytesText(int64_t bytes) {

@@ -64,7 +64,7 @@ class OperatorTable {
     const double calls = static_cast<double>(sums.calls) / static_cast<double>(job_.steps());
     return ShownText(job_.timeline.label(label).name) + " (" +
            DurationText(job_.AStep(sums.self_ns)) +
-           absl::StrFormat(job_.parts.are_steps ? " a step, %.*f calls)" : ", %.*f calls)",
+           absl::StrFormat("%s, %.*f calls)", job_.parts.are_steps ? " a step" : "",
                            calls < 10 ? 1 : 0, calls);
   }
 
