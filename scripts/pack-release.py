@@ -32,7 +32,7 @@ SUMMARY = "Attaches to running PyTorch jobs and tells what they do"
 DESCRIPTION = """proftrace records what a running PyTorch job does: operators with shapes and stacks, autograd, system calls, waits and GPU work, without a
 change of the job's code, a restart or an environment variable."""
 TAGS = ("manylinux_2_17_x86_64", "manylinux2014_x86_64", "musllinux_1_1_x86_64")
-PROGRAM, AGENT = "bin/proftrace", "lib/proftrace/libproftrace_agent.so"
+PROGRAM, AGENT, PACKAGE = "bin/proftrace", "lib/proftrace/libproftrace_agent.so", "lib/proftrace/python/"
 
 # By Debian's package of what is linked in: project, licence as SPDX writes it.
 PARTS = {
@@ -185,8 +185,13 @@ def wheel(entries: list[Entry], documents: list[Entry], bill: bytes, version: st
     metadata = (f"Metadata-Version: 2.4\nName: proftrace\nVersion: {version}\nSummary: {SUMMARY}\nLicense-Expression: Apache-2.0\n"
                 + "".join(f"License-File: {name}\n" for name, _, _ in documents) + f"Requires-Python: >=3.8\n\n{DESCRIPTION}\n")
     about = ("Wheel-Version: 1.0\nGenerator: proftrace-pack-release\nRoot-Is-Purelib: false\n" + "".join(f"Tag: py3-none-{tag}\n" for tag in TAGS))
-    files = [(f"{data}/scripts/proftrace" if name == PROGRAM else f"{data}/data/{name}", content, mode)
-             for name, content, mode in entries if not name.startswith("share/doc/")]
+
+    def place(name: str) -> str:
+        if name.startswith(PACKAGE):
+            return name.removeprefix(PACKAGE)
+        return f"{data}/scripts/proftrace" if name == PROGRAM else f"{data}/data/{name}"
+
+    files = [(place(name), content, mode) for name, content, mode in entries if not name.startswith("share/doc/")]
     files += [(f"{info}/licenses/{name}", content, mode) for name, content, mode in documents]
     files += [(f"{info}/METADATA", metadata.encode(), 0o644), (f"{info}/WHEEL", about.encode(), 0o644), (f"{info}/sboms/proftrace.spdx.json", bill, 0o644)]
     files.sort()

@@ -10,10 +10,12 @@
 
 #include "exporters/formats.h"
 #include "exporters/sinks/output_file.h"
+#include "exporters/text/why_text.h"
 #include "nlohmann/json.hpp"
 #include "userspace/base/guarded_folder.h"
 #include "userspace/base/saturating.h"
 #include "userspace/model/timeline.h"
+#include "userspace/why/verdict.h"
 
 namespace proftrace {
 
@@ -130,13 +132,18 @@ inline void ExportAll(const Timeline& timeline) {
   everybody.is_checked = false;
   const absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(".", everybody);
   Require(directory.ok(), "the current directory");
+  // Not in the current one, whose files are inputs (run.sh).
+  const absl::StatusOr<OutputDirectory> of_folders = OutputDirectory::Open("..", everybody);
+  Require(of_folders.ok(), "the directory above");
   for (const Format& format : Formats()) {
     // Refused, and rightly so, where that was not recorded.
     if (!IsRecorded(format.needs, timeline)) continue;
     StringSink sink;
     ExportInput input{timeline, aggregates, table};
     input.directory = &*directory;
-    const absl::Status status = format.write(input, sink);
+    const absl::Status status = format.write_folder == nullptr
+                                    ? format.write(input, sink)
+                                    : format.write_folder(input, *of_folders, "fuzzed_folder");
     if (!status.ok()) {
       std::fprintf(stderr, "%s: %s\n", std::string(format.name).c_str(), status.ToString().c_str());
     }
@@ -152,6 +159,11 @@ inline void ExportAll(const Timeline& timeline) {
     }
     Require(false, "JSON that parses");
   }
+  const Verdict verdict = FindVerdict(timeline, aggregates);
+  StringSink document;
+  Require(ExportVerdictJson(verdict, document).ok(), "the verdict as JSON");
+  Require(nlohmann::json::accept(document.text()), "a verdict that parses");
+  Require(!FormatVerdict(verdict).empty(), "the verdict as text");
 }
 
 }  // namespace proftrace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "userspace/aggregate/device_idle.h"
 #include "userspace/aggregate/each_span.h"
 #include "userspace/aggregate/thread_events.h"
 #include "userspace/aggregate/thread_uses.h"

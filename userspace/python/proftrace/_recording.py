@@ -1,0 +1,110 @@
+"""Records the own process, or another one."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from types import TracebackType
+
+from proftrace._errors import ProftraceError
+from proftrace._program import Option, find_program, run, sentence_of, words_of
+from proftrace._result import Result
+
+_PR_SET_PTRACER = 0x59616D61
+_READY = "proftrace: recording "
+
+
+class Recording:
+    """A `proftrace` that records this process, from entering the context to leaving it. All of the process is recorded, also other
+    threads; what runs between the two calls of one thread is in it whole."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, options: dict[str, Option]) -> None:
+        self._keeps = path is not None
+        self.path = os.fspath(path) if path is not None else os.path.join(tempfile.mkdtemp(prefix="proftrace-"), "result")
+        self._options = {"tier": "patch", "format": "none", **options}
+        self._process: subprocess.Popen[str] | None = None
+        self._said: list[str] = []
+        self._is_ready = threading.Event()
+        self._reader: threading.Thread | None = None
+        self._result: Result | None = None
+
+    @property
+    def result(self) -> Result:
+        """What was recorded, once the context was left."""
+        if self._result is None:
+            raise ProftraceError("the recording is not over: its result is there when the context was left")
+        return self._result
+
+    def __enter__(self) -> Recording:
+        arguments = ["record", "-p", str(os.getpid()), "-o", self.path, *words_of(self._options)]
+        # Of a session of its own: a ^C for this process is not for the recorder, which has to end properly.
+        self._process = subprocess.Popen([find_program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                         text=True, errors="replace", start_new_session=True)
+        # Where Yama lets parents alone look at their children, the child has to be let in.
+        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(self._process.pid), 0, 0, 0)
+        self._reader = threading.Thread(target=self._read, name="proftrace", daemon=True)
+        self._reader.start()
+        self._is_ready.wait()
+        if self._process.poll() is not None:
+            self._finish()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        try:
+            self._finish()
+        except ProftraceError:
+            # The program's own failure does not hide that of what was recorded.
+            if error is None:
+                raise
+
+    def _read(self) -> None:
+        """Takes what it says until it ends; ready, or over, it lets __enter__ go on."""
+        assert self._process is not None and self._process.stderr is not None
+        for line in self._process.stderr:
+            self._said.append(line)
+            if line.startswith(_READY):
+                self._is_ready.set()
+        self._process.wait()
+        self._is_ready.set()
+
+    def _finish(self) -> None:
+        assert self._process is not None and self._reader is not None
+        code = self._process.wait()
+        self._reader.join()
+        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, 0, 0, 0, 0)
+        if code != 0:
+            if not self._keeps:
+                shutil.rmtree(os.path.dirname(self.path), ignore_errors=True)
+            raise ProftraceError(sentence_of("".join(self._said)), code)
+        self._result = Result(self.path, is_temporary=not self._keeps)
+
+
+def record(path: str | os.PathLike[str] | None = None, **options: Option) -> Recording:
+    """A context manager that records this process. `path`: the result directory, which must not be there; None: a temporary one, which
+    goes with the Result. `options`: those of `proftrace record`; tier is "patch" (by jumps, without root) unless it is given."""
+    return Recording(path, options)
+
+
+def attach(pid: int | list[int], path: str | os.PathLike[str] | None = None, *, duration: float | str | None = None, **options: Option) -> Result:
+    """Records other processes and returns when that is over. `duration`: seconds, or text as "500ms"; without it, and without `steps`, the
+    recording ends with the processes."""
+    keeps = path is not None
+    place = os.fspath(path) if path is not None else os.path.join(tempfile.mkdtemp(prefix="proftrace-"), "result")
+    if isinstance(duration, (int, float)):
+        duration = f"{duration}s"
+    arguments = ["record", "-o", place, *words_of({"pid": pid, "duration": duration, "format": "none", **options})]
+    try:
+        run(arguments)
+    except ProftraceError:
+        if not keeps:
+            shutil.rmtree(os.path.dirname(place), ignore_errors=True)
+        raise
+    return Result(place, is_temporary=not keeps)
