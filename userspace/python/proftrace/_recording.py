@@ -42,7 +42,7 @@ class Recording:
 
     def __enter__(self) -> Recording:
         arguments = ["record", "-p", str(os.getpid()), "-o", self.path, *words_of(self._options)]
-        # Of a session of its own: a ^C for this process is not for the recorder, which has to end properly.
+        # It has a session of its own: a ^C for this process is not for the recorder, which has to end properly.
         self._process = subprocess.Popen([find_program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                          text=True, errors="replace", start_new_session=True)
         # Where Yama lets parents alone look at their children, the child has to be let in.
