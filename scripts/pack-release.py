@@ -183,7 +183,7 @@ def wheel(entries: list[Entry], documents: list[Entry], bill: bytes, version: st
     """The script that an installer lays into the environment's bin is the program; no Python runs when it starts."""
     info, data = f"proftrace-{version}.dist-info", f"proftrace-{version}.data"
     metadata = (f"Metadata-Version: 2.4\nName: proftrace\nVersion: {version}\nSummary: {SUMMARY}\nLicense-Expression: Apache-2.0\n"
-                + "".join(f"License-File: {name}\n" for name, _, _ in documents) + f"Requires-Python: >=3.8\n\n{DESCRIPTION}\n")
+                + "".join(f"License-File: {name}\n" for name, _, _ in documents) + f"Requires-Python: >=3.9\n\n{DESCRIPTION}\n")
     about = ("Wheel-Version: 1.0\nGenerator: proftrace-pack-release\nRoot-Is-Purelib: false\n" + "".join(f"Tag: py3-none-{tag}\n" for tag in TAGS))
 
     def place(name: str) -> str:
