@@ -34,8 +34,13 @@ void AddWrapped(std::string_view text, size_t indent, std::string* out) {
 }
 
 std::string HeadText(const Verdict& verdict, const Finding& finding) {
-  return absl::StrFormat("%.3g ms%s (%.0f %%%s): ", verdict.MsAStep(finding),
-                         verdict.are_steps ? " a step" : "", 100 * verdict.ShareOf(finding),
+  const double ms = verdict.MsAStep(finding);
+  return absl::StrFormat("%.*f ms%s (%.0f %%%s): ",
+                         ms < 1     ? 3
+                         : ms < 10  ? 2
+                         : ms < 100 ? 1
+                                    : 0,
+                         ms, verdict.are_steps ? " a step" : "", 100 * verdict.ShareOf(finding),
                          finding.certainty == Certainty::kLikely ? ", likely" : "");
 }
 

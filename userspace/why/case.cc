@@ -9,6 +9,12 @@
 
 namespace proftrace {
 
+std::string DriverText(const Case& job) {
+  const Thread& thread = job.timeline.thread(job.parts.thread);
+  if (Raw(thread.tid) == Raw(thread.pid)) return "the main thread";
+  return ThreadPlaceText(job.timeline, job.parts.thread, job.parts.pid);
+}
+
 std::string DurationText(int64_t ns) {
   const auto value = static_cast<double>(ns);
   if (value >= 1e9) return absl::StrFormat("%.2f s", value * 1e-9);

@@ -23,6 +23,8 @@ struct Case {
   int64_t AStep(int64_t ns) const { return ns / static_cast<int64_t>(steps()); }
 };
 
+// "the main thread"; "thread NAME (TID 12)" where another one drives the steps.
+std::string DriverText(const Case& job);
 // "12.8 ms", "840 us", "2.31 s".
 std::string DurationText(int64_t ns);
 // "31 %", "4.2 %" below ten.

@@ -52,7 +52,7 @@ struct Finding {
   // uneven steps and the recording's own cost, which are parts of the others.
   int64_t ns = 0;
   Certainty certainty = Certainty::kMeasured;
-  std::string what;                   // one clause: "the training thread waits for …"
+  std::string what;                   // one clause: "the main thread waits for …"
   std::vector<std::string> evidence;  // sentences
   std::string next;                   // what to record to know more; empty = nothing would help
 };

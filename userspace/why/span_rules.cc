@@ -218,9 +218,15 @@ std::optional<Finding> FindPython(const Case& job) {
   Finding finding;
   finding.kind = FindingKind::kPython;
   finding.ns = job.parts.of(StepPart::kPython);
-  finding.what = job.parts.has_kernel
-                     ? "the training thread runs code outside of operators, Python as a rule"
-                     : "the training thread is in no operator: it runs Python, or waits";
+  const bool has_operators = job.timeline.info().system.operators;
+  finding.what = DriverText(job);
+  if (job.parts.has_kernel) {
+    finding.what +=
+        has_operators ? " runs code outside of operators, Python as a rule" : " computes";
+  } else {
+    finding.what +=
+        has_operators ? " is in no operator: it runs Python, or waits" : " computes, or waits";
+  }
   const PythonSource source = AddPython(job, StepPart::kPython, &finding);
   if (!job.parts.has_kernel) {
     finding.certainty = Certainty::kLikely;
@@ -235,7 +241,7 @@ std::optional<Finding> FindSynchronizing(const Case& job) {
   Finding finding;
   finding.kind = FindingKind::kSynchronizing;
   finding.ns = job.parts.of(StepPart::kSynchronizing);
-  finding.what = "the training thread waits for the GPU in calls of CUDA";
+  finding.what = DriverText(job) + " waits for the GPU in calls of CUDA";
   std::map<std::string, int64_t> by_place;
   ForEachSpan(job.timeline, [&](SpanId, const Span& span) {
     const Label& label = job.timeline.label(span.label);

@@ -158,7 +158,7 @@ std::optional<Finding> FindBetweenSteps(const Case& job) {
   Finding finding;
   finding.kind = FindingKind::kBetweenSteps;
   finding.ns = parts.of(StepPart::kBetween);
-  finding.what = "the training thread is between two steps: checkpoints, evaluation, or the like";
+  finding.what = DriverText(job) + " is between two steps: checkpoints, evaluation, or the like";
   uint64_t gaps = 0;
   int64_t longest_ns = 0;
   for (const PartMoment& moment : parts.moments) {

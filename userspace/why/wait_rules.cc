@@ -101,7 +101,8 @@ void AddWaits(const Case& job, StepPart part, Finding* finding) {
       LongestPlace(job, [part](const WaitSum& wait) { return IsOf(wait, part); });
   if (waits.largest == nullptr) return;
   finding->evidence.push_back(WaiterText(job, waits) + WakerText(job, waits));
-  if (AddPython(job, part, finding) == PythonSource::kNone) finding->next = "--with-stack";
+  const bool is_known = AddPython(job, part, finding) != PythonSource::kNone;
+  if (!is_known && job.timeline.info().system.operators) finding->next = "--with-stack";
 }
 
 std::string FileText(const Timeline& timeline, SystemFileId id) {
@@ -194,9 +195,9 @@ bool MakesBatches(const Case& job) {
 
 std::optional<Finding> FindDataLoader(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kDataLoader, StepPart::kData,
-                              "the training thread waits for the DataLoader's next batch");
+                              DriverText(job) + " waits for the DataLoader's next batch");
   if (MakesBatches(job)) {
-    finding.what = "the training thread makes the next batch itself, in the DataLoader";
+    finding.what = DriverText(job) + " makes the next batch itself, in the DataLoader";
     finding.evidence.push_back(
         "This DataLoader has no worker: with some (num_workers) batches would be made beside the "
         "training.");
@@ -215,7 +216,7 @@ std::optional<Finding> FindDataLoader(const Case& job) {
 
 std::optional<Finding> FindCollectives(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kCollectives, StepPart::kCollective,
-                              "the training thread waits for collectives with other ranks");
+                              DriverText(job) + " waits for collectives with other ranks");
   finding.certainty = Certainty::kLikely;
   finding.evidence.push_back(
       "It was blocked while collectives of this process were under way. Which rank came last is "
@@ -225,7 +226,7 @@ std::optional<Finding> FindCollectives(const Case& job) {
 
 std::optional<Finding> FindRunQueue(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kRunQueue, StepPart::kRunQueue,
-                              "the training thread could run, and had no CPU");
+                              DriverText(job) + " could run, and had no CPU");
   const Timeline& timeline = job.timeline;
   const ThreadEvents events(timeline);
   // Between its first and last time off a CPU a thread was on one for the rest.
@@ -315,21 +316,21 @@ std::optional<Finding> FindFaults(const Case& job) {
 
 std::optional<Finding> FindLock(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kLock, StepPart::kLock,
-                              "the training thread waits for a lock that another thread holds");
+                              DriverText(job) + " waits for a lock that another thread holds");
   AddWaits(job, StepPart::kLock, &finding);
   return finding;
 }
 
 std::optional<Finding> FindOtherThread(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kOtherThread, StepPart::kEvent,
-                              "the training thread waits for another thread to finish something");
+                              DriverText(job) + " waits for another thread to finish something");
   AddWaits(job, StepPart::kEvent, &finding);
   return finding;
 }
 
 std::optional<Finding> FindIo(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kIo, StepPart::kIo,
-                              "the training thread itself reads or writes files or sockets");
+                              DriverText(job) + " itself reads or writes files or sockets");
   struct Sums {
     int64_t ns = 0, bytes = 0;
     uint64_t calls = 0;
@@ -385,7 +386,7 @@ std::optional<Finding> FindOtherWaits(const Case& job) {
   const auto reason = std::max_element(by_reason.begin(), by_reason.end(),
                                        [](auto& a, auto& b) { return a.second < b.second; });
   Finding finding = FindingOf(job, FindingKind::kSystem, StepPart::kOther,
-                              "the training thread is in other system calls");
+                              DriverText(job) + " is in other system calls");
   const auto call = std::max_element(by_call.begin(), by_call.end(),
                                      [](auto& a, auto& b) { return a.second < b.second; });
   const bool is_wait = reason != by_reason.end() && 2 * reason->second > finding.ns;
@@ -393,21 +394,21 @@ std::optional<Finding> FindOtherWaits(const Case& job) {
     switch (reason->first) {
       case WaitReason::kSleep:
         finding.kind = FindingKind::kSleep;
-        finding.what = "the training thread sleeps for a time that it chose itself";
+        finding.what = DriverText(job) + " sleeps for a time that it chose itself";
         break;
       case WaitReason::kPoll:
         finding.kind = FindingKind::kPoll;
-        finding.what = "the training thread waits for files or sockets to become ready (poll)";
+        finding.what = DriverText(job) + " waits for files or sockets to become ready (poll)";
         break;
       case WaitReason::kChild:
         finding.kind = FindingKind::kChild;
-        finding.what = "the training thread waits for a child process";
+        finding.what = DriverText(job) + " waits for a child process";
         break;
       case WaitReason::kSignal:
-        finding.what = "the training thread is stopped, or waits for a signal";
+        finding.what = DriverText(job) + " is stopped, or waits for a signal";
         break;
       default:
-        finding.what = "the training thread waits in the kernel";
+        finding.what = DriverText(job) + " waits in the kernel";
         break;
     }
     AddWaits(job, StepPart::kOther, &finding);

@@ -207,6 +207,17 @@ TEST_F(WhyTest, TimeBetweenStepsIsNoStepsTime) {
   EXPECT_EQ(between->ns, (kSteps - 1) * 5 * kMs);
 }
 
+TEST_F(WhyTest, WithoutOperatorsNothingIsSaidOfThem) {
+  maker_.AddSystemEvent(MakeOffCpu(thread_, WaitReason::kSleep, 10 * kMs, 60 * kMs));
+  maker_.info().system.operators = false;
+  maker_.info().system.sched = true;
+  const std::string text = FormatVerdict(Why());
+  EXPECT_THAT(text, HasSubstr("the main thread sleeps"));
+  EXPECT_THAT(text, HasSubstr("80.0 ms (62 %): the main thread computes."));
+  EXPECT_THAT(text, Not(HasSubstr("operator")));
+  EXPECT_THAT(text, Not(HasSubstr("--with-stack")));
+}
+
 TEST_F(WhyTest, NothingIsSaidOfNothing) {
   maker_.info().window.duration_ns = 0;
   const Verdict verdict = Why();
