@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import html
 import json
 import os
@@ -61,7 +62,7 @@ class Result:
 
     def why(self) -> "Verdict":
         """The largest causes of the steps' time; docs/reference/why.md."""
-        return Verdict(json.loads(run(["report", self.path, "--why", "--json"])), run(["report", self.path, "--why"]))
+        return Verdict(self, json.loads(run(["report", self.path, "--why", "--json"])))
 
     def export(self, format: str, path: str | os.PathLike[str], **options: Option) -> None:
         """Writes a format of `proftrace export` ("chrome", "perfetto", "flamegraph") to a file or folder."""
@@ -95,16 +96,17 @@ class Result:
 class Verdict:
     """`about`, `steps`, `median_step_us`, `findings` and `remarks`, as `report --why --json` has them; str() is its text."""
 
-    def __init__(self, document: dict[str, Any], text: str) -> None:
+    def __init__(self, result: Result, document: dict[str, Any]) -> None:
+        self._result = result
         self.about: str = document["about"]
         self.steps: int = document["steps"]
         self.median_step_us: float = document["median_step_us"]
         self.findings: list[dict[str, Any]] = document["findings"]
         self.remarks: list[str] = document["remarks"]
-        self._text = text
 
-    def __str__(self) -> str:
-        return self._text
+    @functools.cached_property
+    def _text(self) -> str:
+        return run(["report", self._result.path, "--why"])
 
     def __repr__(self) -> str:
         return self._text
