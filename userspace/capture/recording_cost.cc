@@ -10,6 +10,9 @@ namespace {
 // The most that may be a thread's overhead, as a part of its time: beyond it nothing sensible can
 // be said of the rest.
 constexpr double kMostPart = 0.99;
+// Prices of jobs differ by no more, a relative standard deviation: beyond that it only says that
+// nothing is known.
+constexpr double kMostDeviation = 0.7;
 // A relative error: where the price is known better than this, no range is told.
 constexpr double kWorthTelling = 0.1;
 
@@ -19,77 +22,142 @@ double PercentOf(double cost_ns, double used_ns) {
   return 100.0 * part / (1.0 - part);
 }
 
+double NormalBelow(double at) { return std::erfc(-at / std::sqrt(2.0)) / 2; }
+
+// Returns the `at` below which a normal distribution has the part `below`; 0 < below <= 0.5.
+double NormalQuantile(double below) {
+  double low = -38;  // NormalBelow() of it is the least double
+  double high = 0;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (NormalBelow(middle) < below ? low : high) = middle;
+  }
+  return high;
+}
+
+// Returns the median of a price that is 1 within a relative standard deviation of `error`, where it
+// is known to be less than `most`: of a lognormal distribution that ends there.
+double MedianPriceUpTo(double most, double error) {
+  if (error <= 0) return 1;
+  const double deviation = std::min(error, kMostDeviation);
+  const double below = NormalBelow(std::log(most) / deviation);
+  // So far off nothing is left of the distribution.
+  if (below <= 0) return most;
+  return std::min(most, std::exp(deviation * NormalQuantile(below / 2)));
+}
+
+// Scales what is known of hits and jumps only as well as `hit.error`; what was measured in other
+// ways stays.
+HitCost Scaled(HitCost hit, double factor) {
+  hit.in_tracer *= factor;
+  for (std::optional<double>* ns : {&hit.in_job, &hit.call_in_job, &hit.jump, &hit.stack}) {
+    if (ns->has_value()) **ns *= factor;
+  }
+  return hit;
+}
+
+double ProbeNs(const HitCost& hit) { return hit.in_job.value_or(hit.in_tracer); }
+
+// Returns what reading the inputs adds to a hit.
+std::optional<double> ReadingNs(const HitCost& hit) {
+  if (!hit.call_in_job) return std::nullopt;
+  return std::max(0.0, *hit.call_in_job - ProbeNs(hit));
+}
+
+// What the hits were that the figure is made of.
+struct PricedHits {
+  LiveMeter::Hits probed;
+  LiveMeter::Hits jumped;
+  double share = 1;  // how many times the probed ones, for what was lost
+
+  double Ns(const HitCost& hit) const {
+    return share * (static_cast<double>(probed.hits) * ProbeNs(hit) +
+                    static_cast<double>(probed.readings) * ReadingNs(hit).value_or(0)) +
+           static_cast<double>(jumped.hits) * hit.jump.value_or(0) +
+           static_cast<double>(jumped.stacks) * hit.stack.value_or(0);
+  }
+};
+
+// Tells in words what a hit's price is known by.
+std::string PriceBasis(const HitCost& hit) {
+  std::string basis;
+  const bool has_probes = hit.in_job || hit.in_tracer > 0;
+  basis = !has_probes ? "there are no probes of the kernel"
+          : hit.is_compared
+              ? "measured in the job itself: the CPU time that an operator took before the probes "
+                "went in or after they were out, and with them"
+          : hit.in_job
+              ? "measured in the job itself, outside the window: the time between two probes that "
+                "follow each other, and what colder caches usually add to it, as its CPU time "
+                "without probes could not be compared or was not steady"
+              : "that of a loop in proftrace itself, and what the colder caches of a job usually "
+                "add to it, as the job was idle or has jumps when it was to be measured";
+  if (hit.jump.has_value()) {
+    basis += hit.is_compared
+                 ? "; a jump's record by the CPU time that an operator took with the jumps, and "
+                   "after they were out"
+                 : "; a jump's record as in proftrace itself, with caches as cold as it is seldom "
+                   "used";
+  }
+  if (hit.stack.has_value()) {
+    basis += "; stacks of Python's that jumps read at " +
+             std::to_string(static_cast<int64_t>(*hit.stack)) +
+             " ns each, measured in the job, as far as they were not those told of last";
+  }
+  if (hit.system.has_value()) {
+    basis += "; system activity at " + std::to_string(static_cast<int64_t>(*hit.system)) +
+             " ns a record, as system calls in a loop in proftrace";
+  }
+  if (hit.counted > 0) {
+    basis += "; calls that were only counted at what that takes in a loop in proftrace";
+  }
+  return basis;
+}
+
 }  // namespace
 
 Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const RecordedTime& time,
                   uint64_t lost, const HitCost& hit) {
   Cost cost;
-  cost.ns_per_jump = hit.jump.value_or(0);
   // Where there are jumps, nearly all records are theirs.
   (hit.jump.has_value() ? cost.jumps : cost.probe_hits) = lost;
   cost.jumps += jumps.all().hits;
   cost.probe_hits += meter.all().hits;
-  cost.probe_ns_per_hit = hit.in_job.value_or(hit.in_tracer);
   cost.input_readings = meter.all().readings;
-  if (hit.call_in_job) {
-    cost.input_ns_per_reading = std::max(0.0, *hit.call_in_job - cost.probe_ns_per_hit);
-  }
   // Whose records were lost is not known: the busiest thread is taken to have lost its share.
   const bool by_cpu_time = time.cpu_ns.value_or(0) > 0;
-  const LiveMeter::Hits probed = by_cpu_time ? meter.all() : meter.busiest_thread();
-  const LiveMeter::Hits jumped = by_cpu_time ? jumps.all() : jumps.busiest_thread();
-  const double share =
+  PricedHits hits{by_cpu_time ? meter.all() : meter.busiest_thread(),
+                  by_cpu_time ? jumps.all() : jumps.busiest_thread()};
+  hits.share =
       static_cast<double>(cost.probe_hits) / std::max(1.0, static_cast<double>(meter.all().hits));
-  const double hits_ns =
-      share * (static_cast<double>(probed.hits) * cost.probe_ns_per_hit +
-               static_cast<double>(probed.readings) * cost.input_ns_per_reading.value_or(0)) +
-      static_cast<double>(jumped.hits) * cost.ns_per_jump +
-      static_cast<double>(jumped.stacks) * hit.stack.value_or(0);
-  const double other_ns = static_cast<double>(probed.system) * hit.system.value_or(0) + hit.counted;
+  const double other_ns =
+      static_cast<double>(hits.probed.system) * hit.system.value_or(0) + hit.counted;
   const auto used_ns = static_cast<double>(by_cpu_time ? *time.cpu_ns : time.window_ns);
+
+  // All hits together took no more than what the job used: a price that says so is too high.
+  const double most = std::max(0.0, used_ns - other_ns) / std::max(1.0, hits.Ns(hit));
+  const HitCost price = Scaled(hit, MedianPriceUpTo(most, hit.error));
+  cost.ns_per_jump = price.jump.value_or(0);
+  cost.probe_ns_per_hit = ProbeNs(price);
+  cost.input_ns_per_reading = ReadingNs(price);
+  const double hits_ns = hits.Ns(price);
   cost.estimated_overhead_percent = PercentOf(hits_ns + other_ns, used_ns);
-  const bool has_probes = hit.in_job || hit.in_tracer > 0;
   cost.basis =
-      std::string(by_cpu_time
-                      ? "hits times the cost of a hit, over the rest of the CPU time that the "
-                        "recorded processes used; "
-                      : "hits of the busiest thread times the cost of a hit, over the rest of the "
-                        "window; ") +
-      (!has_probes ? "there are no probes of the kernel"
-       : hit.is_compared
-           ? "measured in the job itself: the CPU time that an operator took before the probes "
-             "went in or after they were out, and with them"
-       : hit.in_job
-           ? "measured in the job itself, outside the window: the time between two probes that "
-             "follow each other, and what colder caches usually add to it, as its CPU time "
-             "without probes could not be compared or was not steady"
-           : "that of a loop in proftrace itself, and what the colder caches of a job usually add "
-             "to it, as the job was idle or has jumps when it was to be measured");
-  if (hit.jump.has_value()) {
-    cost.basis +=
-        hit.is_compared
-            ? "; a jump's record by the CPU time that an operator took with the jumps, and after "
-              "they were out"
-            : "; a jump's record as in proftrace itself, with caches as cold as it is seldom used";
-  }
-  if (hit.stack.has_value()) {
-    cost.basis += "; stacks of Python's that jumps read at " +
-                  std::to_string(static_cast<int64_t>(*hit.stack)) +
-                  " ns each, measured in the job, as far as they were not those told of last";
-  }
-  if (hit.system.has_value()) {
-    cost.basis += "; system activity at " + std::to_string(static_cast<int64_t>(*hit.system)) +
-                  " ns a record, as system calls in a loop in proftrace";
-  }
-  if (hit.counted > 0) {
-    cost.basis += "; calls that were only counted at what that takes in a loop in proftrace";
-  }
+      (by_cpu_time ? "hits times the cost of a hit, over the rest of the CPU time that the "
+                     "recorded processes used; "
+                   : "hits of the busiest thread times the cost of a hit, over the rest "
+                     "of the window; ") +
+      PriceBasis(price);
   if (hit.error > kWorthTelling) {
     const auto percent = [&](double factor) {
-      return std::to_string(std::lround(PercentOf(hits_ns * factor + other_ns, used_ns)));
+      return PercentOf(hits.Ns(hit) * factor + other_ns, used_ns);
     };
+    const double highest = percent(1 + hit.error);
     cost.basis += "; as far as that is known, it is between " +
-                  percent(std::max(0.0, 1 - hit.error)) + " and " + percent(1 + hit.error) + " %";
+                  std::to_string(std::lround(percent(std::max(0.0, 1 - hit.error)))) + " and " +
+                  (highest < PercentOf(kMostPart, 1) ? std::to_string(std::lround(highest))
+                                                     : "many thousand") +
+                  " %";
   }
   return cost;
 }

@@ -31,7 +31,9 @@ struct RecordedTime {
 };
 
 // Estimates all but the tracer's own time, of a recording that has lost `lost` records. `jumps`:
-// what jumps recorded; the rest is of probes.
+// what jumps recorded; the rest is of probes. A price by which hits took more than what the job
+// used is wrong: of the prices that `hit.error` allows for, the median of those that are possible
+// is told.
 Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const RecordedTime& time,
                   uint64_t lost, const HitCost& hit);
 

@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cmath>
+
 #include "userspace/capture/job_stack_cost.h"
 #include "userspace/capture/live_meter.h"
 #include "userspace/capture/process_cpu_times.h"
@@ -113,6 +115,37 @@ TEST(RecordingCostTest, CountsStacksOfJumps) {
   EXPECT_NEAR(most.estimated_overhead_percent, 9900, 1);
 }
 
+// The price is what is usual, and may be wrong by half; all hits together cannot have taken more
+// than the job used.
+TEST(RecordingCostTest, TellsAPriceThatTheUsedTimeAllowsFor) {
+  LiveMeter meter;
+  for (uint64_t i = 0; i < 1000; ++i) meter.Count(Record(abi::PT_SPAN_BEGIN, 1, 5, i));
+  HitCost hit;
+  hit.in_tracer = 100;
+  const auto told = [&](double error, int64_t used_ns) {
+    hit.error = error;
+    return EstimateCost(meter, LiveMeter(), {.window_ns = 1'000'000, .cpu_ns = used_ns}, 0, hit);
+  };
+  // Half of the prices below 90 of a lognormal distribution around 100 are below the told one.
+  const Cost most = told(0.5, 90'000);
+  const auto below = [](double price) { return std::erfc(-std::log(price / 100) / 0.5 / M_SQRT2); };
+  EXPECT_NEAR(below(most.probe_ns_per_hit), below(90) / 2, 1e-9);
+  EXPECT_GT(most.estimated_overhead_percent, 200);
+  EXPECT_LT(most.estimated_overhead_percent, 400);
+  // Where there is room, and where the price is known well, it stays.
+  EXPECT_NEAR(told(0.5, 1'000'000).probe_ns_per_hit, 100, 0.01);
+  EXPECT_NEAR(told(0.05, 150'000).probe_ns_per_hit, 100, 1e-6);
+  // One that cannot be is as much as there is.
+  EXPECT_NEAR(told(0.05, 50'000).probe_ns_per_hit, 50, 0.2);
+  for (double used = 1'000; used < 3e5; used *= 1.3) {
+    for (double error = 0.01; error < 5; error *= 2) {
+      const Cost cost = told(error, static_cast<int64_t>(used));
+      EXPECT_GT(cost.probe_ns_per_hit, 0) << used << ' ' << error;
+      EXPECT_LE(cost.probe_ns_per_hit * 1000, used * 1.0001) << used << ' ' << error;
+    }
+  }
+}
+
 // Two threads share one CPU with others: of the window they had a quarter.
 TEST(RecordingCostTest, IsAPartOfTheCpuTimeThatTheJobUsed) {
   LiveMeter meter;
@@ -182,7 +215,7 @@ TEST(RecordingCostTest, TellsARangeWhereThePriceIsNotKnownWell) {
   EXPECT_EQ(known.basis.find("between"), std::string::npos) << known.basis;
   hit.error = 0.5;
   const Cost guessed = EstimateCost(LiveMeter(), jumps, time, 0, hit);
-  EXPECT_DOUBLE_EQ(guessed.estimated_overhead_percent, 100.0 * 10 / 90);
+  EXPECT_NEAR(guessed.estimated_overhead_percent, 100.0 * 10 / 90, 0.001);
   EXPECT_NE(guessed.basis.find("between 5 and 18 %"), std::string::npos) << guessed.basis;
 }
 
