@@ -42,7 +42,7 @@ set(only_python_end PythonEndTest.test_python_ends_when_a_thread_has_read_its_fr
 set(only_unprivileged RecordTest EndTest RefusedTest DoctorTest ChildrenTest.test_forked_children)
 
 set(live_tests
-  agent all bounds budget calls children clean clocks collectives confined cuda damage displaced docs dump exit_codes
+  agent all bounds budget calls children clean clocks collectives compare confined cuda damage displaced docs dump exit_codes
   faults file_swap flight flooded_ring fork_kill_points gpu gpu_check gpu_children gpu_idle
   gpu_kinds guardian hang harmless hostile_neighbour identity injection interpreters interrupted
   keywords kill_points loss memory memory_limit merge namespaces options other_processes outputs

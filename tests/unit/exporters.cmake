@@ -19,6 +19,9 @@ proftrace_unit_test(steps_test
   SOURCES aggregate/annotated_steps_test.cc aggregate/flops_test.cc aggregate/module_times_test.cc
     aggregate/step_rows_test.cc aggregate/steps_test.cc
   LIBS proftrace_exporters proftrace_test_support)
+proftrace_unit_test(compare_test
+  SOURCES compare/compare_test.cc
+  LIBS GTest::gmock proftrace_exporters proftrace_test_support)
 proftrace_unit_test(why_test
   SOURCES why/why_test.cc
   LIBS proftrace_exporters proftrace_test_support)

@@ -33,6 +33,7 @@ struct ReportArguments {
   bool is_verbose = false;
   std::optional<SystemView> view;
   bool why = false;
+  std::string compare;
   bool json = false;
   bool salvage = false;
 };
@@ -71,6 +72,30 @@ absl::Status PrintView(const Timeline& timeline, const ReportArguments& argument
   return status.ok() ? PrintText(sink.text()) : status;
 }
 
+// Compares with an earlier recording, of the same ranks: another run has other PIDs. `damage`: of
+// that one.
+absl::Status CompareWith(const Results& after, const ReportArguments& arguments,
+                         const AggregateOptions& options, std::string* damage) {
+  ProcessChoice processes;
+  processes.rank = arguments.processes.rank;
+  absl::StatusOr<Results> before =
+      LoadResults(arguments.compare, arguments.salvage, options, processes);
+  if (!before.ok()) return before.status();
+  *damage = before->damage;
+  return PrintComparison(*before, after, arguments.row_limit, arguments.json);
+}
+
+// Says what of a recording could not be shown.
+absl::Status DamageShown(const std::string& capture, const std::string& damage, bool is_json) {
+  if (damage.empty()) return absl::OkStatus();
+  absl::Status damaged = Fail(ExitCode::kInputDamaged,
+                              capture + " is damaged: " + damage + "; what is whole was shown");
+  if (!is_json) return damaged;
+  // Standard output holds one document already: the rows.
+  Say("%s", std::string(damaged.message()).c_str());
+  return Told(std::move(damaged));
+}
+
 absl::Status RunReport(const ReportArguments& arguments) {
   absl::StatusOr<TableOptions> table = MakeTableOptions(arguments);
   if (!table.ok()) return table.status();
@@ -80,21 +105,19 @@ absl::Status RunReport(const ReportArguments& arguments) {
   absl::StatusOr<Results> results =
       LoadResults(arguments.capture, arguments.salvage, options, arguments.processes);
   if (!results.ok()) return results.status();
+  std::string earlier_damage;
   absl::Status printed = CheckGrouping(arguments.grouping, *results->timeline);
   if (printed.ok()) {
-    printed = arguments.why                ? PrintVerdict(*results, arguments.json)
+    printed = !arguments.compare.empty()
+                  ? CompareWith(*results, arguments, options, &earlier_damage)
+              : arguments.why              ? PrintVerdict(*results, arguments.json)
               : arguments.view.has_value() ? PrintView(*results->timeline, arguments)
                                            : PrintTable(*results, *table, arguments.json);
   }
   if (!printed.ok()) return OfCapture(printed, arguments.capture, results->damage);
-  if (results->damage.empty()) return absl::OkStatus();
-  absl::Status damaged =
-      Fail(ExitCode::kInputDamaged,
-           arguments.capture + " is damaged: " + results->damage + "; what is whole was shown");
-  if (!arguments.json) return damaged;
-  // Standard output holds one document already: the rows.
-  Say("%s", std::string(damaged.message()).c_str());
-  return Told(std::move(damaged));
+  absl::Status whole = DamageShown(arguments.capture, results->damage, arguments.json);
+  if (!whole.ok()) return whole;
+  return DamageShown(arguments.compare, earlier_damage, arguments.json);
 }
 
 // What the table of key averages takes, and views do not.
@@ -147,6 +170,9 @@ void AddViews(CLI::App* report, ReportArguments* arguments,
   };
   keep_apart(report->add_flag("--why", arguments->why,
                               "what makes steps take so long: the largest causes, with evidence"));
+  keep_apart(report->add_option("--compare", arguments->compare,
+                                "what got slower or faster than in an earlier recording: a result "
+                                "directory or .ptrec file"));
   add("--by-file", SystemView::kByFile, "I/O by file, pipe and socket (--activities syscalls, io)");
   add("--by-syscall", SystemView::kBySystemCall,
       "system calls by name (--activities syscalls, io)");
@@ -162,7 +188,8 @@ void AddReportCommand(CLI::App& app, Action* action) {
   CLI::App* report = app.add_subcommand(
       "report",
       "Print the table of key averages of a recording, without root, on any machine; or, with "
-      "--why, what makes its steps take so long, with --by-file, --by-syscall and --waits, what "
+      "--why, what makes its steps take so long, with --compare, what changed since an earlier "
+      "recording, with --by-file, --by-syscall and --waits, what "
       "the "
       "kernel did, with --gpu-idle, why GPUs were idle.\n"
       "Example: proftrace report result --sort-by cpu_time_total --row-limit 20");
@@ -175,7 +202,9 @@ void AddReportCommand(CLI::App& app, Action* action) {
   report->add_flag("--salvage", arguments->salvage, "show what is whole of a damaged capture");
   report->callback([arguments, action] {
     *action = [arguments] {
-      return RunConfined(OfReport({arguments->capture}), [&] { return RunReport(*arguments); });
+      std::vector<std::string> captures = {arguments->capture};
+      if (!arguments->compare.empty()) captures.push_back(arguments->compare);
+      return RunConfined(OfReport(captures), [&] { return RunReport(*arguments); });
     };
   });
 }

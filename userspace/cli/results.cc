@@ -10,9 +10,12 @@
 #include <utility>
 
 #include "exporters/sinks/output_file.h"
+#include "exporters/text/compare_text.h"
 #include "exporters/text/why_text.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
+#include "userspace/compare/run_comparison.h"
+#include "userspace/compare/run_profile.h"
 #include "userspace/pipeline/build_timeline.h"
 #include "userspace/why/verdict.h"
 
@@ -177,6 +180,22 @@ absl::Status PrintVerdict(const Results& results, bool json) {
   StringSink sink;
   absl::Status status =
       json ? ExportVerdictJson(verdict, sink) : sink.Write(FormatVerdict(verdict) + "\n");
+  return status.ok() ? PrintText(sink.text()) : status;
+}
+
+absl::Status PrintComparison(const Results& before, const Results& after, int64_t row_limit,
+                             bool json) {
+  const std::optional<RunProfile> earlier = ProfileRun(*before.timeline, before.aggregates);
+  const std::optional<RunProfile> later = ProfileRun(*after.timeline, after.aggregates);
+  if (!earlier.has_value() || !later.has_value()) {
+    return Fail(ExitCode::kUsage, std::string("the ") +
+                                      (later.has_value() ? "earlier recording" : "recording") +
+                                      " has no thread or no time: there is nothing to compare");
+  }
+  const RunComparison comparison = CompareRuns(*earlier, *later);
+  StringSink sink;
+  absl::Status status = json ? ExportComparisonJson(comparison, row_limit, sink)
+                             : sink.Write(FormatComparison(comparison, row_limit));
   return status.ok() ? PrintText(sink.text()) : status;
 }
 

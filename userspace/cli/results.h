@@ -69,6 +69,10 @@ absl::Status PrintTable(const Results& results, const TableOptions& table, bool 
 
 // Prints what makes the job's steps take so long on standard output.
 absl::Status PrintVerdict(const Results& results, bool json);
+// Prints what differs from `before`, of the same processes of an earlier run, on standard output.
+// Fails with kUsage where one of the recordings has nothing to compare.
+absl::Status PrintComparison(const Results& before, const Results& after, int64_t row_limit,
+                             bool json);
 absl::Status PrintText(const std::string& whole);
 
 }  // namespace proftrace

@@ -1,0 +1,216 @@
+#include "exporters/text/compare_text.h"
+
+#include <absl/strings/str_format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "exporters/args/recording_json.h"
+#include "exporters/sinks/escape.h"
+#include "exporters/text/text_table.h"
+#include "userspace/base/shown_text.h"
+
+namespace proftrace {
+namespace {
+
+// What a part of a step is for who has not read docs/reference/why.md.
+std::string_view PartText(std::string_view part) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, kStepParts> kTexts = {
+      {{"data", "waits for the DataLoader"},
+       {"collection", "Python's garbage collector"},
+       {"collective", "waits in collectives"},
+       {"run_queue", "waits for a CPU"},
+       {"faults", "page faults"},
+       {"lock", "waits for locks"},
+       {"event", "waits for other threads"},
+       {"io", "I/O"},
+       {"other", "sleeps, other waits and calls"},
+       {"synchronizing", "waits for the GPU"},
+       {"operators", "operators"},
+       {"python", "Python, outside operators"},
+       {"between", "between two steps"}}};
+  for (const auto& [name, text] : kTexts) {
+    if (name == part) return text;
+  }
+  return part;
+}
+
+std::string MsText(double ms) {
+  const double size = std::abs(ms);
+  return absl::StrFormat("%.*f", size < 1 ? 3 : size < 100 ? 2 : 1, ms);
+}
+
+std::string SignedMsText(double ms) { return (ms > 0 ? "+" : "") + MsText(ms); }
+
+std::string NoiseText(const Change& change) {
+  return change.noise_ms ? MsText(*change.noise_ms) : std::string("?");
+}
+
+std::string CallsText(const Change& change) {
+  const auto text = [](double calls) {
+    return absl::StrFormat("%.*f", calls == std::round(calls) ? 0 : 1, calls);
+  };
+  const std::string before = text(change.calls_before);
+  const std::string after = text(change.calls_after);
+  return before == after ? after : before + " > " + after;
+}
+
+std::string AboutText(const RunComparison& comparison) {
+  if (!comparison.by_step) return "The recordings are compared by the second.";
+  const Change& step = comparison.whole;
+  const std::string steps = absl::StrFormat(
+      "Steps take %s ms (mean of %d); before %s ms (mean of %d)", MsText(step.after_ms),
+      comparison.steps_after, MsText(step.before_ms), comparison.steps_before);
+  const std::string percent =
+      step.before_ms > 0 ? absl::StrFormat(", %+.1f %%", 100 * step.ms() / step.before_ms) : "";
+  const std::string noise =
+      step.noise_ms ? absl::StrFormat(" (within %s ms)", MsText(*step.noise_ms)) : "";
+  if (!step.is_real()) {
+    return steps + ": no difference that is more than they vary by themselves" + noise + ".";
+  }
+  return steps + ": " + SignedMsText(step.ms()) + " ms" + percent + noise + ".";
+}
+
+size_t ShownOf(size_t rows, int64_t row_limit) {
+  return row_limit < 0 ? rows : std::min(rows, static_cast<size_t>(row_limit));
+}
+
+void AddNamed(const std::string& title, const std::vector<Change>& changes, int64_t row_limit,
+              std::string* text) {
+  if (changes.empty()) return;
+  TextTable table({{title},
+                   {"Before", true},
+                   {"Now", true},
+                   {"Change", true},
+                   {"Within", true},
+                   {"Calls", true}});
+  const size_t shown = ShownOf(changes.size(), row_limit);
+  for (size_t i = 0; i < shown; ++i) {
+    const Change& change = changes[i];
+    table.AddRow({change.name, MsText(change.before_ms), MsText(change.after_ms),
+                  SignedMsText(change.ms()), NoiseText(change), CallsText(change)});
+  }
+  *text += "\n" + table.Take();
+  if (shown < changes.size()) {
+    *text += absl::StrFormat("%d more; --row-limit -1 shows all.\n", changes.size() - shown);
+  }
+}
+
+void AddParts(const RunComparison& comparison, std::string* text) {
+  TextTable table({{comparison.by_step ? "What the thread does (ms a step)"
+                                       : "What the thread does (ms a second)"},
+                   {"Before", true},
+                   {"Now", true},
+                   {"Change", true},
+                   {"Within", true},
+                   {""}});
+  std::vector<const Change*> parts;
+  for (const Change& part : comparison.parts) parts.push_back(&part);
+  std::stable_sort(parts.begin(), parts.end(), [](const Change* a, const Change* b) {
+    return std::abs(a->ms()) > std::abs(b->ms());
+  });
+  for (const Change* part : parts) {
+    table.AddRow({std::string(PartText(part->name)), MsText(part->before_ms),
+                  MsText(part->after_ms), SignedMsText(part->ms()), NoiseText(*part),
+                  part->is_real() ? "" : "as it was"});
+  }
+  *text += "\n" + table.Take();
+}
+
+std::string_view KindText(FindingChange::Kind kind) {
+  switch (kind) {
+    case FindingChange::Kind::kNew:
+      return "new";
+    case FindingChange::Kind::kGone:
+      return "gone";
+    case FindingChange::Kind::kMore:
+      return "more";
+    case FindingChange::Kind::kLess:
+      return "less";
+  }
+  return "";
+}
+
+void AddFindings(const RunComparison& comparison, std::string* text) {
+  if (comparison.findings.empty()) return;
+  *text += "\nCauses that changed (report --why tells of each recording's):\n";
+  for (const FindingChange& change : comparison.findings) {
+    const std::string times =
+        change.kind == FindingChange::Kind::kNew ? MsText(change.after_ms) + " ms a step"
+        : change.kind == FindingChange::Kind::kGone
+            ? "was " + MsText(change.before_ms) + " ms a step"
+            : MsText(change.after_ms) + " ms a step, was " + MsText(change.before_ms);
+    *text += absl::StrFormat("  %s: %s (%s).\n", KindText(change.kind), change.finding.what, times);
+  }
+}
+
+OrderedJson ChangeJson(const Change& change, bool has_calls) {
+  OrderedJson json = {{"name", ToValidUtf8(change.name)},
+                      {"before_ms", change.before_ms},
+                      {"after_ms", change.after_ms},
+                      {"change_ms", change.ms()},
+                      {"within_ms", nullptr},
+                      {"is_real", change.is_real()}};
+  if (change.noise_ms) json["within_ms"] = *change.noise_ms;
+  if (has_calls) {
+    json["calls_before"] = change.calls_before;
+    json["calls_after"] = change.calls_after;
+  }
+  return json;
+}
+
+OrderedJson ChangesJson(const std::vector<Change>& changes, bool has_calls, int64_t row_limit) {
+  OrderedJson rows = OrderedJson::array();
+  const size_t shown = ShownOf(changes.size(), row_limit);
+  for (size_t i = 0; i < shown; ++i) rows.push_back(ChangeJson(changes[i], has_calls));
+  return rows;
+}
+
+}  // namespace
+
+std::string FormatComparison(const RunComparison& comparison, int64_t row_limit) {
+  std::string text = AboutText(comparison) + "\n";
+  for (const std::string& remark : comparison.remarks) text += ShownText(remark) + "\n";
+  AddParts(comparison, &text);
+  AddFindings(comparison, &text);
+  const std::string unit = comparison.by_step ? " (ms a step)" : " (ms a second)";
+  AddNamed("Operators that changed, self CPU" + unit, comparison.operators, row_limit, &text);
+  AddNamed("Modules that changed, forward and backward" + unit, comparison.modules, row_limit,
+           &text);
+  return text;
+}
+
+absl::Status ExportComparisonJson(const RunComparison& comparison, int64_t row_limit,
+                                  ByteSink& sink) {
+  OrderedJson findings = OrderedJson::array();
+  for (const FindingChange& change : comparison.findings) {
+    findings.push_back({{"change", KindText(change.kind)},
+                        {"kind", FindingKindName(change.finding.kind)},
+                        {"what", ToValidUtf8(change.finding.what)},
+                        {"before_ms", change.before_ms},
+                        {"after_ms", change.after_ms}});
+  }
+  OrderedJson remarks = OrderedJson::array();
+  for (const std::string& remark : comparison.remarks) remarks.push_back(ToValidUtf8(remark));
+  OrderedJson json = {
+      {"by_step", comparison.by_step},
+      {"before",
+       {{"steps", comparison.steps_before}, {"median_step_ms", comparison.median_before_ms}}},
+      {"after",
+       {{"steps", comparison.steps_after}, {"median_step_ms", comparison.median_after_ms}}},
+      {"step", comparison.by_step ? ChangeJson(comparison.whole, false) : OrderedJson()},
+      {"parts", ChangesJson(comparison.parts, false, -1)},
+      {"operators", ChangesJson(comparison.operators, true, row_limit)},
+      {"modules", ChangesJson(comparison.modules, true, row_limit)},
+      {"findings", std::move(findings)},
+      {"common_factor", nullptr},
+      {"remarks", std::move(remarks)}};
+  if (comparison.common_factor) json["common_factor"] = *comparison.common_factor;
+  return WriteJson(json, sink);
+}
+
+}  // namespace proftrace

@@ -1,0 +1,238 @@
+// Two recordings beside each other: hand-made timelines of which the difference is known.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exporters/sinks/output_file.h"
+#include "exporters/text/compare_text.h"
+#include "tests/support/timeline_maker.h"
+#include "userspace/compare/run_comparison.h"
+#include "userspace/compare/run_profile.h"
+
+namespace proftrace {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr int64_t kUs = 1000;
+constexpr int64_t kStepNs = 10'000 * kUs;
+constexpr int kSteps = 20;
+
+// A job whose steps the job annotates itself, of 10 ms and what is added to them.
+class Job {
+ public:
+  Job() {
+    maker_.info().targets.push_back({.pid = Pid{7}, .torch_version = "2.11.0"});
+    maker_.info().host.name = "node1";
+  }
+
+  // aten::mm of `mm_us`, aten::add of 1 ms; every second step takes `jitter_us` more of Python.
+  void AddSteps(int steps, int64_t mm_us, int64_t jitter_us, const std::string& extra = "") {
+    for (int step = 0; step < steps; ++step) {
+      const int64_t begin_ns = now_ns_;
+      maker_.Begin(thread_, maker_.AddAnnotation("ProfilerStep#" + std::to_string(step)), begin_ns);
+      maker_.Add(thread_, mm_, begin_ns, begin_ns + mm_us * kUs);
+      int64_t at_ns = begin_ns + mm_us * kUs;
+      maker_.Add(thread_, add_, at_ns, at_ns + 1000 * kUs);
+      at_ns += 1000 * kUs;
+      if (!extra.empty()) {
+        maker_.Add(thread_, maker_.AddOperator(extra), at_ns, at_ns + 700 * kUs);
+        at_ns += 700 * kUs;
+      }
+      at_ns += 2000 * kUs + (step % 2 == 0 ? 0 : jitter_us * kUs);
+      maker_.End(thread_, at_ns);
+      now_ns_ = at_ns;
+    }
+  }
+  // Without a step.
+  void AddOperators(int count, int64_t us) {
+    for (int i = 0; i < count; ++i, now_ns_ += kStepNs) {
+      maker_.Add(thread_, mm_, now_ns_, now_ns_ + us * kUs);
+    }
+  }
+
+  std::optional<RunProfile> Profile() {
+    maker_.info().window = {.start_ns = 0, .duration_ns = now_ns_};
+    timeline_ = maker_.Finish();
+    aggregates_ = Aggregate(*timeline_, {});
+    return ProfileRun(*timeline_, aggregates_);
+  }
+
+ private:
+  TimelineMaker maker_;
+  ThreadIndex thread_ = maker_.AddThread(7, 7, "main");
+  LabelId mm_ = maker_.AddOperator("aten::mm");
+  LabelId add_ = maker_.AddOperator("aten::add");
+  int64_t now_ns_ = kStepNs;
+  std::unique_ptr<Timeline> timeline_;
+  Aggregates aggregates_;
+};
+
+RunProfile ProfileOf(int64_t mm_us, int64_t jitter_us, const std::string& extra = "") {
+  Job run;
+  run.AddSteps(kSteps, mm_us, jitter_us, extra);
+  return *run.Profile();
+}
+
+std::vector<std::string> NamesOf(const std::vector<Change>& changes) {
+  std::vector<std::string> names;
+  for (const Change& change : changes) names.push_back(change.name);
+  return names;
+}
+
+TEST(CompareTest, TellsTheStepItsPartsAndTheOperator) {
+  const RunComparison comparison = CompareRuns(ProfileOf(3000, 0), ProfileOf(4500, 0));
+  EXPECT_TRUE(comparison.by_step);
+  EXPECT_EQ(comparison.steps_before, 20u);
+  EXPECT_DOUBLE_EQ(comparison.whole.before_ms, 6.0);
+  EXPECT_DOUBLE_EQ(comparison.whole.after_ms, 7.5);
+  EXPECT_TRUE(comparison.whole.is_real());
+  EXPECT_THAT(NamesOf(comparison.operators), ElementsAre("aten::mm"));
+  EXPECT_DOUBLE_EQ(comparison.operators[0].ms(), 1.5);
+  EXPECT_DOUBLE_EQ(comparison.operators[0].calls_before, 1);
+  double before_ms = 0;
+  double after_ms = 0;
+  for (const Change& part : comparison.parts) {
+    before_ms += part.before_ms;
+    after_ms += part.after_ms;
+    EXPECT_EQ(part.is_real(), part.name == "operators") << part.name;
+  }
+  EXPECT_NEAR(before_ms, 6.0, 1e-9);
+  EXPECT_NEAR(after_ms, 7.5, 1e-9);
+}
+
+TEST(CompareTest, IsTheSameWithTheOtherSignTheOtherWayRound) {
+  const RunProfile a = ProfileOf(3000, 200);
+  const RunProfile b = ProfileOf(2000, 300, "aten::relu");
+  const RunComparison forth = CompareRuns(a, b);
+  const RunComparison back = CompareRuns(b, a);
+  EXPECT_EQ(NamesOf(forth.operators), NamesOf(back.operators));
+  for (size_t i = 0; i < forth.operators.size(); ++i) {
+    EXPECT_DOUBLE_EQ(forth.operators[i].ms(), -back.operators[i].ms());
+    EXPECT_DOUBLE_EQ(*forth.operators[i].noise_ms, *back.operators[i].noise_ms);
+  }
+}
+
+// The noise is two standard errors, by ten stretches of two steps each; here one stretch has a step
+// that takes 5 ms more.
+TEST(CompareTest, WeighsTheChangeByWhatStepsVaryAnyway) {
+  Job run;
+  run.AddSteps(10, 3000, 0);
+  run.AddSteps(1, 8000, 0);
+  run.AddSteps(9, 3000, 0);
+  const RunProfile uneven = *run.Profile();
+  const double error_ns = 2.5e6 * std::sqrt(0.9 / 9 / 10);  // sqrt(sum((x - mean)^2) / 9 / 10)
+  ASSERT_TRUE(uneven.step.error_ns.has_value());
+  EXPECT_NEAR(*uneven.step.error_ns, error_ns, 1);
+  const RunComparison comparison = CompareRuns(ProfileOf(3000, 0), uneven);
+  EXPECT_NEAR(comparison.whole.ms(), 0.25, 1e-9);
+  EXPECT_NEAR(*comparison.whole.noise_ms, 2 * error_ns * 1e-6, 1e-6);
+  EXPECT_FALSE(comparison.whole.is_real());
+  EXPECT_THAT(comparison.operators, IsEmpty());
+  EXPECT_THAT(FormatComparison(comparison, 10), HasSubstr("no difference that is more than"));
+}
+
+TEST(CompareTest, NamesWhatIsInOneAlone) {
+  const RunComparison comparison =
+      CompareRuns(ProfileOf(3000, 0), ProfileOf(3000, 0, "aten::\x1b[31mre\nlu"));
+  ASSERT_EQ(comparison.operators.size(), 1u);
+  EXPECT_DOUBLE_EQ(comparison.operators[0].before_ms, 0);
+  EXPECT_DOUBLE_EQ(comparison.operators[0].after_ms, 0.7);
+  const std::string text = FormatComparison(comparison, 10);
+  EXPECT_THAT(text, HasSubstr("aten::\\x1b[31mre\\nlu"));
+  EXPECT_THAT(text, HasSubstr("0 > 1"));
+}
+
+TEST(CompareTest, FewStepsHaveNoNoiseThatIsKnown) {
+  Job few;
+  few.AddSteps(3, 3100, 0);
+  const RunComparison comparison = CompareRuns(ProfileOf(3000, 0), *few.Profile());
+  EXPECT_FALSE(comparison.whole.noise_ms.has_value());
+  EXPECT_FALSE(comparison.whole.is_real()) << "less than a twentieth";
+  EXPECT_THAT(comparison.remarks, ElementsAre(HasSubstr("too few steps")));
+  EXPECT_THAT(FormatComparison(comparison, 10), HasSubstr("?"));
+}
+
+TEST(CompareTest, WithoutStepsItIsBySecond) {
+  Job run;
+  run.AddOperators(2, 4000);
+  const std::optional<RunProfile> profile = run.Profile();
+  ASSERT_TRUE(profile.has_value());
+  ASSERT_FALSE(profile->are_steps);
+  const RunComparison comparison = CompareRuns(ProfileOf(3000, 0), *profile);
+  EXPECT_FALSE(comparison.by_step);
+  EXPECT_THAT(comparison.findings, IsEmpty());
+  ASSERT_FALSE(comparison.operators.empty());
+  const auto mm = std::find_if(comparison.operators.begin(), comparison.operators.end(),
+                               [](const Change& change) { return change.name == "aten::mm"; });
+  ASSERT_NE(mm, comparison.operators.end());
+  // 2 calls of 4 ms in 30 ms; 20 of 3 ms in 130 ms.
+  EXPECT_NEAR(mm->after_ms, 8 / 0.03, 1e-6);
+  EXPECT_NEAR(mm->before_ms, 60 / 0.13, 1e-6);
+  EXPECT_NEAR(mm->calls_after, 2 / 0.03, 1e-6);
+  EXPECT_THAT(comparison.remarks[0], HasSubstr("one of the recordings alone"));
+}
+
+TEST(CompareTest, SaysWhatElseIsDifferent) {
+  const RunProfile before = ProfileOf(3000, 0);
+  RunProfile after = before;
+  EXPECT_THAT(CompareRuns(before, after).remarks, IsEmpty());
+  after.tier = "patch";
+  after.host = "node2";
+  after.torch_version = "2.12.0";
+  after.overhead_percent = 40;
+  after.has_loss = true;
+  EXPECT_THAT(CompareRuns(before, after).remarks,
+              ElementsAre(HasSubstr("different ways"), HasSubstr("about 40 % now"),
+                          HasSubstr("node2 now"), HasSubstr("2.12.0 now"), HasSubstr("lost")));
+}
+
+// Six operators that all take 1.3 times as long, and one of them that takes twice.
+TEST(CompareTest, NamesAFactorThatAllOperatorsHaveInCommon) {
+  const auto make = [](double factor, double of_one) {
+    RunProfile profile = ProfileOf(100, 0);
+    profile.operators.clear();
+    for (int i = 0; i < 7; ++i) {
+      const double ns = 1e6 * (i == 3 ? of_one : factor);
+      profile.operators.push_back({std::string(1, static_cast<char>('a' + i)), {ns, 0.0}, 1});
+    }
+    return profile;
+  };
+  EXPECT_NEAR(CompareRuns(make(1, 1), make(1.3, 2)).common_factor.value_or(0), 1.3, 1e-9);
+  EXPECT_FALSE(CompareRuns(make(1, 1), make(1, 2)).common_factor.has_value());
+  EXPECT_FALSE(CompareRuns(make(1, 1), make(1.02, 1.02)).common_factor.has_value());
+}
+
+TEST(CompareTest, JsonHasTheSame) {
+  const RunComparison comparison = CompareRuns(ProfileOf(3000, 0), ProfileOf(4500, 100, "aten::x"));
+  StringSink sink;
+  ASSERT_TRUE(ExportComparisonJson(comparison, 1, sink).ok());
+  const auto json = nlohmann::json::parse(sink.text());
+  EXPECT_EQ(json["before"]["steps"], 20);
+  EXPECT_NEAR(json["step"]["change_ms"].get<double>(), 2.25, 1e-9);
+  ASSERT_EQ(json["operators"].size(), 1u) << "--row-limit 1";
+  EXPECT_EQ(json["operators"][0]["name"], "aten::mm");
+  EXPECT_TRUE(json["operators"][0]["is_real"].get<bool>());
+  EXPECT_TRUE(json["common_factor"].is_null());
+  EXPECT_THAT(FormatComparison(comparison, 1), HasSubstr("1 more; --row-limit -1 shows all."));
+  EXPECT_THAT(FormatComparison(comparison, -1), Not(HasSubstr("--row-limit")));
+}
+
+TEST(CompareTest, NothingIsNoRun) {
+  TimelineMaker empty;
+  const std::unique_ptr<Timeline> timeline = empty.Finish();
+  EXPECT_FALSE(ProfileRun(*timeline, Aggregate(*timeline, {})).has_value());
+}
+
+}  // namespace
+}  // namespace proftrace

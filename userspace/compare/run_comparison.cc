@@ -1,0 +1,240 @@
+#include "userspace/compare/run_comparison.h"
+
+#include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace proftrace {
+namespace {
+
+constexpr double kMsPerNs = 1e-6;
+// Twice the noise that is told, which is two standard errors itself.
+constexpr double kRealTimesNoise = 2;
+constexpr double kRealPart = 0.05;
+// Changes below this part of a step are left out.
+constexpr double kWorthPart = 0.01;
+// A factor that operators have in common: so far from 1, of so large a part of their time, within
+// so much of each other.
+constexpr double kFarFromOne = 0.05;
+constexpr double kCommonPart = 0.75;
+constexpr double kCommonWidth = 0.05;
+constexpr size_t kFewestCommon = 5;
+// Findings that differ by less are the same.
+constexpr double kFindingPart = 0.2;
+// An overhead that is so much another one tells on the times.
+constexpr double kOverheadDifference = 5;
+
+// What times are of: a step, or a second of windows of so many seconds.
+struct Scale {
+  bool by_step = true;
+  double before = 1;
+  double after = 1;
+};
+
+Change MakeChange(std::string name, const StepTime& before, const StepTime& after) {
+  Change change;
+  change.name = std::move(name);
+  change.before_ms = before.mean_ns * kMsPerNs;
+  change.after_ms = after.mean_ns * kMsPerNs;
+  if (before.error_ns && after.error_ns) {
+    change.noise_ms = 2 * std::hypot(*before.error_ns, *after.error_ns) * kMsPerNs;
+  }
+  return change;
+}
+
+StepTime ScaledTotal(int64_t total_ns, double seconds) {
+  return {static_cast<double>(total_ns) / seconds, std::nullopt};
+}
+
+// Both lists are sorted by name; a name that is in one of them only took nothing in the other.
+std::vector<Change> MakeChanges(const std::vector<NamedTime>& before,
+                                const std::vector<NamedTime>& after, const Scale& scale) {
+  std::vector<Change> changes;
+  // A name that is not there takes nothing, exactly.
+  const NamedTime nothing{.name = "", .time = {0, 0.0}};
+  size_t i = 0;
+  size_t j = 0;
+  while (i < before.size() || j < after.size()) {
+    const bool has_before =
+        i < before.size() && (j >= after.size() || before[i].name <= after[j].name);
+    const bool has_after =
+        j < after.size() && (i >= before.size() || after[j].name <= before[i].name);
+    const NamedTime& a = has_before ? before[i] : nothing;
+    const NamedTime& b = has_after ? after[j] : nothing;
+    const std::string& name = has_before ? a.name : b.name;
+    changes.push_back(scale.by_step ? MakeChange(name, a.time, b.time)
+                                    : MakeChange(name, ScaledTotal(a.total_ns, scale.before),
+                                                 ScaledTotal(b.total_ns, scale.after)));
+    const auto calls = [&](const NamedTime& named, double seconds) {
+      return scale.by_step ? named.calls : static_cast<double>(named.total_calls) / seconds;
+    };
+    changes.back().calls_before = calls(a, scale.before);
+    changes.back().calls_after = calls(b, scale.after);
+    i += has_before ? 1 : 0;
+    j += has_after ? 1 : 0;
+  }
+  return changes;
+}
+
+void KeepLarge(double whole_ms, std::vector<Change>* changes) {
+  std::erase_if(*changes, [&](const Change& change) {
+    return !change.is_real() || std::abs(change.ms()) < kWorthPart * whole_ms;
+  });
+  std::stable_sort(changes->begin(), changes->end(), [](const Change& a, const Change& b) {
+    return std::abs(a.ms()) > std::abs(b.ms());
+  });
+}
+
+std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunProfile& after) {
+  std::vector<FindingChange> changes;
+  const auto like = [](const Verdict& verdict, const Finding& finding) {
+    return std::find_if(verdict.findings.begin(), verdict.findings.end(),
+                        [&](const Finding& other) { return other.kind == finding.kind; });
+  };
+  for (const Finding& finding : after.verdict.findings) {
+    const auto earlier = like(before.verdict, finding);
+    FindingChange change{FindingChange::Kind::kNew, finding, 0, after.verdict.MsAStep(finding)};
+    if (earlier != before.verdict.findings.end()) {
+      change.before_ms = before.verdict.MsAStep(*earlier);
+      const double difference = change.after_ms - change.before_ms;
+      if (std::abs(difference) < kFindingPart * std::max(change.before_ms, change.after_ms)) {
+        continue;
+      }
+      change.kind = difference > 0 ? FindingChange::Kind::kMore : FindingChange::Kind::kLess;
+    }
+    changes.push_back(std::move(change));
+  }
+  for (const Finding& finding : before.verdict.findings) {
+    if (like(after.verdict, finding) != after.verdict.findings.end()) continue;
+    changes.push_back({FindingChange::Kind::kGone, finding, before.verdict.MsAStep(finding), 0});
+  }
+  return changes;
+}
+
+// Returns the factor between the times a call, that of the median by time.
+std::optional<double> FindCommonFactor(const std::vector<Change>& operators) {
+  std::vector<std::pair<double, double>> factors;  // and the time that it is of
+  double all_ms = 0;
+  for (const Change& change : operators) {
+    if (change.calls_before <= 0 || change.calls_after <= 0 || change.before_ms <= 0) continue;
+    factors.emplace_back(
+        (change.after_ms / change.calls_after) / (change.before_ms / change.calls_before),
+        change.before_ms);
+    all_ms += change.before_ms;
+  }
+  if (factors.size() < kFewestCommon) return std::nullopt;
+  std::sort(factors.begin(), factors.end());
+  double sum_ms = 0;
+  double median = 1;
+  for (const auto& [factor, ms] : factors) {
+    median = factor;
+    if ((sum_ms += ms) >= all_ms / 2) break;
+  }
+  double common_ms = 0;
+  for (const auto& [factor, ms] : factors) {
+    if (std::abs(factor / median - 1) <= kCommonWidth) common_ms += ms;
+  }
+  if (std::abs(median - 1) < kFarFromOne || common_ms < kCommonPart * all_ms) return std::nullopt;
+  return median;
+}
+
+void AddRemarks(const RunProfile& before, const RunProfile& after, RunComparison* comparison) {
+  std::vector<std::string>& remarks = comparison->remarks;
+  if (!comparison->by_step) {
+    remarks.push_back(before.are_steps || after.are_steps
+                          ? "Steps were found in one of the recordings alone: all times are for a "
+                            "second of the window."
+                          : "No steps were found: all times are for a second of the window.");
+    remarks.emplace_back("How much they vary by themselves is not known.");
+  } else if (!comparison->whole.noise_ms) {
+    remarks.emplace_back(
+        "One recording has too few steps to tell how much they vary: record ten or more of each.");
+  }
+  if (before.tier != after.tier || before.options != after.options) {
+    remarks.push_back("They were recorded in different ways (before: --tier " + before.tier + " " +
+                      absl::StrJoin(before.options, " ") + "; now: --tier " + after.tier + " " +
+                      absl::StrJoin(after.options, " ") +
+                      "): a part of the difference is that of the recordings.");
+  }
+  if (std::abs(before.overhead_percent - after.overhead_percent) > kOverheadDifference) {
+    remarks.push_back(absl::StrFormat(
+        "Recording itself cost about %.0f %% before and about %.0f %% now, by its own estimate.",
+        before.overhead_percent, after.overhead_percent));
+  }
+  if (before.host != after.host) {
+    remarks.push_back("They are of different hosts: " + before.host + " before, " + after.host +
+                      " now.");
+  }
+  if (before.torch_version != after.torch_version) {
+    remarks.push_back("PyTorch is another one: " + before.torch_version + " before, " +
+                      after.torch_version + " now.");
+  }
+  if (before.has_loss || after.has_loss) {
+    remarks.emplace_back("Records were lost: times and counts may be too small.");
+  }
+  if (before.has_modules != after.has_modules) {
+    remarks.emplace_back(
+        "Modules are in one of the recordings alone; record both with --with-modules to compare "
+        "them.");
+  }
+  if (comparison->common_factor) {
+    remarks.push_back(absl::StrFormat(
+        "Nearly all operators take %.2f times as long a call: that is a processor that is slower "
+        "or faster, or shared with others, rather than the job.",
+        *comparison->common_factor));
+  }
+}
+
+}  // namespace
+
+bool Change::is_real() const {
+  if (noise_ms) return std::abs(ms()) > kRealTimesNoise * *noise_ms;
+  return std::abs(ms()) >= kRealPart * std::max(before_ms, after_ms);
+}
+
+RunComparison CompareRuns(const RunProfile& before, const RunProfile& after) {
+  RunComparison comparison;
+  comparison.by_step = before.are_steps && after.are_steps;
+  Scale scale{.by_step = comparison.by_step};
+  if (comparison.by_step) {
+    comparison.whole = MakeChange("step", before.step, after.step);
+    comparison.steps_before = before.steps;
+    comparison.steps_after = after.steps;
+    comparison.median_before_ms = static_cast<double>(before.median_ns) * kMsPerNs;
+    comparison.median_after_ms = static_cast<double>(after.median_ns) * kMsPerNs;
+  } else {
+    const auto seconds = [](const RunProfile& run) {
+      return std::max(1e-9, static_cast<double>(run.window_ns) * 1e-9);
+    };
+    scale.before = seconds(before);
+    scale.after = seconds(after);
+    comparison.whole = {.name = "second", .before_ms = 1000, .after_ms = 1000};
+  }
+  for (size_t part = 0; part < kStepParts; ++part) {
+    std::string name(StepPartName(static_cast<StepPart>(part)));
+    Change change =
+        scale.by_step
+            ? MakeChange(std::move(name), before.parts[part], after.parts[part])
+            : MakeChange(std::move(name), ScaledTotal(before.part_totals[part], scale.before),
+                         ScaledTotal(after.part_totals[part], scale.after));
+    if (change.before_ms != 0 || change.after_ms != 0)
+      comparison.parts.push_back(std::move(change));
+  }
+  comparison.operators = MakeChanges(before.operators, after.operators, scale);
+  comparison.common_factor = FindCommonFactor(comparison.operators);
+  const double whole_ms = std::max(comparison.whole.before_ms, comparison.whole.after_ms);
+  KeepLarge(whole_ms, &comparison.operators);
+  if (before.has_modules && after.has_modules) {
+    comparison.modules = MakeChanges(before.modules, after.modules, scale);
+    KeepLarge(whole_ms, &comparison.modules);
+  }
+  // Without steps, findings are of windows that may differ in length.
+  if (scale.by_step) comparison.findings = CompareFindings(before, after);
+  AddRemarks(before, after, &comparison);
+  return comparison;
+}
+
+}  // namespace proftrace

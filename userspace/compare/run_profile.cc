@@ -1,0 +1,209 @@
+#include "userspace/compare/run_profile.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "userspace/aggregate/each_span.h"
+#include "userspace/aggregate/python_text.h"
+#include "userspace/base/saturating.h"
+#include "userspace/why/verdict.h"
+
+namespace proftrace {
+namespace {
+
+// Which stretch each step is of.
+class Batches {
+ public:
+  explicit Batches(size_t steps) : steps_(steps) {
+    if (steps < StepTime::kFewestBatches) {
+      sizes_ = {std::max<size_t>(steps, 1)};
+      return;
+    }
+    sizes_.resize(std::min(StepTime::kMostBatches, steps));
+    for (size_t step = 0; step < steps; ++step) ++sizes_[Of(step)];
+  }
+
+  size_t count() const { return sizes_.size(); }
+  size_t Of(size_t step) const {
+    return steps_ < StepTime::kFewestBatches ? 0 : step * sizes_.size() / steps_;
+  }
+
+  // Makes the mean and its error of sums by batch.
+  StepTime Mean(const std::vector<int64_t>& sums) const {
+    StepTime time;
+    double all_ns = 0;
+    for (const int64_t ns : sums) all_ns += static_cast<double>(ns);
+    time.mean_ns = all_ns / static_cast<double>(std::max<size_t>(steps_, 1));
+    const auto n = static_cast<double>(count());
+    if (count() < StepTime::kFewestBatches) return time;
+    double squares = 0;
+    for (size_t batch = 0; batch < count(); ++batch) {
+      const double off_ns =
+          static_cast<double>(sums[batch]) / static_cast<double>(sizes_[batch]) - time.mean_ns;
+      squares += off_ns * off_ns;
+    }
+    time.error_ns = std::sqrt(squares / (n - 1) / n);
+    return time;
+  }
+
+ private:
+  size_t steps_;
+  std::vector<size_t> sizes_;  // in steps
+};
+
+// The steps of the driving thread alone: those of others are counted apart.
+const std::vector<Step>* StepsOf(const Aggregates& aggregates) {
+  const Steps& steps = aggregates.steps;
+  return steps.main.has_value() ? &steps.processes[*steps.main].steps : nullptr;
+}
+
+struct OperatorSums {
+  std::vector<int64_t> by_batch;
+  uint64_t calls = 0;  // in steps
+  int64_t total_ns = 0;
+  uint64_t total_calls = 0;
+};
+
+std::vector<NamedTime> ProfileOperators(const Timeline& timeline, const Aggregates& aggregates,
+                                        Pid pid, const Batches& batches) {
+  const std::vector<Step>* const steps = StepsOf(aggregates);
+  std::vector<OperatorSums> by_label(timeline.labels().size());
+  ForEachSpan(timeline, [&](SpanId, const Span& span) {
+    if (span.is_apart || !span.is_complete()) return;
+    if (timeline.thread(span.thread).pid != pid) return;
+    if (timeline.label(span.label).category != Category::kCpuOp) return;
+    OperatorSums& sums = by_label[Raw(span.label)];
+    sums.total_ns = SaturatingSum(sums.total_ns, span.self_ns);
+    ++sums.total_calls;
+    if (steps == nullptr) return;
+    const Step* const step = aggregates.steps.At(span.thread, span.start_ns);
+    if (step < steps->data() || step >= steps->data() + steps->size()) return;
+    sums.by_batch.resize(batches.count());
+    int64_t& sum = sums.by_batch[batches.Of(static_cast<size_t>(step - steps->data()))];
+    sum = SaturatingSum(sum, span.self_ns);
+    ++sums.calls;
+  });
+
+  absl::flat_hash_map<std::string, OperatorSums> by_name;
+  for (size_t i = 0; i < by_label.size(); ++i) {
+    const OperatorSums& sums = by_label[i];
+    if (sums.total_calls == 0) continue;
+    OperatorSums& all = by_name[timeline.label(LabelId{static_cast<uint32_t>(i)}).name];
+    all.by_batch.resize(batches.count());
+    for (size_t batch = 0; batch < sums.by_batch.size(); ++batch) {
+      all.by_batch[batch] = SaturatingSum(all.by_batch[batch], sums.by_batch[batch]);
+    }
+    all.calls += sums.calls;
+    all.total_calls += sums.total_calls;
+    all.total_ns = SaturatingSum(all.total_ns, sums.total_ns);
+  }
+
+  std::vector<NamedTime> operators;
+  const auto count = static_cast<double>(steps == nullptr ? 1 : steps->size());
+  for (const auto& [name, sums] : by_name) {
+    operators.push_back({name, batches.Mean(sums.by_batch), static_cast<double>(sums.calls) / count,
+                         sums.total_ns, sums.total_calls});
+  }
+  std::sort(operators.begin(), operators.end(),
+            [](const NamedTime& a, const NamedTime& b) { return a.name < b.name; });
+  return operators;
+}
+
+// "encoder.layers.0 (Linear)"; of one class, all that hang nowhere.
+std::string ModuleName(const PythonModule& module) {
+  if (!module.has_path) return module.class_name;
+  return (module.path.empty() ? "(whole)" : module.path) + " (" + module.class_name + ")";
+}
+
+// A module's time is known for the window as a whole. What it varies by is taken from that of the
+// steps: the smaller a part of them it is, the more by itself.
+std::vector<NamedTime> ProfileModules(const Timeline& timeline, const Aggregates& aggregates,
+                                      Pid pid, const StepTime& step) {
+  // Where steps are a guess: those that were found.
+  const std::vector<Step>* const whole = StepsOf(aggregates);
+  const auto found = static_cast<double>(whole == nullptr ? 1 : whole->size());
+  const double steps = StepsInWindow(timeline, aggregates.steps).value_or(found);
+  absl::flat_hash_map<std::string, NamedTime> by_name;
+  for (const ModuleTimes& times : aggregates.modules.modules) {
+    const PythonModule& module = timeline.python_modules()[times.module];
+    if (module.pid != pid) continue;
+    NamedTime& named = by_name[ModuleName(module)];
+    named.calls += static_cast<double>(times.calls) / steps;
+    named.total_calls += times.calls;
+    named.total_ns =
+        SaturatingSum(named.total_ns, SaturatingSum(times.self_forward_ns, times.self_backward_ns));
+  }
+  std::vector<NamedTime> modules;
+  for (auto& [name, named] : by_name) {
+    named.name = name;
+    named.time.mean_ns = static_cast<double>(named.total_ns) / steps;
+    if (step.error_ns && step.mean_ns > 0) {
+      named.time.error_ns =
+          *step.error_ns * std::sqrt(std::max(0.0, named.time.mean_ns) / step.mean_ns);
+    }
+    modules.push_back(std::move(named));
+  }
+  std::sort(modules.begin(), modules.end(),
+            [](const NamedTime& a, const NamedTime& b) { return a.name < b.name; });
+  return modules;
+}
+
+void ProfileParts(const StepParts& parts, const Batches& batches, RunProfile* profile) {
+  std::array<std::vector<int64_t>, kStepParts> sums;
+  for (std::vector<int64_t>& of_part : sums) of_part.resize(batches.count());
+  std::vector<int64_t> all(batches.count());
+  for (const PartMoment& moment : parts.moments) {
+    const size_t batch = batches.Of(moment.step);
+    const int64_t ns = moment.end_ns - moment.start_ns;
+    sums[static_cast<size_t>(moment.part)][batch] += ns;
+    all[batch] += ns;
+  }
+  for (size_t part = 0; part < kStepParts; ++part) profile->parts[part] = batches.Mean(sums[part]);
+  profile->step = batches.Mean(all);
+  profile->part_totals = parts.sum;
+}
+
+void ProfileRecording(const Timeline& timeline, Pid pid, RunProfile* profile) {
+  const RecordingInfo& info = timeline.info();
+  profile->host = info.host.name;
+  profile->tier = info.tier;
+  for (const Target& target : info.targets) {
+    if (target.pid == pid) profile->torch_version = target.torch_version;
+  }
+  profile->options = {"--activities " + info.system.ToText()};
+  if (timeline.has_inputs()) profile->options.emplace_back("--record-shapes");
+  if (timeline.has_stacks()) profile->options.emplace_back("--with-stack");
+  if (timeline.has_memory()) profile->options.emplace_back("--profile-memory");
+  profile->overhead_percent = info.cost.estimated_overhead_percent;
+  profile->has_loss = timeline.any_loss();
+  profile->window_ns = info.window.duration_ns;
+}
+
+}  // namespace
+
+std::optional<RunProfile> ProfileRun(const Timeline& timeline, const Aggregates& aggregates) {
+  const std::optional<StepParts> parts = SplitSteps(timeline, aggregates.steps);
+  if (!parts.has_value()) return std::nullopt;
+  RunProfile profile;
+  ProfileRecording(timeline, parts->pid, &profile);
+  profile.are_steps = parts->are_steps;
+  if (parts->are_steps) {
+    profile.steps = parts->intervals.size();
+    profile.median_ns = aggregates.steps.processes[*aggregates.steps.main].median_ns;
+  } else {
+    profile.window_ns = parts->total_ns;
+  }
+  const Batches batches(parts->intervals.size());
+  ProfileParts(*parts, batches, &profile);
+  profile.operators = ProfileOperators(timeline, aggregates, parts->pid, batches);
+  profile.has_modules = !aggregates.modules.modules.empty();
+  profile.modules = ProfileModules(timeline, aggregates, parts->pid, profile.step);
+  profile.verdict = FindVerdict(timeline, aggregates);
+  return profile;
+}
+
+}  // namespace proftrace
