@@ -27,7 +27,7 @@ struct StepTime {
   static constexpr size_t kFewestBatches = 4;
 };
 
-// What has a name and takes time: an operator, a module.
+// A named part of a run that takes time: an operator, a module.
 struct NamedTime {
   std::string name;
   StepTime time;
