@@ -40,7 +40,7 @@ struct RunProfile {
   std::string host;
   std::string torch_version;
   std::string tier;
-  // What was recorded beside operators: "sched", "--with-stack", …; sorted.
+  // Options that say what was recorded: "--activities cpu,sched", "--with-stack", ….
   std::vector<std::string> options;
   double overhead_percent = 0;  // that the recording had, by its own estimate
   bool has_loss = false;
