@@ -31,6 +31,11 @@ enum class PythonSource : uint8_t { kNone, kSamples, kStacks };
 // samples, else by the stacks of operators around. Returns by which; kNone: nothing was added.
 PythonSource AddPython(const Case& job, StepPart part, Finding* finding);
 
+// Adds to the evidence what `waker` did while the thread waited, in that part, for it to end the
+// wait. Returns whether that thread mostly waited for files or sockets: for somebody outside of the
+// job.
+bool AddMeanwhile(const Case& job, StepPart part, ThreadIndex waker, Finding* finding);
+
 // Some steps take much longer than the others: what they take more, and what of.
 std::optional<Finding> FindUnevenSteps(const Case& job);
 

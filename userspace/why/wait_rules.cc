@@ -96,13 +96,15 @@ std::string WakerText(const Case& job, const PlaceWaits& waits) {
                                  Raw(wait.waker_pid));
 }
 
-void AddWaits(const Case& job, StepPart part, Finding* finding) {
+// Returns the largest of them; nullptr: there is none.
+const WaitSum* AddWaits(const Case& job, StepPart part, Finding* finding) {
   const PlaceWaits waits =
       LongestPlace(job, [part](const WaitSum& wait) { return IsOf(wait, part); });
-  if (waits.largest == nullptr) return;
+  if (waits.largest == nullptr) return nullptr;
   finding->evidence.push_back(WaiterText(job, waits) + WakerText(job, waits));
   const bool is_known = AddPython(job, part, finding) != PythonSource::kNone;
   if (!is_known && job.timeline.info().system.operators) finding->next = "--with-stack";
+  return waits.largest;
 }
 
 std::string FileText(const Timeline& timeline, SystemFileId id) {
@@ -324,7 +326,15 @@ std::optional<Finding> FindLock(const Case& job) {
 std::optional<Finding> FindOtherThread(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kOtherThread, StepPart::kEvent,
                               DriverText(job) + " waits for another thread to finish something");
-  AddWaits(job, StepPart::kEvent, &finding);
+  const WaitSum* const longest = AddWaits(job, StepPart::kEvent, &finding);
+  if (longest == nullptr || !longest->waker_is_known) return finding;
+  if (AddMeanwhile(job, StepPart::kEvent, longest->waker_thread, &finding)) {
+    finding.what = DriverText(job) + " waits for work that another thread hands it";
+    finding.evidence.push_back(
+        "Nothing had come for that thread either: where this job serves requests, there were "
+        "none.");
+    finding.certainty = Certainty::kLikely;
+  }
   return finding;
 }
 

@@ -119,6 +119,54 @@ TEST_F(WhyTest, ALockHasItsHolderNamed) {
   EXPECT_EQ(verdict.findings[1].kind, FindingKind::kOperators);
 }
 
+// The thread waits 5 ms a step for another one, which for the first 4 of them does what is said.
+class WhyWakerTest : public WhyTest {
+ protected:
+  std::optional<Finding> FindWait(std::optional<WaitReason> meanwhile) {
+    maker_.info().system.sched = true;
+    MakeSteps([&](int, int64_t from_ns, int64_t) {
+      SystemEvent wait = MakeOffCpu(thread_, WaitReason::kEvent, from_ns, from_ns + 5 * kMs);
+      wait.off_cpu.waker_pid = Pid{7};
+      wait.off_cpu.waker_tid = Tid{8};
+      maker_.AddSystemEvent(wait);
+      if (meanwhile.has_value()) {
+        maker_.AddSystemEvent(
+            MakeOffCpu(other_, *meanwhile, from_ns - kMs, from_ns + 4 * kMs, kMs / 2));
+      }
+    });
+    const Verdict verdict = Why();
+    for (const Finding& finding : verdict.findings) {
+      if (finding.kind == FindingKind::kOtherThread) return finding;
+    }
+    return std::nullopt;
+  }
+};
+
+TEST_F(WhyWakerTest, AThreadThatWorksIsWaitedFor) {
+  const std::optional<Finding> finding = FindWait(std::nullopt);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("for another thread to finish something"));
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("that thread worked for 100 % of the time."));
+  EXPECT_EQ(finding->certainty, Certainty::kMeasured);
+}
+
+TEST_F(WhyWakerTest, AThreadThatSleepsIsWaitedFor) {
+  const std::optional<Finding> finding = FindWait(WaitReason::kSleep);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("for another thread to finish something"));
+  // 3.5 of 5 ms asleep, half of one without a CPU, one at work.
+  EXPECT_THAT(EvidenceOf(*finding),
+              HasSubstr("that thread worked for 20 % of the time, and slept for 70 %."));
+}
+
+TEST_F(WhyWakerTest, NoRequestsAreNoFaultOfTheJob) {
+  const std::optional<Finding> finding = FindWait(WaitReason::kPoll);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("waits for work that another thread hands it"));
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("files or sockets to become ready for 70 %."));
+  EXPECT_EQ(finding->certainty, Certainty::kLikely);
+}
+
 TEST_F(WhyTest, WaitsOfOtherThreadsAreNotTheSteps) {
   MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
     maker_.AddSystemEvent(MakeOffCpu(other_, WaitReason::kLock, from_ns, to_ns, 0, "futex"));

@@ -1,0 +1,112 @@
+// Tells what the thread did that ended the driving thread's waits, while that one waited: whether
+// it worked, or waited for something itself.
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "userspace/aggregate/thread_events.h"
+#include "userspace/why/rules.h"
+
+namespace proftrace {
+namespace {
+
+using Interval = std::pair<int64_t, int64_t>;
+
+// Returns the time off the CPU up to the wake-up, of waits in steps that `waker` ended.
+std::vector<Interval> WaitsEndedBy(const Case& job, const ThreadEvents& events, StepPart part,
+                                   ThreadIndex waker) {
+  const Tid tid = job.timeline.thread(waker).tid;
+  std::vector<Interval> waits;
+  for (const uint32_t index : events.of(job.parts.thread)) {
+    const SystemEvent& event = job.timeline.system_event(index);
+    if (event.kind != SystemKind::kOffCpu || event.off_cpu.waker_tid != tid) continue;
+    const int64_t end_ns = event.end_ns() - event.off_cpu.run_queue_ns;
+    if (end_ns <= event.start_ns || !job.parts.IsIn(part, event.start_ns)) continue;
+    waits.emplace_back(event.start_ns, end_ns);
+  }
+  return waits;
+}
+
+// What a thread did in some intervals.
+struct Meanwhile {
+  int64_t total_ns = 0;
+  int64_t run_queue_ns = 0;
+  std::array<int64_t, kWaitReasons> waited_ns{};  // by WaitReason
+
+  int64_t Waited(WaitReason reason) const { return waited_ns[static_cast<size_t>(reason)]; }
+  int64_t ran_ns() const {
+    int64_t ns = total_ns - run_queue_ns;
+    for (const int64_t waited : waited_ns) ns -= waited;
+    return std::max<int64_t>(0, ns);
+  }
+};
+
+int64_t Overlap(const Interval& a, int64_t start_ns, int64_t end_ns) {
+  return std::max<int64_t>(0, std::min(a.second, end_ns) - std::max(a.first, start_ns));
+}
+
+Meanwhile LookAt(const Timeline& timeline, const std::vector<uint32_t>& events,
+                 const std::vector<Interval>& intervals) {
+  Meanwhile sums;
+  for (const Interval& interval : intervals) sums.total_ns += interval.second - interval.first;
+  size_t at = 0;
+  for (const uint32_t index : events) {
+    const SystemEvent& event = timeline.system_event(index);
+    if (event.kind != SystemKind::kOffCpu) continue;
+    while (at < intervals.size() && intervals[at].second <= event.start_ns) ++at;
+    const int64_t woken_ns = event.end_ns() - event.off_cpu.run_queue_ns;
+    for (size_t i = at; i < intervals.size() && intervals[i].first < event.end_ns(); ++i) {
+      sums.waited_ns[static_cast<size_t>(event.off_cpu.reason)] +=
+          Overlap(intervals[i], event.start_ns, woken_ns);
+      sums.run_queue_ns += Overlap(intervals[i], woken_ns, event.end_ns());
+    }
+  }
+  return sums;
+}
+
+// "waited for files or sockets to become ready"
+std::string_view WaitedText(WaitReason reason) {
+  switch (reason) {
+    case WaitReason::kLock:
+      return "waited for a lock";
+    case WaitReason::kIo:
+      return "was blocked in I/O";
+    case WaitReason::kPoll:
+      return "waited for files or sockets to become ready";
+    case WaitReason::kSleep:
+      return "slept";
+    case WaitReason::kChild:
+      return "waited for a process";
+    case WaitReason::kEvent:
+      return "waited for another thread itself";
+    default:
+      return "was blocked otherwise";
+  }
+}
+
+}  // namespace
+
+bool AddMeanwhile(const Case& job, StepPart part, ThreadIndex waker, Finding* finding) {
+  const ThreadEvents events(job.timeline);
+  const std::vector<Interval> waits = WaitsEndedBy(job, events, part, waker);
+  const Meanwhile sums = LookAt(job.timeline, events.of(waker), waits);
+  if (!IsWorthTelling(sums.total_ns, finding->ns)) return false;
+  const auto longest = std::max_element(sums.waited_ns.begin(), sums.waited_ns.end());
+  const auto reason = static_cast<WaitReason>(longest - sums.waited_ns.begin());
+  std::string text = "While it did, that thread worked for " +
+                     PercentText(sums.ran_ns(), sums.total_ns) + " of the time";
+  if (*longest > 0 && reason != WaitReason::kPreempted) {
+    text +=
+        ", and " + std::string(WaitedText(reason)) + " for " + PercentText(*longest, sums.total_ns);
+  }
+  finding->evidence.push_back(text + ".");
+  // Requests that have not come are nothing that this job could do faster.
+  return 2 * (sums.Waited(WaitReason::kPoll) + sums.Waited(WaitReason::kIo)) > sums.total_ns;
+}
+
+}  // namespace proftrace
