@@ -17,6 +17,7 @@
 #include "userspace/aggregate/stack_shares.h"
 #include "userspace/aggregate/wait_sums.h"
 #include "userspace/base/saturating.h"
+#include "userspace/base/shown_text.h"
 #include "userspace/model/system_calls.h"
 
 namespace proftrace {
@@ -157,8 +158,10 @@ OrderedJson IdleDeviceJson(const Timeline& timeline, const DeviceIdle& device) {
   OrderedJson causes = OrderedJson::array();
   for (const IdleShare& share : SharesOf(device)) {
     const std::string python =
-        share.python == kNoStack ? "" : PythonFrameText(timeline, share.python);
+        share.python == kNoStack ? ""
+                                 : ShownText(PythonFrameText(timeline, share.python));
     causes.push_back({{"cause", IdleCauseName(share.cause)},
+                      {"number", static_cast<int>(share.cause)},
                       {"ns", share.ns},
                       {"gaps", share.gaps},
                       {"longest_ns", share.longest_ns},
@@ -318,9 +321,14 @@ void AddWaitsTo(ReportData* data) {
 void AddIdleTo(ReportData* data) {
   OrderedJson devices = OrderedJson::array();
   for (const DeviceIdle& device : data->aggregates.device_idle) {
-    OrderedJson json = IdleDeviceJson(data->timeline, device);
-    devices.push_back(std::move(json));
+    devices.push_back(IdleDeviceJson(data->timeline, device));
   }
+  OrderedJson names = OrderedJson::array();
+  for (size_t cause = 0; cause < kIdleCauses; ++cause) {
+    names.push_back(IdleCauseName(static_cast<IdleCause>(cause)));
+  }
+  data->facts["idle_causes"] = std::move(names);
+  data->AddShares("idle.share", SumIdleShares(data->aggregates.device_idle, data->windows));
   data->facts["idle"] = std::move(devices);
 }
 

@@ -139,6 +139,7 @@ class TimelinePacker {
       : data_(*data), timeline_(data->timeline), loader_threads_(LoaderProcesses()) {}
 
   void Run() {
+    data_.facts["detail"] = OrderedJson::array();
     AddSpans();
     AddModules();
     AddSystem();
@@ -214,6 +215,14 @@ class TimelinePacker {
         "Timeline, %s: %d of %d are drawn; all of %.1f us and more, and in steps with tables of "
         "their own shorter ones as well.",
         what, detail.kept(), detail.rows(), static_cast<double>(detail.least_ns()) * 1e-3));
+    const std::string column = absl::StrFormat("detail%d", data_.facts["detail"].size());
+    std::vector<int64_t> least_ns;
+    for (uint32_t window = 0; window < data_.windows.intervals.size(); ++window) {
+      least_ns.push_back(detail.least_ns(window));
+    }
+    data_.columns.Add(column, least_ns);
+    data_.facts["detail"].push_back(
+        {{"what", what}, {"whole_ns", detail.least_ns()}, {"column", column}});
   }
 
   void AddSpans() {

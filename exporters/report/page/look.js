@@ -58,7 +58,7 @@ const CLASS_IDLE = 19;
 const CAUSE_COLORS = {
   'operator dispatch': '#009e73', 'synchronizing call': '#332288', 'CUDA call': '#b56576', 'DataLoader': '#e69f00',
   'outside of operators': '#56b4e9', 'launched, not begun': '#999933', 'not known': '#c4c4c4', 'I/O': '#0072b2',
-  'lock': '#aa4499', 'run queue': '#d55e00', 'Python': '#7fb3d5',
+  'lock': '#aa4499', 'other system calls and waits': '#8c8c8c', 'run queue': '#d55e00', 'Python': '#7fb3d5',
 };
 
 function hashOf(text) {

@@ -61,7 +61,7 @@ function choose(window, isSilent) {
   $('window_text').textContent = window < 0 ? `${name}: ${time(facts.window_ns)}` : `${name}: ${time(extent[1] - extent[0])}`;
   $('whole').disabled = window < 0;
   each('show', window, extent);
-  if (timelineOf() !== undefined) timelineOf().setBase(extent);
+  if (timelineOf() !== undefined) timelineOf().setBase(extent, window);
   if (!isSilent) remember();
 }
 
@@ -219,7 +219,7 @@ function addSections() {
   if (facts.memory.length > 0) addSection('memory', 'Memory', '', memorySection(columns));
   if (columns.has('files.name') || columns.has('syscalls.name')) addSection('files', 'I/O', '', filesSection(columns));
   if (columns.has('waits.thread')) addSection('waits', 'Waits', 'Time off the CPU until somebody ended the wait', waitsSection(columns));
-  if (facts.idle.length > 0) addSection('gpu', 'GPU idle', '', idleSection());
+  if (facts.idle.length > 0) addSection('gpu', 'GPU idle', '', idleSection(columns));
   addSection('trust', 'Lost, left out, cost', '', trustSection());
   addSection('environment', 'Environment', '', environmentSection());
   for (const {tables} of sections.values()) {

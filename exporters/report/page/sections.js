@@ -177,11 +177,11 @@ function squarify(items, box, place) {
 function drawTreemap(view, top, whole) {
   view.replaceChildren();
   let left = 600;  // boxes at most
-  const add = (row, box, depth) => {
+  const add = (row, box, depth, parent) => {
     if (box.width < 5 || box.height < 5 || --left < 0) return;
     const element = view.appendChild(make('div', 'module'));
     Object.assign(element.style, {left: box.x + 'px', top: box.y + 'px', width: box.width - 1 + 'px', height: box.height - 1 + 'px'});
-    const name = (row.path.split('.').pop() || row.class);
+    const name = (parent !== null && parent.path !== '' ? row.path.slice(parent.path.length + 1) : row.path) || row.class;
     if (box.width > 34 && box.height > 15) element.textContent = `${name} ${share(row.time, whole)}`;
     element.dataset.depth = depth % 5;
     element.title = `${row.path || row.class} (${row.class})\nforward ${time(row.forward)}, backward ${time(row.backward)}, ${share(row.time, whole)}`;
@@ -191,10 +191,10 @@ function drawTreemap(view, top, whole) {
     if (children.length === 0 || inner.width < 12 || inner.height < 12) return;
     // The part of a module that is no module's in it stays empty.
     squarify([...children, {time: own, isRest: true}].filter((one) => one.time > 0).sort((a, b) => b.time - a.time), inner,
-             (child, place) => { if (!child.isRest) add(child, place, depth + 1); });
+             (child, place) => { if (!child.isRest) add(child, place, depth + 1, row); });
   };
   squarify(top.filter((row) => row.time > 0).sort((a, b) => b.time - a.time), {x: 0, y: 0, width: view.clientWidth, height: view.clientHeight},
-           (row, box) => add(row, box, 0));
+           (row, box) => add(row, box, 0, null));
 }
 
 function modulesSection(columns) {

@@ -13,6 +13,8 @@ class StepBars {
     this.parts.sort((a, b) => b.part - a.part);
     this.total = Float64Array.from(this.start, (_, i) => this.parts.reduce((sum, one) => sum + one.ns[i], 0));
     this.longest = this.total.reduce((most, ns) => Math.max(most, ns), 0);
+    // A few bars that are far longer than the usual one would leave no room for the others: they are cut.
+    this.most = Math.min(this.longest, 4 * (facts.steps.median_ns || this.longest)) || 1;
     this.onChoose = onChoose;
     this.chosen = -1;  // a bar
     this.focused = -1;
@@ -55,7 +57,7 @@ class StepBars {
     const {left, pixel, shown, height} = this.layout();
     this.placed = {left, pixel, shown};
     const context = prepare(this.canvas, this.view.clientWidth, height + 22);
-    const most = this.longest || 1;
+    const {most} = this;
     context.fillStyle = styleOf('--muted');
     context.strokeStyle = styleOf('--line');
     for (let line = 0; line <= 3; ++line) {
@@ -72,10 +74,15 @@ class StepBars {
     shown.forEach((bar, c) => {
       let y = height;
       for (const {color, ns} of this.parts) {
-        const size = (height - 12) * ns[bar] / most;
+        const size = Math.min((height - 12) * ns[bar] / most, y - 12);
         context.fillStyle = color;
         context.fillRect(left + c * pixel, y - size, Math.max(pixel - gap, 0.6), size);
         y -= size;
+      }
+      if (this.total[bar] > 1.001 * most) {
+        // The zigzag of a bar that goes on.
+        context.fillStyle = styleOf('--background');
+        context.fillRect(left + c * pixel - 1, 16, pixel + 2, 3);
       }
       if (bar === this.chosen || bar === this.focused) {
         context.strokeStyle = styleOf('--text');
@@ -84,7 +91,9 @@ class StepBars {
       }
     });
     context.fillStyle = styleOf('--muted');
-    const every = Math.max(1, Math.ceil(64 / pixel));
+    const apart = Math.ceil(50 / pixel);
+    const power = 10 ** Math.floor(Math.log10(apart));
+    const every = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= apart);
     shown.forEach((bar, c) => {
       if (c % every === 0) context.fillText(String(this.number(bar)), left + c * pixel, height + 12);
     });

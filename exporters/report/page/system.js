@@ -141,31 +141,48 @@ function waitsSection(columns) {
   return {element: table.element, show, tables: [table], refresh: () => table.show()};
 }
 
-function idleSection() {
+// One device, or stream, in a window: `causes` as facts.idle has them.
+function idleDevice(device, busy, idle, causes) {
   const element = make('div');
-  for (const device of facts.idle) {
-    const whole = device.busy_ns + device.idle_ns;
-    const name = `GPU ${device.device} of PID ${device.pid}` + (device.stream === null ? '' : `, stream ${device.stream}`);
-    element.appendChild(make('h3', '', `${name}: idle ${share(device.idle_ns, whole)} of ${time(whole)}`));
-    const bar = element.appendChild(make('div', 'stack'));
-    const part = (ns, color, words) => {
-      const piece = bar.appendChild(make('i'));
-      piece.style.width = (100 * ns / Math.max(1, whole)).toFixed(2) + '%';
-      piece.style.background = color;
-      piece.title = `${words}: ${time(ns)} (${share(ns, whole)})`;
-    };
-    part(device.busy_ns, '#4f9d4f', 'busy');
-    for (const {cause, ns} of device.causes) part(ns, CAUSE_COLORS[cause] || '#8c8c8c', cause);
-    const list = element.appendChild(make('ul', 'causes'));
-    for (const {cause, ns, gaps, longest_ns: longest, python} of device.causes) {
-      const item = list.appendChild(make('li'));
-      item.appendChild(make('i')).style.background = CAUSE_COLORS[cause] || '#8c8c8c';
-      item.append(`${cause}: ${time(ns)}, ${share(ns, device.idle_ns)} of idle, ${count(gaps)} gaps, the longest ${time(longest)}`);
-      if (python !== '') item.append(', mostly below ', make('code', '', python));
-    }
+  const whole = busy + idle;
+  const name = `GPU ${device.device} of PID ${device.pid}` + (device.stream === null ? '' : `, stream ${device.stream}`);
+  element.appendChild(make('h3', '', busy > 0 ? `${name}: idle ${share(idle, whole)} of ${time(whole)}` : `${name}: idle ${time(idle)}`));
+  const bar = element.appendChild(make('div', 'stack'));
+  const part = (ns, color, words) => {
+    const piece = bar.appendChild(make('i'));
+    piece.style.width = (100 * ns / Math.max(1, whole)).toFixed(2) + '%';
+    piece.style.background = color;
+    piece.title = `${words}: ${time(ns)} (${share(ns, whole)})`;
+  };
+  if (busy > 0) part(busy, '#4f9d4f', 'busy');
+  const list = element.appendChild(make('ul', 'causes'));
+  for (const {cause, ns, gaps, longest_ns: longest, python} of causes) {
+    part(ns, CAUSE_COLORS[cause] || '#8c8c8c', cause);
+    const item = list.appendChild(make('li'));
+    item.appendChild(make('i')).style.background = CAUSE_COLORS[cause] || '#8c8c8c';
+    item.append(`${cause}: ${time(ns)}, ${share(ns, idle)} of idle, ${count(gaps)} gaps` + (longest > 0 ? `, the longest ${time(longest)}` : ''));
+    if (python !== '') item.append(', mostly below ', make('code', '', python));
   }
-  element.appendChild(make('p', 'muted', 'A cause is what the thread that launched the next work did meanwhile.'));
-  return {element};
+  return element;
+}
+
+function idleSection(columns) {
+  const element = make('div');
+  const show = (window) => {
+    const causes = facts.idle_causes;
+    const shares = wholeOr(window, null, columns.shares('idle.share', window));
+    element.replaceChildren(...facts.idle.map((device, i) => {
+      if (shares === null) return idleDevice(device, device.busy_ns, device.idle_ns, device.causes);
+      const own = causes.map((cause, number) => {
+        const [ns, gaps] = shares.get(i * causes.length + number) || [0, 0];
+        return {cause, ns, gaps, longest_ns: 0, python: ''};
+      }).filter(({ns}) => ns > 0).sort((a, b) => b.ns - a.ns);
+      return idleDevice(device, 0, own.reduce((sum, {ns}) => sum + ns, 0), own);
+    }));
+    element.appendChild(make('p', 'muted', 'A cause is what the thread that launched the next work did meanwhile.' +
+                                           (window < 0 ? '' : ' Gaps that began in the step.')));
+  };
+  return {element, show};
 }
 
 function pairs(entries) {

@@ -24,6 +24,7 @@ class Timeline {
     [this.from, this.to] = this.whole;
     this.selected = -1;
     this.makeElements();
+    this.hideEmptyLanes();
   }
 
   colorOf(text, rowClass) {
@@ -82,6 +83,7 @@ class Timeline {
     this.canvas = this.spacer.appendChild(make('canvas'));
     this.details = this.element.appendChild(make('p', 'details', 'Click a row to see it here; double click to zoom to it.'));
     this.details.setAttribute('aria-live', 'polite');
+    this.left = this.element.appendChild(make('p', 'muted'));
     const used = [...new Set(this.labelClasses)].filter((one) => one !== CLASS_PART && one !== CLASS_IDLE).sort((a, b) => a - b);
     this.element.appendChild(legend(used.map((one) => CLASSES[one])));
     this.view.addEventListener('scroll', () => this.draw());
@@ -159,8 +161,10 @@ class Timeline {
   }
 
   // The window of the page, which `all` shows again.
-  setBase(base) {
+  setBase(base, window) {
     this.base = base;
+    this.hideEmptyLanes();
+    this.left.textContent = this.leftOut(window);
     this.show(...(base || this.whole));
   }
 
@@ -171,6 +175,13 @@ class Timeline {
     this.to = middle + size / 2;
     this.draw();
     this.onView();
+  }
+
+  // What of the window is too short to be on the page.
+  leftOut(window) {
+    const words = facts.detail.map(({what, whole_ns: whole, column}) => [what, window < 0 ? whole : this.columns.get(column)[window]])
+        .filter(([, least]) => least > 0).map(([what, least]) => `${what} below ${time(least)}`);
+    return words.length > 0 ? `Not drawn: ${words.join(', ')}. proftrace export --format perfetto has all.` : '';
   }
 
   gutter() { return 4; }
@@ -187,9 +198,21 @@ class Timeline {
     requestAnimationFrame(() => this.drawNow());
   }
 
+  // Lanes that have nothing in the window of the page take no room.
+  hideEmptyLanes() {
+    const [from, to] = this.base || this.whole;
+    for (const lane of this.lanes) {
+      lane.isHidden = true;
+      for (let i = lane.first; lane.isHidden && i < lane.last && this.starts[i] < to; ++i) {
+        lane.isHidden = this.starts[i] + this.durations[i] <= from;
+      }
+    }
+    this.shownLanes = this.lanes.filter((lane) => !lane.isHidden);
+  }
+
   place() {
     let y = 20;
-    for (const lane of this.lanes) {
+    for (const lane of this.shownLanes) {
       lane.top = y;
       lane.height = 15 + (lane.isFolded ? 1 : lane.rowsHigh) * LANE_ROW;
       y += lane.height + LANE_GAP;
@@ -207,10 +230,10 @@ class Timeline {
     this.spacer.style.height = whole + 'px';
     const context = prepare(this.canvas, width, height);
     context.font = '11px system-ui, "DejaVu Sans", sans-serif';
-    this.range.textContent = `${time(this.to - this.from)} from ${time(this.from)} on`;
+    this.range.textContent = `${time(this.to - this.from)}, from ${(this.from / 1e6).toFixed(3)} ms of the recording on`;
     this.look = {text: styleOf('--text'), muted: styleOf('--muted'), line: styleOf('--line'), background: styleOf('--background')};
     const top = this.view.scrollTop;
-    for (const lane of this.lanes) {
+    for (const lane of this.shownLanes) {
       if (lane.top + lane.height < top || lane.top > top + height) continue;
       this.drawLane(context, lane, lane.top - top);
     }
@@ -228,14 +251,19 @@ class Timeline {
     context.strokeStyle = this.look.line;
     context.globalAlpha = 0.5;
     context.beginPath();
-    for (let ns = Math.ceil(this.from / tick) * tick; ns < this.to; ns += tick) {
+    const zero = this.base ? this.base[0] : 0;
+    for (let ns = zero + Math.ceil((this.from - zero) / tick) * tick; ns < this.to; ns += tick) {
       const x = Math.round(this.x(ns)) + 0.5;
       context.moveTo(x, 14);
       context.lineTo(x, height);
     }
     context.stroke();
     context.globalAlpha = 1;
-    for (let ns = Math.ceil(this.from / tick) * tick; ns < this.to; ns += tick) context.fillText(time(ns), this.x(ns) + 3, 9);
+    // Times are since the begin of the page's window, as exact as the ticks.
+    const unit = tick >= 1e9 ? [1e9, ' s'] : tick >= 1e6 ? [1e6, ' ms'] : tick >= 1e3 ? [1e3, ' µs'] : [1, ' ns'];
+    for (let ns = zero + Math.ceil((this.from - zero) / tick) * tick; ns < this.to; ns += tick) {
+      context.fillText(Math.round((ns - zero) / unit[0]) + unit[1], this.x(ns) + 3, 9);
+    }
   }
 
   drawLane(context, lane, y) {
@@ -281,9 +309,9 @@ class Timeline {
     const row = this.selected;
     const waker = this.wakers[row] - 1;
     if (waker < 0) return;
-    const lane = this.lanes.find((one) => one.first <= row && row < one.last);
-    const from = this.lanes.find((one) => one.thread === waker && one.kind === 'rows') || this.lanes.find((one) => one.thread === waker);
-    if (from === undefined || from === lane) return;
+    const lane = this.shownLanes.find((one) => one.first <= row && row < one.last);
+    const from = this.shownLanes.find((one) => one.thread === waker && one.kind === 'rows') || this.shownLanes.find((one) => one.thread === waker);
+    if (from === undefined || lane === undefined || from === lane) return;
     const x = this.x(this.starts[row] + this.durations[row]);
     const [y, end] = [from.top - top + 22, lane.top - top + 22];
     context.strokeStyle = context.fillStyle = this.look.text;
@@ -323,7 +351,7 @@ class Timeline {
 
   laneTitleAt(event) {
     const y = event.clientY - this.canvas.getBoundingClientRect().top + this.view.scrollTop;
-    return this.lanes.find((lane) => y >= lane.top && y < lane.top + 15) || null;
+    return this.shownLanes.find((lane) => y >= lane.top && y < lane.top + 15) || null;
   }
 
   // The row under the mouse, or -1.
@@ -331,7 +359,7 @@ class Timeline {
     const box = this.canvas.getBoundingClientRect();
     const y = event.clientY - box.top + this.view.scrollTop;
     if (event.clientY - box.top < 18) return -1;
-    const lane = this.lanes.find((one) => y >= one.top + 15 && y < one.top + one.height);
+    const lane = this.shownLanes.find((one) => y >= one.top + 15 && y < one.top + one.height);
     if (lane === undefined) return -1;
     const depth = Math.floor((y - lane.top - 15) / LANE_ROW);
     const ns = this.timeAt(event);
@@ -348,7 +376,7 @@ class Timeline {
     this.drawNow();
     const box = this.canvas.getBoundingClientRect();
     const rects = [];
-    for (const lane of this.lanes) {
+    for (const lane of this.shownLanes) {
       for (let i = lane.first; i < lane.last; ++i) {
         if (this.starts[i] > this.to || this.starts[i] + this.durations[i] < this.from) continue;
         const left = Math.max(this.x(this.starts[i]), this.gutter());
