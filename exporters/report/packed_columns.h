@@ -47,7 +47,8 @@ class PackedColumns {
 // A table that is filled row by row, and becomes columns named "PREFIX.NAME".
 class PackedTable {
  public:
-  explicit PackedTable(std::vector<std::string> names) : names_(std::move(names)), columns_(names_.size()) {}
+  explicit PackedTable(std::vector<std::string> names)
+      : names_(std::move(names)), columns_(names_.size()) {}
 
   // As many values as there are names.
   void AddRow(const std::vector<int64_t>& row);

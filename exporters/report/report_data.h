@@ -33,9 +33,9 @@ struct ReportData {
 };
 
 // Each of these adds the columns and facts of one section.
-void AddStepsTo(ReportData* data);       // steps.cc
-void AddTimelineTo(ReportData* data);    // timeline.cc
-void AddOperatorsTo(ReportData* data);   // tables.cc
+void AddStepsTo(ReportData* data);      // steps.cc
+void AddTimelineTo(ReportData* data);   // timeline.cc
+void AddOperatorsTo(ReportData* data);  // tables.cc
 void AddModulesTo(ReportData* data);
 void AddStacksTo(ReportData* data);
 void AddMemoryTo(ReportData* data);

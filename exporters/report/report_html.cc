@@ -14,7 +14,7 @@
 namespace proftrace {
 namespace {
 
-constexpr int kPageFormat = 1;     // of the facts and columns
+constexpr int kPageFormat = 1;        // of the facts and columns
 constexpr size_t kMostWindows = 200;  // steps that have sums of their own
 
 OrderedJson Shown(const std::vector<std::string>& sentences) {
@@ -53,8 +53,7 @@ void ShowTexts(OrderedJson* json) {
 
 // JSON that is safe inside <script>: without '<' no text can end the element or open a comment.
 std::string ScriptJson(const OrderedJson& json) {
-  const std::string text =
-      json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  const std::string text = json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   std::string safe;
   safe.reserve(text.size());
   for (const char c : text) {
@@ -77,9 +76,12 @@ void AddFacts(const Verdict& verdict, ReportData* data) {
   facts["window_ns"] = timeline.info().window.duration_ns;
   facts["lost"] = timeline.any_loss();
   facts["has_end"] = timeline.info().has_end;
-  facts["recorded"] = {{"shapes", timeline.has_inputs()},     {"memory", timeline.has_memory()},
-                       {"stacks", timeline.has_stacks()},     {"sched", timeline.has_sched()},
-                       {"gpu", timeline.has_device_records()}, {"calls", timeline.info().system.calls || timeline.info().system.io},
+  facts["recorded"] = {{"shapes", timeline.has_inputs()},
+                       {"memory", timeline.has_memory()},
+                       {"stacks", timeline.has_stacks()},
+                       {"sched", timeline.has_sched()},
+                       {"gpu", timeline.has_device_records()},
+                       {"calls", timeline.info().system.calls || timeline.info().system.io},
                        {"samples", !timeline.samples().empty()}};
   facts["verdict"] = VerdictJson(verdict);
   OrderedJson summary = SummaryJson(timeline, data->aggregates);
@@ -116,9 +118,8 @@ absl::Status ExportReport(const Timeline& timeline, const Aggregates& aggregates
   const absl::StatusOr<std::string> packed = data.columns.Base64();
   if (!packed.ok()) return packed.status();
   const std::string facts = ScriptJson(data.facts);
-  for (const std::string_view part :
-       {kReportPageHead, std::string_view(facts), kReportPageMiddle, std::string_view(*packed),
-        kReportPageTail}) {
+  for (const std::string_view part : {kReportPageHead, std::string_view(facts), kReportPageMiddle,
+                                      std::string_view(*packed), kReportPageTail}) {
     if (absl::Status status = sink.Write(part); !status.ok()) return status;
   }
   return absl::OkStatus();

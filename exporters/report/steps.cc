@@ -77,10 +77,11 @@ void AddStepsTo(ReportData* data) {
         "Steps: %d are shown as bars of %d steps, each bar their mean.", count, steps_a_bar));
   }
   if (windows.size() < count) {
-    data->left_out.push_back(absl::StrFormat(
-        "Steps: %d of %d have tables of their own: the slowest, the most usual, the first and others "
-        "at equal distances. Shorter bars lead to the nearest of them.",
-        windows.size(), count));
+    data->left_out.push_back(
+        absl::StrFormat("Steps: %d of %d have tables of their own: the slowest, the most usual, "
+                        "the first and others "
+                        "at equal distances. Shorter bars lead to the nearest of them.",
+                        windows.size(), count));
   }
 }
 

@@ -68,19 +68,21 @@ std::vector<const KeyAverage*> Largest(const KeyAverages& averages, size_t most,
 }
 
 const std::vector<std::string> kOperatorColumns = {
-    "name",     "shapes",     "kind",   "count",  "self", "total",
-    "dev_self", "dev_total",  "memory", "device_memory", "off_cpu", "flops"};
+    "name",     "shapes",    "kind",   "count",         "self",    "total",
+    "dev_self", "dev_total", "memory", "device_memory", "off_cpu", "flops"};
 
 void AddOperatorRows(const std::vector<const KeyAverage*>& rows, const std::string& prefix,
                      ReportData* data) {
   PackedTable table(kOperatorColumns);
   for (const KeyAverage* row : rows) {
     table.AddRow({data->columns.Text(row->name), data->columns.Text(row->input_shapes),
-                  row->is_device ? 1 : row->is_user_annotation ? 2 : 0,
+                  row->is_device            ? 1
+                  : row->is_user_annotation ? 2
+                                            : 0,
                   static_cast<int64_t>(row->count), row->self_cpu_time_total_ns,
-                  row->cpu_time_total_ns, row->self_device_time_total_ns,
-                  row->device_time_total_ns, row->memory.self_cpu_bytes,
-                  row->memory.self_device_bytes, row->system.self_off_cpu_ns, row->flops});
+                  row->cpu_time_total_ns, row->self_device_time_total_ns, row->device_time_total_ns,
+                  row->memory.self_cpu_bytes, row->memory.self_device_bytes,
+                  row->system.self_off_cpu_ns, row->flops});
   }
   table.AddTo(prefix, &data->columns);
 }
@@ -139,8 +141,8 @@ OrderedJson CurveJson(const MemoryPeak& peak, const std::string& prefix, ReportD
     }
     const std::string python =
         owner.stack == kNoStack ? "" : PythonLineText(data->timeline, owner.stack);
-    owners.AddRow({data->columns.Text(OwnerText(data->timeline, owner)),
-                   data->columns.Text(python), static_cast<int64_t>(owner.blocks), owner.bytes});
+    owners.AddRow({data->columns.Text(OwnerText(data->timeline, owner)), data->columns.Text(python),
+                   static_cast<int64_t>(owner.blocks), owner.bytes});
   }
   owners.AddTo(prefix + ".owners", &data->columns);
   return {{"pid", Raw(peak.curve.pid)},
@@ -158,8 +160,7 @@ OrderedJson IdleDeviceJson(const Timeline& timeline, const DeviceIdle& device) {
   OrderedJson causes = OrderedJson::array();
   for (const IdleShare& share : SharesOf(device)) {
     const std::string python =
-        share.python == kNoStack ? ""
-                                 : ShownText(PythonFrameText(timeline, share.python));
+        share.python == kNoStack ? "" : ShownText(PythonFrameText(timeline, share.python));
     causes.push_back({{"cause", IdleCauseName(share.cause)},
                       {"number", static_cast<int>(share.cause)},
                       {"ns", share.ns},
@@ -169,9 +170,8 @@ OrderedJson IdleDeviceJson(const Timeline& timeline, const DeviceIdle& device) {
   }
   OrderedJson stream = nullptr;
   if (device.stream.has_value()) stream = *device.stream;
-  return {{"pid", Raw(device.pid)}, {"device", device.device},
-          {"stream", stream},       {"busy_ns", device.busy_ns},
-          {"idle_ns", device.idle_ns}, {"causes", std::move(causes)}};
+  return {{"pid", Raw(device.pid)},    {"device", device.device},   {"stream", stream},
+          {"busy_ns", device.busy_ns}, {"idle_ns", device.idle_ns}, {"causes", std::move(causes)}};
 }
 
 }  // namespace
@@ -216,8 +216,8 @@ void AddModulesTo(ReportData* data) {
     const std::string name = times.instances > 1 ? module.class_name : PythonModuleText(module);
     table.AddRow({Raw(module.pid), data->columns.Text(module.path), data->columns.Text(name),
                   static_cast<int64_t>(times.calls), times.forward_ns, times.self_forward_ns,
-                  times.backward_ns, times.self_backward_ns,
-                  static_cast<int64_t>(times.operators), times.cpu_memory_bytes});
+                  times.backward_ns, times.self_backward_ns, static_cast<int64_t>(times.operators),
+                  times.cpu_memory_bytes});
   }
   table.AddTo("modules", &data->columns);
   data->AddShares("modules.share", OfFirstRows(std::move(shares), kMostModules));
@@ -296,8 +296,8 @@ void AddWaitsTo(ReportData* data) {
   if (!timeline.has_sched()) return;
   std::vector<WindowShare> shares;
   const std::vector<WaitSum> waits = SumWaits(timeline, &data->windows, &shares);
-  PackedTable table({"pid", "thread", "reason", "place", "waker", "waker_place", "count",
-                     "blocked", "longest"});
+  PackedTable table(
+      {"pid", "thread", "reason", "place", "waker", "waker_place", "count", "blocked", "longest"});
   for (size_t i = 0; i < std::min(waits.size(), kMostWaits); ++i) {
     const WaitSum& wait = waits[i];
     std::string waker;

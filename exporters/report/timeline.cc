@@ -275,12 +275,11 @@ class TimelinePacker {
       if (!detail.Has(row.start_ns, row.end_ns - row.start_ns)) continue;
       const PythonModule& module =
           timeline_.python_modules()[timeline_.python_frame(row.frame).module - 1];
-      const std::string name =
-          module.path.empty() ? PythonModuleText(module)
-                              : module.path + " (" + module.class_name + ")";
+      const std::string name = module.path.empty() ? PythonModuleText(module)
+                                                   : module.path + " (" + module.class_name + ")";
       ThreadLane(LaneKind::kModules, row.thread)
-          .rows.push_back({row.start_ns, row.end_ns - row.start_ns,
-                           LabelOf(name, RowClass::kModule), depth});
+          .rows.push_back(
+              {row.start_ns, row.end_ns - row.start_ns, LabelOf(name, RowClass::kModule), depth});
     }
     Tell("calls of modules", detail);
   }
@@ -396,9 +395,9 @@ class TimelinePacker {
       for (const IdleGap& gap : device.gaps) {
         const int64_t duration_ns = gap.end_ns - gap.start_ns;
         if (!detail.Has(gap.start_ns, duration_ns)) continue;
-        lane.rows.push_back(
-            {gap.start_ns, duration_ns,
-             LabelOf(std::string(IdleCauseName(gap.main_cause())), RowClass::kIdle), 0});
+        lane.rows.push_back({gap.start_ns, duration_ns,
+                             LabelOf(std::string(IdleCauseName(gap.main_cause())), RowClass::kIdle),
+                             0});
       }
     }
     Tell("idle time of GPUs", detail);
@@ -420,8 +419,9 @@ class TimelinePacker {
     if (lanes.size() > kMostLanes) {
       data_.left_out.push_back(absl::StrFormat("Timeline: %d of %d lanes, those with most rows.",
                                                kMostLanes, lanes.size()));
-      std::stable_sort(lanes.begin(), lanes.end(),
-                       [](const Lane* a, const Lane* b) { return a->rows.size() > b->rows.size(); });
+      std::stable_sort(lanes.begin(), lanes.end(), [](const Lane* a, const Lane* b) {
+        return a->rows.size() > b->rows.size();
+      });
       lanes.resize(kMostLanes);
     }
     std::stable_sort(lanes.begin(), lanes.end(), [](const Lane* a, const Lane* b) {

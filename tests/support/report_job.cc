@@ -117,7 +117,8 @@ class Job {
     maker_.End(main_, now_ns_ + 500'000);
     maker_.End(main_, now_ns_ + 550'000);
     maker_.Add(helper_, hostile_, now_ns_ + 560'000, now_ns_ + 600'000);
-    if (auto status = AddMemory(kNoSpan, now_ns_ + 650'000, -(1 << 20)); !status.ok()) return status;
+    if (auto status = AddMemory(kNoSpan, now_ns_ + 650'000, -(1 << 20)); !status.ok())
+      return status;
     maker_.Add(main_, optimizer_, now_ns_ + 700'000, now_ns_ + 900'000);
     now_ns_ += 1'000'000;
     return absl::OkStatus();

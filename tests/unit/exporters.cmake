@@ -66,3 +66,9 @@ add_test(NAME exporters_flamegraph_page
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/browser/flamegraph_page_test.py
           $<TARGET_FILE:write_outputs> $<TARGET_FILE:proftrace> ${PROJECT_SOURCE_DIR}/tests/golden)
 set_tests_properties(exporters_flamegraph_page PROPERTIES LABELS browser SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE})
+
+# The report's page in a browser, if there is one.
+add_test(NAME exporters_report_page
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/browser/report_page_test.py
+          $<TARGET_FILE:write_outputs> $<TARGET_FILE:proftrace> ${PROJECT_SOURCE_DIR}/tests/golden)
+set_tests_properties(exporters_report_page PROPERTIES LABELS browser SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE})

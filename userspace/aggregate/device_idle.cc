@@ -362,7 +362,8 @@ std::vector<WindowShare> SumIdleShares(const std::vector<DeviceIdle>& devices,
       for (size_t cause = 0; cause < kIdleCauses; ++cause) {
         const int64_t ns = gap.by_cause_ns[cause];
         if (ns == 0) continue;
-        shares.Add(gap.start_ns, static_cast<uint32_t>(device * kIdleCauses + cause), {ns, 1, 0, 0});
+        shares.Add(gap.start_ns, static_cast<uint32_t>(device * kIdleCauses + cause),
+                   {ns, 1, 0, 0});
       }
     }
   }

@@ -372,9 +372,9 @@ class KeyAverager {
     occurrence.duration_ns = duration_ns;
     occurrence.is_top_level = true;
     const bool is_device = sums.average.is_device;
-    shares_.Add(start_ns, static_cast<uint32_t>(row),
-                {1, is_device ? 0 : duration_ns, is_device ? 0 : duration_ns,
-                 is_device ? duration_ns : 0});
+    shares_.Add(
+        start_ns, static_cast<uint32_t>(row),
+        {1, is_device ? 0 : duration_ns, is_device ? 0 : duration_ns, is_device ? duration_ns : 0});
     NoteFirst(occurrence, &sums);
   }
 

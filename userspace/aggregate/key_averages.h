@@ -92,8 +92,8 @@ struct KeyAverages {
   bool has_flops = false;                 // flops were asked for
   SystemActivities system;                // which of SystemSums were recorded
   uint8_t memory_device = 0;              // c10::DeviceType of the device memory, 0 = there is none
-  // Of the spans that began in each window: their count, self and total CPU time and self device
-  // time. Of rows that were put together with others, nothing.
+  // What began in each window: count, self and total CPU time, and self device time. Rows that were
+  // put together with others have none.
   std::vector<WindowShare> by_window;
 };
 

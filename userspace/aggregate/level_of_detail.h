@@ -32,7 +32,7 @@ class LevelOfDetail {
   uint64_t kept() const { return kept_; }
   // Rows of at least this duration are in the picture, wherever they are; 0 = all rows are.
   int64_t least_ns() const;
-  // The same of the rows in a window.
+  // Returns that duration for rows that begin in a window.
   int64_t least_ns(uint32_t window) const;
 
  private:

@@ -73,8 +73,7 @@ std::vector<PeakOwner> OwnersAt(const Timeline& timeline, const MemoryCurve& cur
       live.erase(event.address);
       return;
     }
-    const PathId path =
-        event.parent == kNoSpan ? kRootPath : timeline.span(event.parent).path;
+    const PathId path = event.parent == kNoSpan ? kRootPath : timeline.span(event.parent).path;
     const StackId stack = event.stack != kNoStack || event.parent == kNoSpan
                               ? event.stack
                               : timeline.stack_of(event.parent);
@@ -105,17 +104,16 @@ MemoryPeak FindPeak(const Timeline& timeline, const MemoryCurve& curve, size_t m
   uint64_t peak_event = 0;
   int64_t first_ns = 0;
   int64_t last_ns = 0;
-  peak.is_whole =
-      ForEachMemoryEvent(timeline, curve, [&](const MemoryEvent& event, int64_t total) {
-        if (peak.events == 0) first_ns = event.time_ns;
-        last_ns = event.time_ns;
-        if (peak.events == 0 || total > peak.bytes) {
-          peak.bytes = total;
-          peak.time_ns = event.time_ns;
-          peak_event = peak.events;
-        }
-        ++peak.events;
-      });
+  peak.is_whole = ForEachMemoryEvent(timeline, curve, [&](const MemoryEvent& event, int64_t total) {
+    if (peak.events == 0) first_ns = event.time_ns;
+    last_ns = event.time_ns;
+    if (peak.events == 0 || total > peak.bytes) {
+      peak.bytes = total;
+      peak.time_ns = event.time_ns;
+      peak_event = peak.events;
+    }
+    ++peak.events;
+  });
   if (peak.events == 0) return peak;
   PointThinner thinner(first_ns, last_ns, most_points);
   ForEachMemoryEvent(timeline, curve, [&](const MemoryEvent& event, int64_t total) {

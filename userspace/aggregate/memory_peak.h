@@ -25,9 +25,9 @@ struct MemoryPoint {
 struct MemoryPeak {
   MemoryCurve curve;
   int64_t time_ns = 0;
-  int64_t bytes = 0;                // of the curve at its peak
-  int64_t preexisting_bytes = 0;    // of a device: what was there before the first event
-  bool is_whole = true;             // false: the curve ends at a loss
+  int64_t bytes = 0;              // of the curve at its peak
+  int64_t preexisting_bytes = 0;  // of a device: what was there before the first event
+  bool is_whole = true;           // false: the curve ends at a loss
   uint64_t events = 0;
   std::vector<PeakOwner> owners;    // the largest first
   std::vector<MemoryPoint> points;  // in order of time; of crowded stretches the lowest and highest

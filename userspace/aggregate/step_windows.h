@@ -13,17 +13,18 @@
 namespace proftrace {
 
 struct StepWindows {
-  std::vector<std::pair<int64_t, int64_t>> intervals;  // in order, without overlaps; CLOCK_MONOTONIC
-  std::vector<uint32_t> steps;                         // by interval: the number of its step
+  std::vector<std::pair<int64_t, int64_t>>
+      intervals;                // in order, without overlaps; CLOCK_MONOTONIC
+  std::vector<uint32_t> steps;  // by interval: the number of its step
 
   // Returns the interval that the time lies in.
   std::optional<uint32_t> At(int64_t time_ns) const;
 };
 
-// Chooses the steps that are worth most to a reader: the slowest, those around the median, the first
-// ones and the last, and then steps at equal distances, up to `most`. All of them, where there are
-// no more. `intervals`: of all steps, in order. The order of `ranked` is that of their worth, as
-// indices into StepWindows::intervals.
+// Chooses the steps that are worth most to a reader: the slowest, those around the median, the
+// first ones and the last, and then steps at equal distances, up to `most`. All of them, where
+// there are no more. `intervals`: of all steps, in order. The order of `ranked` is that of their
+// worth, as indices into StepWindows::intervals.
 StepWindows ChooseSteps(const std::vector<std::pair<int64_t, int64_t>>& intervals, size_t most,
                         std::vector<uint32_t>* ranked);
 

@@ -14,7 +14,7 @@ namespace proftrace {
 // the driving thread's. Without a step the window is looked at as a whole; without anything in it
 // there are no findings, and a remark says so.
 Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates);
-// The same for those who have split the steps already.
+// Takes steps that are split already.
 Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
                     const std::optional<StepParts>& parts);
 

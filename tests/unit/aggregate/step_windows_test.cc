@@ -93,6 +93,7 @@ TEST_F(SharesTest, OperatorsOfAllWindowsAreThoseOfTheWhole) {
   ASSERT_FALSE(averages.rows.empty());
   for (uint32_t row = 0; row < averages.rows.size(); ++row) {
     const KeyAverage& average = averages.rows[row];
+    if (average.name == "[memory]") continue;  // of no span
     const ShareValues& sum = sums.at(row);
     EXPECT_EQ(sum[0], static_cast<int64_t>(average.count)) << average.name;
     EXPECT_EQ(sum[1], average.self_cpu_time_total_ns) << average.name;
