@@ -72,6 +72,14 @@ void AddStepsTo(ReportData* data) {
   steps["first_number"] = process.steps.front().number;
   std::vector<int64_t> windows(data->windows.steps.begin(), data->windows.steps.end());
   data->columns.Add("windows.step", windows, Packing::kDeltas);
+  std::vector<int64_t> start;
+  std::vector<int64_t> end;
+  for (const auto& [start_ns, end_ns] : data->windows.intervals) {
+    start.push_back(data->Since(start_ns));
+    end.push_back(data->Since(end_ns));
+  }
+  data->columns.Add("windows.start", start, Packing::kDeltas);
+  data->columns.Add("windows.end", end, Packing::kDeltas);
   if (steps_a_bar > 1) {
     data->left_out.push_back(absl::StrFormat(
         "Steps: %d are shown as bars of %d steps, each bar their mean.", count, steps_a_bar));

@@ -146,6 +146,11 @@ def check_shapes(page):
     page.evaluate("[...document.querySelectorAll('#operators tbody tr')].find(r => r.children[0].textContent === 'aten::addmm').click()")
     assert "aten::addmm by shape" in page.text("#operators .by_shape h3")
     assert page.texts("#operators .by_shape td.name") == ["[[3, 4], []]"], page.texts("#operators .by_shape td.name")
+    page.evaluate("[...document.querySelectorAll('#operators .opener')].find(b => b.textContent === 'aten::linear').focus()")
+    # With the text of the key, which is what presses a button.
+    page.browser.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+    page.browser.call("Input.dispatchKeyEvent", type="keyUp", key="Enter")
+    page.browser.wait("document.querySelector('#operators .by_shape h3').innerText.startsWith('aten::linear by shape')")
 
 
 def check_search(page):
@@ -299,6 +304,23 @@ def check_nothing_happened(page, url):
     assert page.texts("#operators td") == []
 
 
+def check_many_steps(page, url):
+    page.open(url)
+    steps = page.evaluate("report.facts.steps.count")
+    bars = page.evaluate("report.sections.get('steps').bars.total.length")
+    assert steps > 10_000 and bars == (steps + 1) // 2, (steps, bars)
+    assert page.evaluate("report.windowSteps.length") == 200
+    assert "bars of 2 steps" in page.text("#trust")
+    page.evaluate("document.querySelector('#steps .bars').focus()")
+    for key in ("End", "Enter"):
+        page.browser.key(key)
+    assert page.evaluate("report.windowSteps[report.state.window]") == steps - 1
+    assert page.calls("aten::addmm") == 1
+    begin, end = page.evaluate("(t => [t.from, t.to])(report.sections.get('timeline').timeline)")
+    assert 0 < end - begin < 10e6, (begin, end)
+    assert any(row["name"] == "aten::addmm" for row in page.rows())
+
+
 def check_empty(page, url):
     page.open(url)
     assert page.text("#why .about").startswith("Nothing was recorded")
@@ -321,9 +343,10 @@ def check_large(page, url):
 
 
 def make_pages(program, proftrace, golden, folder):
-    for kind, number in (("report", "40"), ("random", "3"), ("training", "200000"), ("deep", "0"), ("empty", "0")):
-        os.mkdir(os.path.join(folder, kind))
-        subprocess.run([program, os.path.join(folder, kind), kind, number], check=True)
+    for name, kind, number in (("report", "report", "40"), ("random", "random", "3"), ("training", "training", "200000"),
+                               ("deep", "deep", "0"), ("empty", "empty", "0"), ("steps", "report", "12000")):
+        os.mkdir(os.path.join(folder, name))
+        subprocess.run([program, os.path.join(folder, name), kind, number], check=True)
     for name in ("gpu", "mlp", "workers", "forced_loss", "names", "killed_tracer"):
         subprocess.run([proftrace, "export", os.path.join(golden, name), "--format", "report", "--salvage",
                         "-o", os.path.join(folder, name + ".html")], check=False, stderr=subprocess.DEVNULL)
@@ -356,6 +379,7 @@ def run(program, proftrace, golden, browser_program, screenshot):
                + [f"{url}/random/report.html"])
             do(check_nothing_happened, f"{url}/deep/report.html")
             do(check_empty, f"{url}/empty/report.html")
+            do(check_many_steps, f"{url}/steps/report.html")
             do(check_large, f"{url}/training/report.html")
             check_no_complaints(browser)
             print("ok: check_no_complaints")

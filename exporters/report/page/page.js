@@ -39,13 +39,7 @@ function nearest(step) {
 }
 
 function extentOf(window) {
-  if (window < 0) return null;
-  const {bars} = sections.get('steps');
-  const bar = barOf(stepOf(window));
-  if (bars.stepsABar === 1) return [bars.start[bar], bars.end[bar]];
-  const size = (bars.end[bar] - bars.start[bar]) / bars.stepsABar;
-  const first = bars.start[bar] + size * (stepOf(window) % bars.stepsABar);
-  return [first, first + size];
+  return window < 0 ? null : [columns.get('windows.start')[window], columns.get('windows.end')[window]];
 }
 
 function choose(window, isSilent) {

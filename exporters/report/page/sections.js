@@ -202,6 +202,7 @@ function modulesSection(columns) {
   const rows = withTexts(columns.rows('modules', names, ['path', 'class']), ['path', 'class']);
   const element = make('div');
   const view = element.appendChild(make('div', 'treemap'));
+  const none = element.appendChild(make('p', 'muted', 'No call of a module began in this step.'));
   const totals = {all: 0};
   const number = (key, title, text) => ({key, title, value: (row) => row[key], text: (row) => (row[key] === 0 ? '' : text(row[key]))});
   const table = new SortedTable('module', [
@@ -222,6 +223,8 @@ function modulesSection(columns) {
     for (const row of shown) row.time = row.forward + row.backward;
     const top = moduleTree(shown);
     totals.all = top.reduce((sum, row) => sum + row.time, 0);
+    none.hidden = totals.all > 0;
+    view.hidden = totals.all === 0;
     table.setRows(shown);
     draw();
   };

@@ -45,8 +45,8 @@ class StepBars {
     for (let c = 0; c < columns; ++c) {
       let best = Math.floor(c * bars / columns);
       for (let bar = best; bar < Math.floor((c + 1) * bars / columns); ++bar) {
-        if (this.total[bar] > this.total[best] || bar === this.chosen) best = bar === this.chosen ? bar : best;
-        if (best !== this.chosen && this.total[bar] > this.total[best]) best = bar;
+        if (best === this.chosen) break;
+        if (bar === this.chosen || this.total[bar] > this.total[best]) best = bar;
       }
       shown.push(best);
     }
@@ -94,8 +94,10 @@ class StepBars {
     const apart = Math.ceil(50 / pixel);
     const power = 10 ** Math.floor(Math.log10(apart));
     const every = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= apart);
-    shown.forEach((bar, c) => {
-      if (c % every === 0) context.fillText(String(this.number(bar)), left + c * pixel, height + 12);
+    shown.forEach((_, c) => {
+      const x = left + c * pixel;
+      if (c % every !== 0 || x > this.view.clientWidth - 30) return;
+      context.fillText(String(this.number(Math.floor(c * this.start.length / shown.length))), x, height + 12);
     });
   }
 

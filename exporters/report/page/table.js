@@ -83,9 +83,11 @@ class SortedTable {
     }
     if (row.open !== undefined) {
       element.classList.add('opens');
-      element.addEventListener('click', (event) => {
-        if (!event.target.closest('button')) row.open();
-      });
+      element.addEventListener('click', row.open);
+      // A button, so that it is reached by keys; its click is the row's.
+      const opener = make('button', 'opener', element.firstChild.textContent);
+      opener.type = 'button';
+      element.firstChild.replaceChildren(opener);
     }
     return element;
   }
