@@ -8,6 +8,7 @@
 #include "exporters/memory/memory_timeline.h"
 #include "exporters/memory/memory_viz.h"
 #include "exporters/parquet/parquet_folder.h"
+#include "exporters/report/report_html.h"
 #include "exporters/sinks/escape.h"
 #include "exporters/stacks/flamegraph_html.h"
 #include "exporters/stacks/folded.h"
@@ -122,6 +123,10 @@ absl::Status WriteFlamegraph(const ExportInput& input, ByteSink& sink) {
   return ExportFlamegraph(words, input.aggregates.stacks, input.metric, sink);
 }
 
+absl::Status WriteReport(const ExportInput& input, ByteSink& sink) {
+  return ExportReport(input.timeline, input.aggregates, sink);
+}
+
 absl::Status WriteSqlite(const ExportInput& input, ByteSink& sink) {
   const absl::StatusOr<GuardedFolder> scratch = input.directory->OpenScratch();
   if (!scratch.ok()) return scratch.status();
@@ -208,6 +213,8 @@ const std::vector<Format>& Formats() {
        FormatNeeds::kDevice},
       {"flamegraph", "flamegraph.html", "any browser", WriteFlamegraph, FormatNeeds::kNothing,
        true},
+      {"report", "report.html", "any browser; why it is slow, steps, timeline, tables",
+       WriteReport},
       {"modules", "modules.csv", "pandas, a spreadsheet; one row an nn.Module", WriteModules,
        FormatNeeds::kModules},
       {"samples-csv", "samples.csv", "pandas; what each thread did, look by look", WriteSamples,

@@ -73,9 +73,10 @@ class Browser:
                 return answer["result"]
             self.events.append(answer)
 
-    def open(self, url):
+    def open(self, url, page="flamegraph"):
+        """`page`: the name that the page has in its window once it can be used."""
         self.call("Page.navigate", url=url)
-        self.wait("document.readyState === 'complete' && window.flamegraph !== undefined")
+        self.wait(f"document.readyState === 'complete' && window.{page} !== undefined")
 
     def evaluate(self, expression):
         result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 # Kept and compared byte for byte. The trace is compared uncompressed: what gzip makes of it depends on its library.
 EXPECTED = ["key_averages.txt", "key_averages.csv", "events.csv", "trace.json", "stacks_self_cpu.folded", "summary.json"]
 # Only compared between two exports.
-REPEATED = ["flamegraph.html", "trace.json.gz"]
+REPEATED = ["flamegraph.html", "report.html", "trace.json.gz"]
 USAGE, DAMAGED = 2, 8
 DIFFERENCES_SHOWN = 20
 HOST_ROWS = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver")
@@ -43,7 +43,7 @@ def export(proftrace: str, capture: Path, folder: Path) -> None:
     code = DAMAGED if salvage else 0
     if salvage and strict.stdout:
         raise SystemExit("a damaged capture was shown without --salvage")
-    formats = "table,csv,events-csv,folded,summary,flamegraph,chrome"
+    formats = "table,csv,events-csv,folded,summary,flamegraph,report,chrome"
     traces = ["--cuda-sync-events", *salvage]
     expect_code(run(proftrace, "export", str(capture), "--format", formats, "-o", str(folder), *traces), code)
     trace = str(folder / "trace.json")

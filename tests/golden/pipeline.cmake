@@ -29,3 +29,7 @@ add_test(NAME golden_damage
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/damage_test.py
           $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})
 set_tests_properties(golden_damage PROPERTIES LABELS golden)
+add_test(NAME golden_report
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/report_test.py
+          $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})
+set_tests_properties(golden_report PROPERTIES LABELS golden)

@@ -198,7 +198,7 @@ class ConfinedTest(live.LiveTest):
         """Also large ones, for which SQLite needs room of its own."""
         with live.Job() as job:
             tracer = live.Tracer("-p", job.pid, "-o", self.out, "--all", "--format",
-                                 "table,csv,chrome,folded,flamegraph,speedscope,perfetto,events-csv,pprof,sqlite,parquet,parquet-events")
+                                 "table,csv,chrome,folded,flamegraph,report,speedscope,perfetto,events-csv,pprof,sqlite,parquet,parquet-events")
             with tracer:
                 tracer.wait_until_recording()
                 job.tell("loop")

@@ -184,7 +184,7 @@ class DirectoryTest(LiveTest):
         told = re.search(r"cannot write .*/trace.json.gz: Is a directory, nor flamegraph.html; the capture is whole: "
                          r"'proftrace (export .* --format chrome,flamegraph -o )ELSEWHERE' makes what is missing$", said[-1])
         self.assertIsNotNone(told, said)
-        self.assertIn(f"proftrace: results in {self.out}: key_averages.txt key_averages.csv stacks_self_cpu.folded summary.json capture.ptrec", said)
+        self.assertIn(f"proftrace: results in {self.out}: key_averages.txt key_averages.csv stacks_self_cpu.folded report.html summary.json capture.ptrec", said)
         elsewhere = self.directory / "elsewhere"
         elsewhere.mkdir()
         done = self.run_proftrace(*told[1].split(), elsewhere)

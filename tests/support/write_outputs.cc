@@ -18,6 +18,7 @@
 #include "exporters/args/recording_json.h"
 #include "exporters/formats.h"
 #include "tests/support/python_program.h"
+#include "tests/support/report_job.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/python_text.h"
 
@@ -119,6 +120,8 @@ std::unique_ptr<Timeline> MakeTimeline(const std::string& kind, uint32_t number)
   if (kind == "deep") return MakeDeepTimeline(number);
   if (kind == "many") return MakeManyPaths(number);
   if (kind == "python") return MakePythonTimeline(number, 2'000);
+  if (kind == "report") return MakeReportJob(number);
+  if (kind == "empty") return TimelineMaker().Finish();
   if (kind == "calls") return MakePythonTimeline(number, 2'000, /*makes_calls=*/true);
   return nullptr;
 }
@@ -232,7 +235,7 @@ int Run(int argc, char** argv) {
   std::unique_ptr<Timeline> timeline;
   if (argc == 4) timeline = MakeTimeline(argv[2], static_cast<uint32_t>(std::stoul(argv[3])));
   if (timeline == nullptr) {
-    std::cerr << "usage: write_outputs DIR training|random|deep|many|python NUMBER\n";
+    std::cerr << "usage: write_outputs DIR training|random|deep|many|python|report|empty NUMBER\n";
     return 2;
   }
   const absl::StatusOr<OutputDirectory> directory = OutputDirectory::Open(argv[1]);

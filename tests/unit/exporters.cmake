@@ -2,6 +2,7 @@
 if(NOT TARGET proftrace_test_support)
   add_library(proftrace_test_support STATIC
     ${PROJECT_SOURCE_DIR}/tests/support/python_program.cc
+    ${PROJECT_SOURCE_DIR}/tests/support/report_job.cc
     ${PROJECT_SOURCE_DIR}/tests/support/timeline_maker.cc)
   target_link_libraries(proftrace_test_support
     PUBLIC proftrace_model proftrace_stats
@@ -10,7 +11,7 @@ endif()
 
 proftrace_unit_test(aggregate_test
   SOURCES aggregate/key_averages_test.cc aggregate/many_names_test.cc aggregate/python_rows_test.cc aggregate/stacks_test.cc
-    aggregate/system_test.cc
+    aggregate/step_windows_test.cc aggregate/system_test.cc
   LIBS proftrace_aggregate proftrace_test_support)
 proftrace_unit_test(step_kinds_test
   SOURCES aggregate/step_kinds_test.cc
@@ -40,6 +41,7 @@ proftrace_unit_test(exporters_test
     exporters/parquet_test.cc
     exporters/perfetto_test.cc
     exporters/profiles_test.cc
+    exporters/report_test.cc
     exporters/stacks_test.cc
     exporters/system_args_test.cc
     exporters/system_rows_test.cc
@@ -67,3 +69,9 @@ add_test(NAME exporters_flamegraph_page
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/browser/flamegraph_page_test.py
           $<TARGET_FILE:write_outputs> $<TARGET_FILE:proftrace> ${PROJECT_SOURCE_DIR}/tests/golden)
 set_tests_properties(exporters_flamegraph_page PROPERTIES LABELS browser SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE})
+
+# The report's page in a browser, if there is one.
+add_test(NAME exporters_report_page
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/browser/report_page_test.py
+          $<TARGET_FILE:write_outputs> $<TARGET_FILE:proftrace> ${PROJECT_SOURCE_DIR}/tests/golden)
+set_tests_properties(exporters_report_page PROPERTIES LABELS browser SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE})

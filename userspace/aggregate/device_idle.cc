@@ -354,4 +354,20 @@ std::vector<IdleShare> SharesOf(const DeviceIdle& device) {
   return shares;
 }
 
+std::vector<WindowShare> SumIdleShares(const std::vector<DeviceIdle>& devices,
+                                       const StepWindows& windows) {
+  WindowShares shares(&windows);
+  for (size_t device = 0; device < devices.size(); ++device) {
+    for (const IdleGap& gap : devices[device].gaps) {
+      for (size_t cause = 0; cause < kIdleCauses; ++cause) {
+        const int64_t ns = gap.by_cause_ns[cause];
+        if (ns == 0) continue;
+        shares.Add(gap.start_ns, static_cast<uint32_t>(device * kIdleCauses + cause),
+                   {ns, 1, 0, 0});
+      }
+    }
+  }
+  return shares.Take();
+}
+
 }  // namespace proftrace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "userspace/aggregate/python_rows.h"
+#include "userspace/aggregate/step_windows.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
@@ -85,5 +86,10 @@ struct IdleShare {
 
 // Returns the causes that there are, the largest first.
 std::vector<IdleShare> SharesOf(const DeviceIdle& device);
+
+// Sums up the gaps that began in each window: of the row `device * kIdleCauses + cause`, where the
+// device is an index into `devices`, the time and the gaps that have a part of it.
+std::vector<WindowShare> SumIdleShares(const std::vector<DeviceIdle>& devices,
+                                       const StepWindows& windows);
 
 }  // namespace proftrace

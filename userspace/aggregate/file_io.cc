@@ -3,7 +3,9 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 #include "userspace/aggregate/io_roles.h"
 #include "userspace/aggregate/thread_events.h"
@@ -15,10 +17,13 @@ namespace {
 
 class FileSummer {
  public:
-  explicit FileSummer(const Timeline& timeline)
-      : timeline_(timeline), tables_(timeline.system_tables()), by_id_(tables_.files.size()) {}
+  FileSummer(const Timeline& timeline, const StepWindows* windows)
+      : timeline_(timeline),
+        tables_(timeline.system_tables()),
+        by_id_(tables_.files.size()),
+        shares_(windows) {}
 
-  std::vector<FileIo> Run() {
+  std::vector<FileIo> Run(std::vector<WindowShare>* shares) {
     for (uint32_t i = 0; i < timeline_.system_event_count(); ++i) {
       const SystemEvent& event = timeline_.system_event(i);
       if (event.kind == SystemKind::kOffCpu) {
@@ -29,10 +34,21 @@ class FileSummer {
         AddIo(event);
       }
     }
-    std::sort(rows_.begin(), rows_.end(), [](const FileIo& a, const FileIo& b) {
+    std::vector<uint32_t> order(rows_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](uint32_t left, uint32_t right) {
+      const FileIo& a = rows_[left];
+      const FileIo& b = rows_[right];
       return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.name < b.name;
     });
-    return std::move(rows_);
+    std::vector<FileIo> sorted;
+    std::vector<std::optional<uint32_t>> numbers(rows_.size());
+    for (const uint32_t row : order) {
+      numbers[row] = static_cast<uint32_t>(sorted.size());
+      sorted.push_back(std::move(rows_[row]));
+    }
+    if (shares != nullptr) *shares = shares_.Take(numbers);
+    return sorted;
   }
 
  private:
@@ -69,13 +85,16 @@ class FileSummer {
     FileIo* row = RowOf(event);
     if (row == nullptr) return;
     const bool failed = HasFailed(event);
+    const bool reads = io.role == IoRole::kRead || io.role == IoRole::kMove;
+    const bool writes = io.role == IoRole::kWrite;
+    AddShare(event, *row, {1, event.duration_ns, reads ? io.bytes : 0, writes ? io.bytes : 0});
     ++row->calls;
     row->errors += failed ? 1 : 0;
     row->opens += io.role == IoRole::kOpen && !failed ? 1 : 0;
-    if (io.role == IoRole::kRead || io.role == IoRole::kMove) {
+    if (reads) {
       ++row->reads;
       row->bytes_read = SaturatingSum(row->bytes_read, io.bytes);
-    } else if (io.role == IoRole::kWrite) {
+    } else if (writes) {
       ++row->writes;
       row->bytes_written = SaturatingSum(row->bytes_written, io.bytes);
     }
@@ -96,10 +115,15 @@ class FileSummer {
                std::to_string(Raw(timeline_.thread(event.thread).pid));
       }
       FileIo* row = RowOf(name, SystemFileKind::kOther);
+      AddShare(event, *row, {1, 0, 0, bytes});
       ++row->calls;
       ++row->writes;
       row->bytes_written = SaturatingSum(row->bytes_written, bytes);
     }
+  }
+
+  void AddShare(const SystemEvent& event, const FileIo& row, const ShareValues& more) {
+    shares_.Add(event.start_ns, static_cast<uint32_t>(&row - rows_.data()), more);
   }
 
   void AddOffCpu(const SystemEvent& event) {
@@ -121,10 +145,14 @@ class FileSummer {
   std::vector<FileIo> rows_;
   absl::flat_hash_map<std::string, size_t> by_name_;
   std::vector<size_t> by_id_;  // 1 + the row's index, by SystemFileId; 0 = not known yet
+  WindowShares shares_;
 };
 
 }  // namespace
 
-std::vector<FileIo> SumFileIo(const Timeline& timeline) { return FileSummer(timeline).Run(); }
+std::vector<FileIo> SumFileIo(const Timeline& timeline, const StepWindows* windows,
+                              std::vector<WindowShare>* shares) {
+  return FileSummer(timeline, windows).Run(shares);
+}
 
 }  // namespace proftrace

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "userspace/aggregate/step_windows.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
@@ -31,6 +32,9 @@ struct FileIo {
 };
 
 // Sums up files, the longest time first; ties by name. Calls without a file or path are left out.
-std::vector<FileIo> SumFileIo(const Timeline& timeline);
+// `windows`: also sums up what began in each into `shares`: calls, their time, bytes read and bytes
+// written.
+std::vector<FileIo> SumFileIo(const Timeline& timeline, const StepWindows* windows = nullptr,
+                              std::vector<WindowShare>* shares = nullptr);
 
 }  // namespace proftrace

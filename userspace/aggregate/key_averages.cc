@@ -88,12 +88,13 @@ struct RowSums {
   int64_t first_start_ns = std::numeric_limits<int64_t>::max();
   int64_t first_end_ns = 0;
   SpanId first_id = kNoSpan;
+  uint32_t number = 0;  // an index into rows_ as it was before they were sorted
 };
 
 class KeyAverager {
  public:
   KeyAverager(const Timeline& timeline, const KeyAveragesOptions& options, const StepRows& steps)
-      : timeline_(timeline), steps_(steps), flops_(timeline) {
+      : timeline_(timeline), steps_(steps), flops_(timeline), shares_(options.windows) {
     result_.grouped_by_overload_name = options.group_by_overload_name;
     result_.grouped_by_input_shape = options.group_by_input_shape;
     if (options.group_by_input_shape) NumberShapes();
@@ -334,6 +335,8 @@ class KeyAverager {
     AddAll(occurrence.memory, &row.average.memory);
     row.average.system.Add(occurrence.system);
     row.average.flops = SaturatingSum(row.average.flops, occurrence.flops);
+    shares_.Add(occurrence.start_ns, occurrence.row,
+                {1, occurrence.self_ns, occurrence.duration_ns, occurrence.device_ns});
     NoteFirst(occurrence, &row);
   }
 
@@ -368,6 +371,10 @@ class KeyAverager {
     occurrence.start_ns = start_ns;
     occurrence.duration_ns = duration_ns;
     occurrence.is_top_level = true;
+    const bool is_device = sums.average.is_device;
+    shares_.Add(
+        start_ns, static_cast<uint32_t>(row),
+        {1, is_device ? 0 : duration_ns, is_device ? 0 : duration_ns, is_device ? duration_ns : 0});
     NoteFirst(occurrence, &sums);
   }
 
@@ -476,6 +483,7 @@ class KeyAverager {
         rows_[i].average.count = 0;
       }
       if (count == 0) continue;
+      others.number = std::numeric_limits<uint32_t>::max();
       others.average.name = OthersName(count);
       if (result_.grouped_by_input_shape) others.average.input_shapes = "[]";
       rows_.push_back(std::move(others));
@@ -502,6 +510,8 @@ class KeyAverager {
 
   KeyAverages Finish() {
     FindProcesses();
+    const size_t numbers = rows_.size();
+    for (uint32_t i = 0; i < numbers; ++i) rows_[i].number = i;
     std::erase_if(rows_, [](const RowSums& row) { return row.average.count == 0; });
     BoundRows();
     std::sort(rows_.begin(), rows_.end(), [](const RowSums& a, const RowSums& b) {
@@ -510,7 +520,9 @@ class KeyAverager {
       return Raw(a.first_id) < Raw(b.first_id);
     });
     result_.rows.reserve(rows_.size());
+    std::vector<std::optional<uint32_t>> new_numbers(numbers);
     for (RowSums& row : rows_) {
+      if (row.number < numbers) new_numbers[row.number] = result_.rows.size();
       result_.self_cpu_time_total_ns =
           SaturatingSum(result_.self_cpu_time_total_ns, row.average.self_cpu_time_total_ns);
       if (row.average.is_device && !row.average.is_user_annotation) {
@@ -519,12 +531,14 @@ class KeyAverager {
       }
       result_.rows.push_back(std::move(row.average));
     }
+    result_.by_window = shares_.Take(new_numbers);
     return std::move(result_);
   }
 
   const Timeline& timeline_;
   const StepRows& steps_;
   SpanFlops flops_;
+  WindowShares shares_;
   std::vector<SpanMemory> step_memory_;  // by row of steps_
   int64_t in_steps_ns_ = 0;              // of spans that a step is the parent of
   int64_t device_in_steps_ns_ = 0;

@@ -28,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include "userspace/aggregate/step_windows.h"
 #include "userspace/aggregate/steps.h"
 #include "userspace/model/timeline.h"
 
@@ -37,6 +38,8 @@ struct KeyAveragesOptions {
   bool group_by_overload_name = false;
   bool group_by_input_shape = false;
   uint32_t group_by_stack_n = 0;  // by so many of the innermost frames of the stack
+  // Must outlive the call. Not nullptr: KeyAverages::by_window is filled.
+  const StepWindows* windows = nullptr;
 };
 
 // What the kernel did in the self time of rows (--activities).
@@ -89,6 +92,9 @@ struct KeyAverages {
   bool has_flops = false;                 // flops were asked for
   SystemActivities system;                // which of SystemSums were recorded
   uint8_t memory_device = 0;              // c10::DeviceType of the device memory, 0 = there is none
+  // What began in each window: count, self and total CPU time, and self device time. Rows that were
+  // put together with others have none.
+  std::vector<WindowShare> by_window;
 };
 
 // One pass over the spans, last to first; memory: a few words a label, plus the parents that wait

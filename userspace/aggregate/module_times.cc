@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <tuple>
 
@@ -23,14 +24,18 @@ struct StackSums {
   int64_t cpu_memory_bytes = 0;
 };
 
-std::vector<StackSums> SumStacks(const Timeline& timeline) {
+// `backward_shares`: by stack, the first value is the time of the backward pass.
+std::vector<StackSums> SumStacks(const Timeline& timeline, WindowShares* backward_shares) {
   std::vector<StackSums> sums(timeline.python_frames().size());
   BackwardModules backward(timeline);
   ForEachSpan(timeline, [&](SpanId id, const Span& span) {
     const BackwardModules::Place place = backward.Of(id, span);
     if (span.is_apart || !span.is_complete()) return;
     StackSums& sum = sums[Raw(place.stack)];
-    if (place.part == BackwardModules::Part::kOutermost) Add(span.duration_ns, &sum.backward_ns);
+    if (place.part == BackwardModules::Part::kOutermost) {
+      Add(span.duration_ns, &sum.backward_ns);
+      backward_shares->Add(span.start_ns, Raw(place.stack), {span.duration_ns});
+    }
     if (place.part != BackwardModules::Part::kNone) return;
     if (timeline.label(span.label).kind == SpanKind::kOperator) ++sum.operators;
     Add(timeline.columns().memory.at(id).self_cpu_bytes, &sum.cpu_memory_bytes);
@@ -97,7 +102,7 @@ struct OpenCall {
 };
 
 void AddCalls(const Timeline& timeline, const ModuleNumbers& numbers, const PythonRows& rows,
-              ModuleSums* result) {
+              ModuleSums* result, WindowShares* shares) {
   std::vector<std::vector<OpenCall>> open_calls(timeline.threads().size());
   for (uint32_t i = 0; i < rows.size(); ++i) {
     const PythonRow& row = rows.at(i);
@@ -112,26 +117,58 @@ void AddCalls(const Timeline& timeline, const ModuleNumbers& numbers, const Pyth
     const bool is_recursive = std::any_of(
         open.begin(), open.end(), [&](const OpenCall& call) { return call.module == number; });
     if (!is_recursive) Add(duration_ns, &module.forward_ns);
+    shares->Add(row.start_ns, number - 1, {1, is_recursive ? 0 : duration_ns, duration_ns, 0});
     if (open.empty()) {
       Add(duration_ns, &result->total_ns);
     } else {
-      Add(-duration_ns, &result->modules[open.back().module - 1].self_forward_ns);
+      const uint32_t around = open.back().module - 1;
+      Add(-duration_ns, &result->modules[around].self_forward_ns);
+      shares->Add(row.start_ns, around, {0, 0, -duration_ns, 0});
     }
     open.push_back({i, number});
   }
 }
 
+// The backward pass in each window, to all modules of its stacks, to each once.
+void AddBackward(const Timeline& timeline, const ModuleNumbers& numbers,
+                 const std::vector<WindowShare>& by_stack, const StepWindows& windows,
+                 WindowShares* shares) {
+  std::vector<uint32_t> met;
+  for (const WindowShare& share : by_stack) {
+    met.clear();
+    const int64_t time_ns = windows.intervals[share.window].first;
+    for (StackId at{share.row}; at != kNoStack; at = timeline.python_frame(at).parent) {
+      const uint32_t number = numbers[timeline.python_frame(at).module];
+      if (number == 0 || std::find(met.begin(), met.end(), number) != met.end()) continue;
+      shares->Add(time_ns, number - 1, {0, 0, 0, share.values[0]});
+      met.push_back(number);
+    }
+  }
+}
+
+bool HasDoneNothing(const ModuleTimes& module) {
+  return module.calls == 0 && module.operators == 0 && module.backward_ns == 0 &&
+         module.cpu_memory_bytes == 0;
+}
+
 }  // namespace
 
-ModuleSums SumModules(const Timeline& timeline, const PythonRows& rows) {
+ModuleSums SumModules(const Timeline& timeline, const PythonRows& rows, const StepWindows* windows,
+                      std::vector<WindowShare>* shares) {
   ModuleSums result;
+  WindowShares backward(windows);
+  WindowShares sums(windows);
   const ModuleNumbers numbers = NumberModules(timeline, &result);
-  AddStacks(timeline, numbers, SumStacks(timeline), &result);
-  AddCalls(timeline, numbers, rows, &result);
-  std::erase_if(result.modules, [](const ModuleTimes& module) {
-    return module.calls == 0 && module.operators == 0 && module.backward_ns == 0 &&
-           module.cpu_memory_bytes == 0;
-  });
+  AddStacks(timeline, numbers, SumStacks(timeline, &backward), &result);
+  AddCalls(timeline, numbers, rows, &result, &sums);
+  if (windows != nullptr) AddBackward(timeline, numbers, backward.Take(), *windows, &sums);
+  std::vector<std::optional<uint32_t>> kept(result.modules.size());
+  uint32_t next = 0;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (!HasDoneNothing(result.modules[i])) kept[i] = next++;
+  }
+  std::erase_if(result.modules, HasDoneNothing);
+  if (shares != nullptr) *shares = sums.Take(kept);
   return result;
 }
 

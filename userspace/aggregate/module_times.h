@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "userspace/aggregate/python_rows.h"
+#include "userspace/aggregate/step_windows.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
@@ -33,7 +34,10 @@ struct ModuleSums {
   int64_t total_ns = 0;
 };
 
-// One pass over the spans and one over the rows.
-ModuleSums SumModules(const Timeline& timeline, const PythonRows& rows);
+// One pass over the spans and one over the rows. `windows`: also sums up what began in each into
+// `shares`: calls, forward_ns, self_forward_ns and backward_ns.
+ModuleSums SumModules(const Timeline& timeline, const PythonRows& rows,
+                      const StepWindows* windows = nullptr,
+                      std::vector<WindowShare>* shares = nullptr);
 
 }  // namespace proftrace

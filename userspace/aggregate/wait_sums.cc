@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -25,18 +27,30 @@ struct Wait {
 
 class WaitSummer {
  public:
-  explicit WaitSummer(const Timeline& timeline)
-      : timeline_(timeline), frames_(timeline), threads_(timeline) {}
+  WaitSummer(const Timeline& timeline, const StepWindows* windows)
+      : timeline_(timeline), frames_(timeline), threads_(timeline), shares_(windows) {}
 
-  std::vector<WaitSum> Run() {
+  std::vector<WaitSum> Run(std::vector<WindowShare>* shares) {
     FindWaits();
     FindWakersSpans();
     FindWakersCalls();
     for (const Wait& wait : waits_) Add(wait);
-    std::sort(sums_.begin(), sums_.end(), [](const WaitSum& a, const WaitSum& b) {
-      return a.blocked_ns != b.blocked_ns ? a.blocked_ns > b.blocked_ns : a.count > b.count;
+    std::vector<uint32_t> order(sums_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](uint32_t left, uint32_t right) {
+      const WaitSum& a = sums_[left];
+      const WaitSum& b = sums_[right];
+      if (a.blocked_ns != b.blocked_ns) return a.blocked_ns > b.blocked_ns;
+      return a.count != b.count ? a.count > b.count : left < right;
     });
-    return std::move(sums_);
+    std::vector<WaitSum> sorted;
+    std::vector<std::optional<uint32_t>> numbers(sums_.size());
+    for (const uint32_t row : order) {
+      numbers[row] = static_cast<uint32_t>(sorted.size());
+      sorted.push_back(sums_[row]);
+    }
+    if (shares != nullptr) *shares = shares_.Take(numbers);
+    return sorted;
   }
 
  private:
@@ -151,6 +165,7 @@ class WaitSummer {
     }
     WaitSum& sum = sums_[it->second];
     const int64_t blocked_ns = wait.woken_ns - event.start_ns;
+    shares_.Add(event.start_ns, static_cast<uint32_t>(it->second), {1, blocked_ns, 0, 0});
     ++sum.count;
     sum.unfinished += event.end == SpanEnd::kTruncated ? 1 : 0;
     sum.blocked_ns += blocked_ns;
@@ -163,11 +178,15 @@ class WaitSummer {
   std::vector<Wait> waits_;  // in order of their wake-ups
   absl::flat_hash_map<Key, size_t> by_key_;
   std::vector<WaitSum> sums_;
+  WindowShares shares_;
 };
 
 }  // namespace
 
-std::vector<WaitSum> SumWaits(const Timeline& timeline) { return WaitSummer(timeline).Run(); }
+std::vector<WaitSum> SumWaits(const Timeline& timeline, const StepWindows* windows,
+                              std::vector<WindowShare>* shares) {
+  return WaitSummer(timeline, windows).Run(shares);
+}
 
 std::string PathText(const Timeline& timeline, PathId path) {
   std::string text;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "userspace/aggregate/step_windows.h"
 #include "userspace/model/timeline.h"
 
 namespace proftrace {
@@ -39,7 +40,9 @@ struct WaitSum {
 
 // Sums up waits, the longest blocked time first. One pass over the spans and one over the events;
 // memory: some words a wait.
-std::vector<WaitSum> SumWaits(const Timeline& timeline);
+// `windows`: also sums up what began in each into `shares`: waits and their blocked time.
+std::vector<WaitSum> SumWaits(const Timeline& timeline, const StepWindows* windows = nullptr,
+                              std::vector<WindowShare>* shares = nullptr);
 
 // "step/planted_lock": names from the root; empty for kRootPath.
 std::string PathText(const Timeline& timeline, PathId path);

@@ -36,7 +36,7 @@ struct RecordArguments {
   FlightArguments flight;
   std::string output;
   std::string archive;  // that the results go to, as it is said to users; empty: none
-  static constexpr char kDefaultFormats[] = "table,csv,chrome,folded,flamegraph";
+  static constexpr char kDefaultFormats[] = "table,csv,chrome,folded,flamegraph,report";
   std::string formats = kDefaultFormats;
   std::optional<Activities> activities;
   GpuChoice gpu = GpuChoice::kAuto;

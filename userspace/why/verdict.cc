@@ -82,8 +82,12 @@ void AddRemarks(const Case& job, Verdict* verdict) {
 }  // namespace
 
 Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates) {
+  return FindVerdict(timeline, aggregates, SplitSteps(timeline, aggregates.steps));
+}
+
+Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
+                    const std::optional<StepParts>& parts) {
   Verdict verdict;
-  const std::optional<StepParts> parts = SplitSteps(timeline, aggregates.steps);
   if (!parts.has_value()) {
     verdict.about = "Nothing was recorded of the job's first thread.";
     verdict.remarks.emplace_back("There is no time to give reasons for.");

@@ -1,0 +1,128 @@
+#include "exporters/report/report_html.h"
+
+#include <string>
+#include <utility>
+
+#include "exporters/report/report_data.h"
+#include "exporters/report/report_page.h"
+#include "exporters/sinks/escape.h"
+#include "exporters/stacks/flamegraph_html.h"
+#include "exporters/text/summary_json.h"
+#include "userspace/base/shown_text.h"
+#include "userspace/why/verdict.h"
+
+namespace proftrace {
+namespace {
+
+constexpr int kPageFormat = 1;        // of the facts and columns
+constexpr size_t kMostWindows = 200;  // steps that have sums of their own
+
+OrderedJson Shown(const std::vector<std::string>& sentences) {
+  OrderedJson list = OrderedJson::array();
+  for (const std::string& sentence : sentences) list.push_back(ShownText(sentence));
+  return list;
+}
+
+OrderedJson VerdictJson(const Verdict& verdict) {
+  OrderedJson findings = OrderedJson::array();
+  for (const Finding& finding : verdict.findings) {
+    findings.push_back({{"kind", FindingKindName(finding.kind)},
+                        {"ns", finding.ns},
+                        {"ms_a_step", verdict.MsAStep(finding)},
+                        {"share", verdict.ShareOf(finding)},
+                        {"certainty", CertaintyName(finding.certainty)},
+                        {"what", ShownText(finding.what)},
+                        {"evidence", Shown(finding.evidence)},
+                        {"next", ShownText(finding.next)}});
+  }
+  return {{"about", ShownText(verdict.about)},
+          {"are_steps", verdict.are_steps},
+          {"steps", verdict.steps},
+          {"findings", std::move(findings)},
+          {"remarks", Shown(verdict.remarks)}};
+}
+
+// Every text of it as it is shown: names from outside are in it.
+void ShowTexts(OrderedJson* json) {
+  if (json->is_string()) {
+    *json = ShownText(json->get<std::string>());
+  } else if (json->is_object() || json->is_array()) {
+    for (OrderedJson& inner : *json) ShowTexts(&inner);
+  }
+}
+
+// JSON that is safe inside <script>: without '<' no text can end the element or open a comment.
+std::string ScriptJson(const OrderedJson& json) {
+  const std::string text = json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  std::string safe;
+  safe.reserve(text.size());
+  for (const char c : text) {
+    if (c == '<') {
+      safe += "\\u003c";
+    } else {
+      safe.push_back(c);
+    }
+  }
+  return safe;
+}
+
+void AddFacts(const Verdict& verdict, ReportData* data) {
+  const Timeline& timeline = data->timeline;
+  const RecordingWords words = WordsOf(timeline, data->aggregates);
+  OrderedJson& facts = data->facts;
+  facts["format"] = kPageFormat;
+  facts["title"] = ShownText(words.title);
+  facts["subtitle"] = ShownText(words.subtitle);
+  facts["window_ns"] = timeline.info().window.duration_ns;
+  facts["lost"] = timeline.any_loss();
+  facts["has_end"] = timeline.info().has_end;
+  facts["recorded"] = {{"shapes", timeline.has_inputs()},
+                       {"memory", timeline.has_memory()},
+                       {"stacks", timeline.has_stacks()},
+                       {"sched", timeline.has_sched()},
+                       {"gpu", timeline.has_device_records()},
+                       {"calls", timeline.info().system.calls || timeline.info().system.io},
+                       {"samples", !timeline.samples().empty()}};
+  facts["verdict"] = VerdictJson(verdict);
+  OrderedJson summary = SummaryJson(timeline, data->aggregates);
+  // What the page has in columns, or does not show.
+  for (const char* part : {"time", "key_averages", "clocks"}) summary.erase(part);
+  if (summary["steps"].is_object()) summary["steps"].erase("processes");
+  ShowTexts(&summary);
+  facts["summary"] = std::move(summary);
+}
+
+}  // namespace
+
+void ReportData::AddShares(const std::string& prefix, const std::vector<WindowShare>& shares) {
+  PackedTable table({"window", "row", "a", "b", "c", "d"});
+  for (const WindowShare& share : shares) {
+    table.AddRow({share.window, share.row, share.values[0], share.values[1], share.values[2],
+                  share.values[3]});
+  }
+  table.AddTo(prefix, &columns);
+}
+
+absl::Status ExportReport(const Timeline& timeline, const Aggregates& aggregates, ByteSink& sink) {
+  ReportData data{timeline, aggregates, SplitSteps(timeline, aggregates.steps), {}, {}, {}};
+  if (data.parts.has_value() && data.parts->are_steps) {
+    data.windows = ChooseSteps(data.parts->intervals, kMostWindows, &data.ranked);
+  }
+  AddFacts(FindVerdict(timeline, aggregates, data.parts), &data);
+  for (const auto add : {AddStepsTo, AddTimelineTo, AddOperatorsTo, AddModulesTo, AddStacksTo,
+                         AddMemoryTo, AddFilesTo, AddWaitsTo, AddIdleTo}) {
+    add(&data);
+  }
+  data.facts["left_out"] = std::move(data.left_out);
+  data.facts["columns"] = data.columns.Finish();
+  const absl::StatusOr<std::string> packed = data.columns.Base64();
+  if (!packed.ok()) return packed.status();
+  const std::string facts = ScriptJson(data.facts);
+  for (const std::string_view part : {kReportPageHead, std::string_view(facts), kReportPageMiddle,
+                                      std::string_view(*packed), kReportPageTail}) {
+    if (absl::Status status = sink.Write(part); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace proftrace

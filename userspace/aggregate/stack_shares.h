@@ -1,0 +1,18 @@
+// How much of a call tree's CPU time each of some steps has.
+#pragma once
+
+#include <vector>
+
+#include "userspace/aggregate/folded_stacks.h"
+#include "userspace/aggregate/step_windows.h"
+#include "userspace/model/timeline.h"
+
+namespace proftrace {
+
+// Returns, by node of `stacks`, the count and the self CPU time of the complete spans that began in
+// each window. What has no node of its own there, since it was put together with others, counts for
+// these. One pass over the spans.
+std::vector<WindowShare> SumStackShares(const Timeline& timeline, const FoldedStacks& stacks,
+                                        const StepWindows& windows);
+
+}  // namespace proftrace
