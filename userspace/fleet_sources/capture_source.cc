@@ -50,6 +50,10 @@ class CaptureSource final : public SourceInput {
         &info);
     if (!status.ok()) return status;
     base_ns_ = collected.base_ns().value_or(0) - info->window.monotonic_to_unix_ns;
+    for (const LossTime& loss : losses_) {
+      collected.NoteLoss(loss.after_ns - base_ns_, loss.until_ns - base_ns_);
+    }
+    losses_.clear();
     // The events' times become those of the boot: base and the offset to Unix time cancel out.
     collected.set_base(base_ns_);
     collected.Finish(/*is_cut=*/false, &facts_);
@@ -121,6 +125,7 @@ class CaptureSource final : public SourceInput {
                                "; what is whole was taken");
     }
     *info = (*timeline)->info();
+    losses_ = (*timeline)->losses();
     AggregateOptions aggregate;
     aggregate.spill_directory = scratch;
     const Aggregates aggregates = Aggregate(**timeline, aggregate);
@@ -146,6 +151,7 @@ class CaptureSource final : public SourceInput {
   bool salvage_;
   std::string scratch_directory_;
   int64_t base_ns_ = 0;
+  std::vector<LossTime> losses_;  // of the last replay, until they are noted
 };
 
 // What to open: everything where there is one rank at most.
