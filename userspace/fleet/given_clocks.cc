@@ -72,7 +72,7 @@ absl::StatusOr<GivenClock> ReadHost(const json& entry, const std::string& path) 
 int64_t GivenClock::ToCommon(int64_t wall_ns) const {
   if (drift_ppb == 0) return wall_ns + offset_ns;
   const auto gained = static_cast<__int128>(wall_ns - at_unix_ns) * drift_ppb / 1'000'000'000;
-  return wall_ns + offset_ns - static_cast<int64_t>(gained);
+  return wall_ns + offset_ns + static_cast<int64_t>(gained);
 }
 
 absl::StatusOr<std::vector<GivenClock>> ReadGivenClocks(std::string_view text,

@@ -21,7 +21,7 @@ struct GivenClock {
   std::string host;       // either of the two names the host; a boot id counts more
   std::string boot_id;    // may be empty
   int64_t offset_ns = 0;  // the common time less the host's wall clock, at `at_unix_ns`
-  int64_t drift_ppb = 0;  // by how much the host's clock is too fast: so much the offset shrinks
+  int64_t drift_ppb = 0;  // by how much that grows: a clock that is too fast has a negative one
   int64_t at_unix_ns = 0;
   std::optional<int64_t> bound_ns;  // the most that it may be wrong by, as the file says
 

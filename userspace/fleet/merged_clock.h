@@ -57,7 +57,7 @@ struct ClockStatement {
     bool is_aligned = true;
     int64_t offset_ns = 0;   // common less wall time, at its first event
     int64_t at_unix_ns = 0;  // when that was, by its wall clock
-    int64_t drift_ppb = 0;   // by how much its clock is too fast
+    int64_t drift_ppb = 0;   // by how much that grows: a clock that is too fast has a negative one
     std::optional<int64_t> bound_ns;
     std::optional<int64_t> likely_error_ns;
   };

@@ -156,16 +156,10 @@ class CaptureSource final : public SourceInput {
 
 // What to open: everything where there is one rank at most.
 std::vector<ProcessChoice> ChoicesOf(const CaptureMetadata& metadata) {
-  std::vector<Target> targets;
+  const std::vector<Target> targets = TargetsOf(metadata);
   std::set<int> ranks;
-  for (const ProcessEntry& process : metadata.processes) {
-    targets.push_back(process.target);
-    // What the environment said later, as in the timeline.
-    const auto later = metadata.jobs.find(Raw(process.target.pid));
-    if (later != metadata.jobs.end() && later->second.rank) {
-      targets.back().rank = later->second.rank;
-    }
-    if (targets.back().rank) ranks.insert(*targets.back().rank);
+  for (const Target& target : targets) {
+    if (target.rank) ranks.insert(*target.rank);
   }
   if (ranks.size() <= 1) return {ProcessChoice()};
   std::vector<ProcessChoice> choices;

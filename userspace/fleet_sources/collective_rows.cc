@@ -417,23 +417,23 @@ void CollectiveRows::FindRank(const std::vector<int64_t>& group_of_key, SourceFa
 // A group's first call after a loss, and each one in between. `calls`: by group and time.
 void CollectiveRows::MarkLosses(int64_t base_ns, std::vector<SourceCall>* calls) {
   std::sort(losses_.begin(), losses_.end());
+  constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
   size_t next = 0;
-  int64_t until_ns = std::numeric_limits<int64_t>::min();
+  int64_t until_ns = kNone;  // of losses that no call has passed yet
   std::optional<uint32_t> group;
   for (SourceCall& source : *calls) {
     CollectiveCall& call = source.call;
     if (group != call.group) {
       group = call.group;
       next = 0;
-      until_ns = std::numeric_limits<int64_t>::min();
+      until_ns = kNone;
     }
-    // The call's begin is at hand without a risk: base_ns was added to it.
     const int64_t begin_ns = call.entered_ns - base_ns;
-    call.is_after_loss = begin_ns <= until_ns;
     for (; next < losses_.size() && losses_[next].first < begin_ns; ++next) {
-      call.is_after_loss = true;
       until_ns = std::max(until_ns, losses_[next].second);
     }
+    call.is_after_loss = until_ns != kNone;
+    if (begin_ns > until_ns) until_ns = kNone;
   }
 }
 
