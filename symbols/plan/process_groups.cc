@@ -234,8 +234,8 @@ std::vector<FoundGroup> FindGroups(const TargetMemory& memory, std::span<const M
 
 namespace {
 
-// Of groups whose objects have no names, those that Python knows are what there is: others are left
-// over from memory that was freed. Where Python does not tell, those that look alike are one.
+// Objects without names are groups where Python knows them; others are left over from memory that
+// was freed. Where Python does not tell, objects that look alike are one group.
 void KeepKnownGroups(ProcessGroupReading* reading) {
   const bool are_known = std::any_of(reading->groups.begin(), reading->groups.end(),
                                      [](const ProcessGroup& group) { return !group.name.empty(); });

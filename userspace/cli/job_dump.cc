@@ -139,4 +139,11 @@ absl::Status DumpJob(const std::vector<uint32_t>& pids, bool as_json) {
   return absl::OkStatus();
 }
 
+absl::Status DumpOneAsJson(Pid pid) {
+  const absl::StatusOr<JobDumps> all = TakeDumps({Raw(pid)});
+  if (!all.ok()) return all.status();
+  PrintDocument(ProcessJson(*all));
+  return absl::OkStatus();
+}
+
 }  // namespace proftrace

@@ -334,7 +334,7 @@ void AddMergeCommand(CLI::App& app, Action* action) {
       ->add_option("INPUT", arguments->inputs,
                    "result directories, .ptrec files, traces of torch.profiler (.json, .json.gz), "
                    "of DFTracer (.pfw, .pfw.gz), of Nsight Systems (.sqlite); or documents of "
-                   "'proftrace dump -a --json', which are printed as one without -o")
+                   "'proftrace dump --json', which are printed as one without -o")
       ->required();
   command
       ->add_option(
