@@ -15,7 +15,8 @@ namespace proftrace {
 // the first one's.
 absl::Status DumpJob(const std::vector<uint32_t>& pids, bool as_json);
 
-// Dumps a process, and prints its document with what `merge` asks for.
+// Dumps a process, and prints its document with what `merge` asks for. Its groups are looked for
+// only where its launcher has told its rank: many dumps in a row are to be quick.
 absl::Status DumpOneAsJson(Pid pid);
 
 }  // namespace proftrace
