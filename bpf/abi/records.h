@@ -56,13 +56,12 @@ enum pt_kind {
 	PT_LITERAL_BEGIN = 13, /* entry of a RECORD_FUNCTION with a fixed name; struct pt_record */
 	PT_TEXT_MORE = 14,     /* the name of this thread's last PT_ANNOTATION_BEGIN or long
 				  PT_GUARD_BEGIN goes on; struct pt_text_more_record */
-	PT_COST = 15, /* a second probe right behind a PT_SPAN_BEGIN's; struct pt_record. Never in
-			 a capture */
-	PT_GUARD_BEGIN = 16, /* an at::RecordFunction is made; struct pt_guard_record */
-	PT_GUARD_END = 17,   /* it is destroyed; struct pt_pointer_record: its handle. `site` is 1
-				where only an exception gets there, else 0 */
-	PT_FRAME_BEGIN = 18, /* a frame of TorchScript's interpreter; struct pt_guard_record */
-	PT_FRAME_END = 19,   /* struct pt_pair_record: its handle, its object */
+	PT_COST = 15,	       /* a second probe behind a PT_SPAN_BEGIN's; never in a capture */
+	PT_GUARD_BEGIN = 16,   /* an at::RecordFunction is made; struct pt_guard_record */
+	PT_GUARD_END = 17,     /* it is destroyed; struct pt_pointer_record: its handle. `site` is 1
+				  where only an exception gets there, else 0 */
+	PT_FRAME_BEGIN = 18,   /* a frame of TorchScript's interpreter; struct pt_guard_record */
+	PT_FRAME_END = 19,     /* struct pt_pair_record: its handle, its object */
 	PT_ANNOTATION_GUARD = 20, /* struct pt_pointer_record: the at::RecordFunction of the
 				     annotation that this thread begins; it may end by that one */
 	PT_WORK_TITLE = 21,  /* an asynchronous work is made, whose row begins when it is executed;
@@ -116,8 +115,8 @@ enum pt_kind {
 	PT_REQUEST = 70,
 	PT_SYSTEM_FILE = 71,
 	PT_WAKER = 72,	    /* struct pt_waker_record: a frame's, as PT_SAMPLE */
-	PT_COST_AGAIN = 51, /* right behind a PT_COST, in every call that makes one; struct
-			       pt_record. Never in a capture */
+	PT_GROUP_CALL = 73, /* gloo's number of a work; struct pt_pair_record: group, number */
+	PT_COST_AGAIN = 51, /* behind each PT_COST of its call; never in a capture */
 };
 
 /* The stack pointer is kept as sp >> 3, cut to 32 bits: compare by signed difference, right within
@@ -324,8 +323,9 @@ enum pt_role {
 	PT_ROLE_SPILLED_INPUTS = 19,
 	/* PT_ROLE_NODE_BEGIN in the middle of a function: the Node* is at the cookie's place. */
 	PT_ROLE_PLACED_NODE = 20,
-	PT_ROLE_WORK_END = 21, /* as PT_ROLE_WORK_BEGIN, of one whose row is told by it */
-	PT_ROLE_UNWOUND = 22,  /* PT_CATCH; the handle is the address of the stack pointer */
+	PT_ROLE_WORK_END = 21,	 /* as PT_ROLE_WORK_BEGIN, of one whose row is told by it */
+	PT_ROLE_UNWOUND = 22,	 /* PT_CATCH; the handle is the address of the stack pointer */
+	PT_ROLE_GROUP_CALL = 23, /* the handle: where the group, bits 24..31, counts (4 bytes) */
 	/* Entries in libc10 (--profile-memory): their arguments have fixed places. */
 	PT_ROLE_ALLOCATION = 32,	/* ProfiledCPUMemoryReporter::New(void*, size_t) */
 	PT_ROLE_FREE = 33,		/* ProfiledCPUMemoryReporter::Delete(void*) */

@@ -260,6 +260,32 @@ static __always_inline int on_placed_begin(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
+/* Returns a number of 4 bytes; -1: it cannot be read. */
+static __noinline __s64 read_count(__u64 address)
+{
+	__u32 number = 0;
+
+	if (bpf_probe_read_user(&number, sizeof(number), (void *)address)) {
+		count_drop(PT_DROP_READ_FAILED);
+		return -1;
+	}
+	return number;
+}
+
+static __always_inline int on_group_call(struct pt_regs *ctx, __u64 cookie)
+{
+	__s64 count = read_count(cookie_handle(ctx, cookie));
+	struct pt_pair_record *record = count < 0 ? NULL : reserve(sizeof(*record));
+
+	if (!record)
+		return 0;
+	fill_head(&record->head, PT_REGS_SP(ctx), 0, PT_GROUP_CALL, sizeof(*record));
+	record->handle = hardware_register(ctx, (cookie >> 24) & 0xf);
+	record->object = count + 1;
+	submit(record);
+	return 0;
+}
+
 /* The frame at that stack pointer goes on: those below it are over. */
 static __always_inline int on_unwound(struct pt_regs *ctx, __u64 cookie)
 {
@@ -302,6 +328,8 @@ static __noinline int on_guard(struct pt_regs *ctx, __u64 cookie)
 		return on_placed_begin(ctx, cookie);
 	case PT_ROLE_UNWOUND:
 		return on_unwound(ctx, cookie);
+	case PT_ROLE_GROUP_CALL:
+		return on_group_call(ctx, cookie);
 	}
 	return 0;
 }

@@ -116,6 +116,9 @@ OrderedJson TargetJson(const RecordingInfo& info, const Target& target) {
     json["pid_namespace"] = NumberOrNull(target.pid_namespace != 0, target.pid_namespace);
     json["start_ticks"] = target.start_ticks;
   }
+  if (target.monotonic_offset_ns) json["monotonic_offset_ns"] = *target.monotonic_offset_ns;
+  if (target.boottime_offset_ns) json["boottime_offset_ns"] = *target.boottime_offset_ns;
+  if (!target.control_group.empty()) json["control_group"] = ToValidUtf8(target.control_group);
   if (!target.process_groups.empty()) {
     json["process_groups"] = GroupsJson(target.process_groups);
     json["process_group_count"] = NumberOrNull(target.process_group_count);

@@ -314,6 +314,7 @@ PointReads ReadsOf(const ProbePoint& point, const ProbePlan& plan) {
       reads.memory = true;
       break;
     case abi::PT_ROLE_PLACED_BEGIN:
+    case abi::PT_ROLE_GROUP_CALL:
       reads.registers |= hardware;
       reads.memory = true;
       break;

@@ -187,6 +187,7 @@ bool DecodeProbe(CacheReader* in, uint64_t file_bytes, RowProbe* probe) {
   const bool is_role =
       probe->role <= abi::PT_ROLE_WORK_BEGIN || probe->role == abi::PT_ROLE_PLACED_NODE ||
       probe->role == abi::PT_ROLE_WORK_END || probe->role == abi::PT_ROLE_UNWOUND ||
+      probe->role == abi::PT_ROLE_GROUP_CALL ||
       (probe->role >= abi::PT_ROLE_RANGE_PUSH && probe->role <= abi::PT_ROLE_RANGE_MARK);
   return in->ok() && probe->offset < file_bytes && is_role;
 }

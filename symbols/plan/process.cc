@@ -215,6 +215,8 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid) {
   if (info.comm.ends_with('\n')) info.comm.pop_back();
   info.exe = ReadEntryLink(ProcPath(pid, "exe"));
   info.pid_namespace = NamespaceNumber(ReadEntryLink(ProcPath(pid, "ns/pid")));
+  ReadTimeOffsets(ReadSmallFile(ProcPath(pid, "timens_offsets"), kMaxStatusBytes), &info);
+  info.control_group = ControlGroupOf(ReadSmallFile(ProcPath(pid, "cgroup"), kMaxStatusBytes));
   const std::string cmdline = ReadSmallFile(ProcPath(pid, "cmdline"), kMaxCommandLineBytes);
   // Each argument ends with NUL; an empty one is an argument too.
   std::vector<std::string_view> arguments = SplitText(cmdline, kNul, /*skip_empty=*/false);
@@ -232,6 +234,42 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid) {
     info.cuda_version = version.cuda;
   }
   return info;
+}
+
+// "monotonic  -3600  0": whole seconds, and the nanoseconds that are added to them (proc(5)).
+void ReadTimeOffsets(std::string_view text, ProcessInfo* info) {
+  constexpr int64_t kNsPerSecond = 1'000'000'000;
+  for (const std::string_view line : SplitText(text, "\n", /*skip_empty=*/true)) {
+    const std::vector<std::string_view> words = SplitText(line, " \t", /*skip_empty=*/true);
+    if (words.size() != 3) continue;
+    const auto seconds = ParseNumber<int64_t>(words[1]);
+    const auto rest_ns = ParseNumber<int64_t>(words[2]);
+    int64_t offset_ns = 0;
+    if (!seconds || !rest_ns || *rest_ns < 0 || *rest_ns >= kNsPerSecond ||
+        __builtin_mul_overflow(*seconds, kNsPerSecond, &offset_ns) ||
+        __builtin_add_overflow(offset_ns, *rest_ns, &offset_ns)) {
+      continue;
+    }
+    if (words[0] == "monotonic") info->monotonic_offset_ns = offset_ns;
+    if (words[0] == "boottime") info->boottime_offset_ns = offset_ns;
+  }
+}
+
+std::string ControlGroupOf(std::string_view text) {
+  std::string found;
+  for (const std::string_view line : SplitText(text, "\n", /*skip_empty=*/true)) {
+    const size_t names = line.find(':');
+    const size_t path = names == std::string_view::npos ? names : line.find(':', names + 1);
+    if (path == std::string_view::npos) continue;
+    const std::string_view controllers = line.substr(names + 1, path - names - 1);
+    const std::string_view group = line.substr(path + 1);
+    // A hybrid host has the processes of the first one in its root.
+    if (controllers.empty() && group != "/") return std::string(group);
+    if ((controllers.empty() || controllers == "memory") && (found.empty() || found == "/")) {
+      found = group;
+    }
+  }
+  return found;
 }
 
 std::vector<ProcessInfo> ListTorchProcesses() {

@@ -23,6 +23,10 @@ struct ProcessInfo {
   // In each of them, from that of this procfs on to the innermost one.
   std::vector<uint32_t> namespace_pids;
   uint64_t pid_namespace = 0;  // the innermost one's number, as in /proc/PID/ns/pid; 0 = not known
+  // What its time namespace adds to the kernel's clocks; nullopt: the kernel has none.
+  std::optional<int64_t> monotonic_offset_ns;
+  std::optional<int64_t> boottime_offset_ns;
+  std::string control_group;  // its path in the unified hierarchy, else in that of memory
   uint32_t threads = 0;
   uint32_t user_id = 0;
   uint64_t start_ticks = 0;  // since boot, in clock ticks: tells a reused PID apart
@@ -47,6 +51,11 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid);
 // Lists processes that map a file whose name says torch, ascending by PID; those that may not be
 // read are left out.
 std::vector<ProcessInfo> ListTorchProcesses();
+
+// Reads /proc/PID/timens_offsets and /proc/PID/cgroup into `info`; what they do not say stays
+// empty.
+void ReadTimeOffsets(std::string_view text, ProcessInfo* info);
+std::string ControlGroupOf(std::string_view text);
 
 // The versions in the text of torch/version.py: "2.11.0+cu130" and "13.0".
 struct TorchVersion {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -48,11 +47,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kClasses 
 
 // Functions that return a backend's counter (GroupCounter).
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kCounterFunctions = {{
-    {"_ZN4c10d16ProcessGroupGloo7nextTagEv", "gloo"},
+    {kGlooNextTag, "gloo"},
     {"_ZN4c10d16ProcessGroupNCCL25getSequenceNumberForGroupEv", "nccl"},
 }};
-constexpr size_t kCounterCodeBytes = 16;
-constexpr uint32_t kMostCounterOffset = 65536;
 
 // {0, 0} for what is no version.
 std::pair<int, int> MajorAndMinor(std::string_view version) {
@@ -80,6 +77,7 @@ std::optional<ProcessGroup> ReadGroup(const TargetMemory& memory, uint64_t objec
   group.rank = place[0];
   group.size = place[1];
   group.backend = what.backend;
+  if (!layout.is_base) group.address = object;
   if (layout.name == 0) return group;
   const uint64_t string_bytes = old_abi ? 8 : 32;
   const uint64_t name = object + layout.name;
@@ -194,32 +192,6 @@ bool NamesGroupThreads(std::string_view torch_version) {
   return MajorAndMinor(torch_version) >= std::pair(2, 11);
 }
 
-GroupCounter CounterOfCode(std::span<const uint8_t> code) {
-  constexpr std::array<uint8_t, 4> kEndbr64 = {0xf3, 0x0f, 0x1e, 0xfa};
-  constexpr uint8_t kRexW = 0x48;
-  constexpr uint8_t kLoad = 0x8b;       // mov r, [r/m]
-  constexpr uint8_t kByteOfRdi = 0x47;  // eax or rax, [rdi + 8 bits]
-  constexpr uint8_t kWordOfRdi = 0x87;  // eax or rax, [rdi + 32 bits]
-  if (code.size() >= kEndbr64.size() &&
-      std::equal(kEndbr64.begin(), kEndbr64.end(), code.begin())) {
-    code = code.subspan(kEndbr64.size());
-  }
-  GroupCounter counter{0, 4};
-  if (!code.empty() && code[0] == kRexW) {
-    counter.bytes = 8;
-    code = code.subspan(1);
-  }
-  if (code.size() < 6 || code[0] != kLoad) return {};
-  if (code[1] == kByteOfRdi && code[2] < 0x80) {
-    counter.offset = code[2];
-  } else if (code[1] == kWordOfRdi) {
-    std::memcpy(&counter.offset, &code[2], sizeof(counter.offset));
-  } else {
-    return {};
-  }
-  return counter.offset < kMostCounterOffset ? counter : GroupCounter();
-}
-
 std::vector<FoundGroup> FindGroups(const TargetMemory& memory, std::span<const MemoryRange> ranges,
                                    std::span<const GroupClass> classes, const GroupLayout& layout,
                                    bool old_string_abi) {
@@ -249,13 +221,38 @@ std::vector<FoundGroup> FindGroups(const TargetMemory& memory, std::span<const M
     // The one that has begun most comes first among equal ones, and stays.
     return std::tuple(key(a), b.entered) < std::tuple(key(b), a.entered);
   });
+  // Without names nothing but its place tells a group from another of that size.
+  const bool has_names = layout.name != 0 || layout.is_base;
   groups.erase(std::unique(groups.begin(), groups.end(),
-                           [&](const auto& a, const auto& b) { return key(a) == key(b); }),
+                           [&](const auto& a, const auto& b) {
+                             return key(a) == key(b) &&
+                                    (has_names || a.group.address == b.group.address);
+                           }),
                groups.end());
   return groups;
 }
 
 namespace {
+
+// Objects without names are groups where Python knows them; others are left over from memory that
+// was freed. Where Python does not tell, objects that look alike are one group.
+void KeepKnownGroups(ProcessGroupReading* reading) {
+  const bool are_known = std::any_of(reading->groups.begin(), reading->groups.end(),
+                                     [](const ProcessGroup& group) { return !group.name.empty(); });
+  ProcessGroupReading kept;
+  for (size_t i = 0; i < reading->groups.size(); ++i) {
+    ProcessGroup& group = reading->groups[i];
+    if (are_known && group.name.empty()) continue;
+    if (!are_known) {
+      group.address = 0;
+      if (!kept.groups.empty() && kept.groups.back() == group) continue;
+    }
+    kept.groups.push_back(std::move(group));
+    kept.entered.push_back(reading->entered[i]);
+  }
+  reading->groups = std::move(kept.groups);
+  reading->entered = std::move(kept.entered);
+}
 
 ProcessGroupReading ReadGroupsHere(Pid pid, const ProbePlan& plan) {
   ProcessGroupReading reading;
@@ -274,15 +271,21 @@ ProcessGroupReading ReadGroupsHere(Pid pid, const ProbePlan& plan) {
     reading.entered.push_back(found.entered);
   }
   reading.cut = budget.Why();
-  if (reading.groups.empty() || layout.name == 0) return reading;
+  if (reading.groups.empty() || layout.is_base) return reading;
   const auto runtime = FindPythonRuntime(pid, memory, files);
   if (!runtime.ok()) {
-    reading.without_members = std::string(runtime.status().message());
+    if (layout.name == 0) {
+      KeepKnownGroups(&reading);
+    } else {
+      reading.without_members = std::string(runtime.status().message());
+    }
     return reading;
   }
   const auto python = ReadPythonGroups(memory, runtime->layout, runtime->main_interpreter);
   if (python) reading.count = python->count;
-  if (!python || AddMembers(*python, &reading.groups) < reading.groups.size()) {
+  const size_t known = python ? AddMembers(*python, &reading.groups) : 0;
+  if (layout.name == 0) KeepKnownGroups(&reading);
+  if (known < reading.groups.size()) {
     reading.without_members =
         budget.is_used_up() ? budget.Why() : "torch.distributed's variables do not say them";
   }
@@ -296,6 +299,7 @@ void PutGroup(const ProcessGroup& group, CacheWriter* out) {
   }
   out->Number(static_cast<uint32_t>(group.rank));
   out->Number(static_cast<uint32_t>(group.size));
+  out->Number(group.address);
   out->Number(static_cast<uint32_t>(group.ranks.size()));
   for (const int rank : group.ranks) out->Number(static_cast<uint32_t>(rank));
 }
@@ -308,6 +312,7 @@ ProcessGroup TakeGroup(CacheReader* in) {
   }
   group.rank = static_cast<int>(in->Number<uint32_t>());
   group.size = static_cast<int>(in->Number<uint32_t>());
+  group.address = in->Number<uint64_t>();
   const uint32_t ranks = in->Number<uint32_t>();
   for (uint32_t i = 0; i < ranks && in->ok(); ++i) {
     group.ranks.push_back(static_cast<int>(in->Number<uint32_t>()));

@@ -12,6 +12,7 @@
 #include "symbols/probe_plan.h"
 #include "symbols/process/process_maps.h"
 #include "symbols/process/process_memory.h"
+#include "symbols/torch/group_counter.h"
 #include "userspace/model/process_group.h"
 
 namespace proftrace {
@@ -29,17 +30,6 @@ GroupLayout GroupLayoutOf(std::string_view torch_version);
 
 // Whether a process that has groups has threads named pt_gloo_…, pt_nccl_…: 2.11 and later.
 bool NamesGroupThreads(std::string_view torch_version);
-
-// Where a backend counts the collectives that it has begun.
-struct GroupCounter {
-  uint32_t offset = 0;  // in the object
-  uint32_t bytes = 0;   // 4 or 8; 0 = not known
-};
-
-// Reads that from a function that returns the counter: gloo's nextTag(), NCCL's
-// getSequenceNumberForGroup(). Its code begins with a load from the object; other code tells
-// nothing.
-GroupCounter CounterOfCode(std::span<const uint8_t> code);
 
 // A class whose objects are looked for.
 struct GroupClass {

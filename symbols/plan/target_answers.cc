@@ -21,9 +21,9 @@ namespace {
 constexpr size_t kMostFiles = 16384;
 constexpr std::string_view kMapFiles = "map_files/";
 constexpr std::string_view kVersionFile = "/torch/version.py";
-constexpr std::array<std::string_view, 13> kEntries = {
-    "",     "auxv", "cmdline",   "comm", "environ", "exe", "cgroup",
-    "maps", "mem",  "mountinfo", "stat", "status",  "task"};
+constexpr std::array<std::string_view, 14> kEntries = {
+    "",     "auxv", "cmdline",   "comm", "environ", "exe",  "cgroup",
+    "maps", "mem",  "mountinfo", "stat", "status",  "task", "timens_offsets"};
 
 constexpr std::array<std::string_view, 4> kTaskEntries = {"/comm", "/status", "/syscall", "/wchan"};
 constexpr std::string_view kDescriptors = "fd/";

@@ -13,6 +13,9 @@ constexpr char kModule[] = "torch.distributed.distributed_c10d";
 constexpr size_t kMostGroups = 4096;
 constexpr size_t kLongestName = 256;
 constexpr size_t kLongestConfig = 1024;
+// Behind PyObject_HEAD: the value of an object of one C++ class (pybind11's instance, simple
+// layout).
+constexpr uint64_t kPybindValue = 16;
 
 std::optional<int> Rank(const PythonObjects& objects, uint64_t object) {
   const auto number = objects.Number(object);
@@ -69,6 +72,9 @@ std::optional<PythonGroups> ReadPythonGroups(const TargetMemory& memory, const P
     PythonGroup& group = python.groups.emplace_back();
     group.name = *name;
     group.ranks = *std::move(members);
+    if (!memory.Read(item.key + kPybindValue, &group.object, sizeof(group.object))) {
+      group.object = 0;
+    }
     if (const auto config = ValueOf(configs, item.key)) {
       group.backend_config = objects.Text(*config, kLongestConfig).value_or("");
     }
@@ -86,10 +92,13 @@ size_t AddMembers(const PythonGroups& python, std::vector<ProcessGroup>* groups)
   size_t known = 0;
   for (ProcessGroup& group : *groups) {
     for (const PythonGroup& one : python.groups) {
-      if (group.name != one.name || one.ranks.size() != static_cast<size_t>(group.size) ||
+      const bool is_it = group.name.empty() ? group.address != 0 && group.address == one.object
+                                            : group.name == one.name;
+      if (!is_it || one.ranks.size() != static_cast<size_t>(group.size) ||
           one.ranks[static_cast<size_t>(group.rank)] != own_rank) {
         continue;
       }
+      group.name = one.name;
       group.ranks = one.ranks;
       group.backend_config = one.backend_config;
       ++known;

@@ -17,6 +17,7 @@ struct PythonGroup {
   std::string name;            // "0"
   std::string backend_config;  // "cpu:gloo,cuda:nccl"; empty before 2.1
   std::vector<int> ranks;      // of the job, in the group's order
+  uint64_t object = 0;         // the C++ object that pybind11's points to; 0 = not known
 };
 
 struct PythonGroups {
@@ -30,7 +31,8 @@ std::optional<PythonGroups> ReadPythonGroups(const TargetMemory& memory, const P
                                              uint64_t interpreter);
 
 // Completes `groups` by `python`. A group's ranks are taken only where both agree on it: on its
-// size, and on the process's own rank in it. Returns how many groups got theirs.
+// name, or where this version of torch keeps no name in it, on its place, which gives it the name;
+// on its size, and on the process's own rank in it. Returns how many groups got theirs.
 size_t AddMembers(const PythonGroups& python, std::vector<ProcessGroup>* groups);
 
 }  // namespace proftrace

@@ -4,6 +4,7 @@
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -14,6 +15,7 @@
 #include "symbols/elf/relocated_pointers.h"
 #include "symbols/process/read_budget.h"
 #include "symbols/torch/given_names.h"
+#include "symbols/torch/group_counter.h"
 #include "symbols/torch/node_calls.h"
 #include "symbols/torch/python_arguments.h"
 #include "symbols/torch/row_extent.h"
@@ -355,11 +357,24 @@ void RowMakerSearch::AddWork(const Function& function, const WorkArguments& argu
   }
 }
 
+// nullopt: where the count is cannot be told from the function's code.
+std::optional<RowProbe> RowMakerSearch::GroupCallProbe(uint64_t address) const {
+  std::array<uint8_t, kCounterCodeBytes> code{};
+  if (image_.ReadCode(address, code.data(), code.size()) != code.size()) return std::nullopt;
+  const GroupCounter counter = CounterOfCode(code);
+  if (counter.bytes != sizeof(uint32_t)) return std::nullopt;
+  return Probe(address, abi::PT_ROLE_GROUP_CALL, kRdi, counter.offset);
+}
+
 std::vector<RowProbe> RowMakerSearch::FindWorkProbes() const {
   std::vector<RowProbe> probes;
   image_.file().ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
     const std::string_view name = symbol.name();
     if (!symbol.is_defined || !symbol.is_function || name.ends_with(kCold)) {
+      return;
+    }
+    if (name == kGlooNextTag) {
+      if (const auto probe = GroupCallProbe(symbol.address)) probes.push_back(*probe);
       return;
     }
     uint8_t role = 0;

@@ -45,6 +45,7 @@ std::vector<std::byte> EveryRowKind() {
   maker.SizedBegin(2, 2010, 1, 0, 4096);
   maker.SpilledInputs(2, 2020, 1, {0.5});
   maker.NodeForward(2, 2030, 0, 8, 1);
+  maker.GroupCall(2, 2035, 0x7f0010, 41);
   maker.Guard(abi::PT_WORK_TITLE, 2, 2040, 1, 0x65, 0x3000, 0, "gloo:all_reduce");
   abi::pt_pointer_record work{};
   work.head = RecordMaker::Head(abi::PT_WORK_BEGIN, 2, 2050, 0, RecordMaker::Sp(1));

@@ -166,6 +166,14 @@ class HangTest(LiveTest):
             text = self.run_proftrace("merge", *files)
             self.assertRegex(text.stdout, r"\A8 processes of 2 hosts, by their clocks within \d+\.\d s, each stopped for ")
             self.assertRegex(text.stdout, r"(?m)^Ranks 0-2, 4, 7 \(PIDs \d+, \d+, \d+, \d+ on node0, \d+ on node1\): in all_reduce")
+            # Documents of single processes are dumps too.
+            singles = []
+            for pid in job.pids:
+                singles.append(self.directory / f"pid{pid}.json")
+                singles[-1].write_text(self.run_proftrace("dump", "-p", pid, "--json").stdout)
+                self.assertEqual(json.loads(singles[-1].read_text())["pid"], pid)
+            joined = json.loads(self.run_proftrace("merge", *singles, "--json").stdout)
+            self.assertEqual([group["ranks"] for group in joined["groups"]], [group["ranks"] for group in whole["groups"]])
             half = self.run_proftrace("merge", files[0])
             self.assertIn("Missing: rank 3 is in no call", half.stdout)
             self.refused_merges(files)

@@ -78,6 +78,22 @@ class JobTest(LiveTest):
         self.assertEqual((target["pid_namespace"], target["start_ticks"]), (namespace, ticks))
         self.assertNotEqual(namespace, os.stat("/proc/self/ns/pid").st_ino)
 
+    def test_a_process_has_its_time_namespace_and_its_control_group(self) -> None:
+        if not Path("/proc/self/timens_offsets").exists():
+            self.skipTest("this kernel has no time namespaces")
+        with Job(prefix=("unshare", "--time", "--monotonic", "7200", "--boottime", "86400", "--fork", "--kill-child")) as job:
+            children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+            pid = int(children[0])
+            offsets = {line.split()[0]: int(line.split()[1]) * 10**9 + int(line.split()[2])
+                       for line in Path(f"/proc/{pid}/timens_offsets").read_text().splitlines()}
+            groups = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+            done = self.run_proftrace("-p", pid, "-d", "300ms", "-o", self.out, "--format", "none")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(offsets["monotonic"], 7200 * 10**9)
+        target = self.target(pid)
+        self.assertEqual((target["monotonic_offset_ns"], target["boottime_offset_ns"]), (offsets["monotonic"], offsets["boottime"]))
+        self.assertIn(target["control_group"], [path for _, controllers, path in groups if controllers in ("", "memory")])
+
 
 if __name__ == "__main__":
     live.run()

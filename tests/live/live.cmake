@@ -43,11 +43,11 @@ set(only_unprivileged RecordTest EndTest RefusedTest DoctorTest ChildrenTest.tes
 
 set(live_tests
   agent all bounds budget calls children clean clocks collectives compare confined cuda damage displaced docs dump exit_codes
-  faults file_swap flight flooded_ring fork_kill_points gpu gpu_check gpu_children gpu_idle
+  faults file_swap flight flooded_ring fork_kill_points gloo gpu gpu_check gpu_children gpu_idle
   gpu_kinds guardian hang harmless hostile_neighbour identity injection interpreters interrupted
   keywords kill_points loss memory memory_limit merge namespaces options other_processes outputs
   own_runtime patch patch_harmless patch_limits patch_tier process_limit python_api python_end python_gc
-  ranges ranks remote_files result_archive rights sample sched spawned
+  ranges ranks remote_files result_archive rights sample sched shifted spawned
   stack_storms stacks standstill steps system targets threads told_cost two_tracers unprivileged views waits why)
 foreach(test IN LISTS live_tests)
   set(python "${live_python}")

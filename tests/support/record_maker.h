@@ -251,6 +251,14 @@ class RecordMaker {
     record.object = thread;
     Add(record);
   }
+  // A group of gloo, at that address, takes a number for the work that the thread makes next.
+  void GroupCall(uint32_t tid, int64_t ns, uint64_t group, uint64_t number) {
+    abi::pt_pair_record record{};
+    record.head = Head(abi::PT_GROUP_CALL, tid, ns, 0, 0);
+    record.handle = group;
+    record.object = number;
+    Add(record);
+  }
   void ThreadNumber(uint32_t tid, int64_t ns, uint64_t number) {
     AddPointer(abi::PT_THREAD_NUMBER, tid, ns, 0, 0, number);
   }

@@ -15,14 +15,18 @@ target_compile_options(fleet_clock_test PRIVATE -O1)
 proftrace_unit_test(fleet_merge_test
   SOURCES
     fleet/hard_cases_test.cc
+    fleet/hard_clocks_test.cc
     fleet/joined_inputs_test.cc
     fleet/merge_test.cc
     fleet/parts_test.cc
+    fleet/summary_test.cc
   LIBS proftrace_fleet GTest::gmock)
 
 # What a merge reads.
 add_executable(print_source ${PROJECT_SOURCE_DIR}/tests/support/print_source.cc)
 target_link_libraries(print_source PRIVATE proftrace_fleet_sources)
+add_executable(shift_capture ${PROJECT_SOURCE_DIR}/tests/support/shift_capture.cc)
+target_link_libraries(shift_capture PRIVATE proftrace_wire)
 proftrace_unit_test(fleet_sources_test PARSER
   SOURCES
     fleet_sources/collective_rows_test.cc

@@ -25,6 +25,7 @@ proftrace_unit_test(wire_test PARSER
     pipeline/capture_file_test.cc
     pipeline/clock_metadata_test.cc
     pipeline/decoder_test.cc
+    pipeline/group_calls_test.cc
     pipeline/inputs_test.cc
     pipeline/job_metadata_test.cc
     pipeline/keywords_test.cc

@@ -32,6 +32,9 @@ Target DescribeProcess(Pid pid) {
   target.namespace_pids = std::move(info->namespace_pids);
   target.pid_namespace = info->pid_namespace;
   target.start_ticks = info->start_ticks;
+  target.monotonic_offset_ns = info->monotonic_offset_ns;
+  target.boottime_offset_ns = info->boottime_offset_ns;
+  target.control_group = std::move(info->control_group);
   target.threads = info->threads;
   return target;
 }

@@ -35,6 +35,7 @@ std::optional<std::string> KindOf(uint8_t role) {
       return "rows of at::RecordFunction in C++";
     case abi::PT_ROLE_WORK_TITLE:
     case abi::PT_ROLE_WORK_BEGIN:
+    case abi::PT_ROLE_GROUP_CALL:
       return "rows of what c10d does on threads of its own";
     case abi::PT_ROLE_FRAME_BEGIN:
     case abi::PT_ROLE_FRAME_END:

@@ -1,5 +1,4 @@
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "userspace/base/exit_status.h"
@@ -8,7 +7,6 @@
 #include "userspace/cli/job_dump.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/process_dump.h"
-#include "userspace/cli/say.h"
 
 namespace proftrace {
 namespace {
@@ -26,13 +24,8 @@ absl::Status RunDump(const DumpOptions& options) {
                 "every PyTorch process");
   }
   if (options.all || options.pids.size() > 1) return DumpJob(options.pids, options.json);
-  return DumpProcess(Pid{options.pids.front()}, [&options](const ProcessDump& dump) {
-    if (options.json) {
-      PrintDocument(DumpJson(dump));
-    } else {
-      PrintDump(dump);
-    }
-  });
+  const Pid pid{options.pids.front()};
+  return options.json ? DumpOneAsJson(pid) : DumpProcess(pid, PrintDump);
 }
 
 }  // namespace

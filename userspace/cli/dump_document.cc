@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
 #include "userspace/cli/dump_text.h"
 
 namespace proftrace {
@@ -362,15 +363,27 @@ Json JobJson(const JobDumps& all) {
           {"failed", failed}};
 }
 
+Json ProcessJson(const JobDumps& one) {
+  Json json = JobJson(one);
+  json.update(DumpJson(one.dumps.front().dump));
+  return json;
+}
+
 bool IsDumpDocument(std::string_view text) {
-  const auto skip_blanks = [&] {
+  const auto take = [&text](std::string_view expected) {
     text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    return ConsumeText(&text, expected);
   };
-  skip_blanks();
-  if (!text.starts_with('{')) return false;
-  text.remove_prefix(1);
-  skip_blanks();
-  return text.starts_with("\"" + std::string(kDumpKey) + "\"");
+  if (!take("{")) return false;
+  // The document of one process begins with the process's name.
+  if (take("\"comm\"")) {
+    if (!take(":") || !take("\"")) return false;
+    while (!text.empty() && text.front() != '"') {
+      text.remove_prefix(std::min<size_t>(text.front() == '\\' ? 2 : 1, text.size()));
+    }
+    if (!take("\"") || !take(",")) return false;
+  }
+  return take("\"" + std::string(kDumpKey) + "\"");
 }
 
 absl::StatusOr<JobDumps> ReadDumpDocument(std::string_view text, const std::string& path) {

@@ -25,23 +25,6 @@ constexpr size_t kMarkBytes = 4096;
 // A host with hundreds of processes makes some megabytes.
 constexpr size_t kMostDumpBytes = size_t{256} << 20;
 
-// Reads a file to its end, or `most` bytes.
-absl::StatusOr<std::string> ReadText(const std::string& path, size_t most) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenByteSource(path);
-  if (!source.ok()) return source.status();
-  constexpr size_t kPiece = size_t{1} << 16;
-  std::string text;
-  while (text.size() < most) {
-    const size_t before = text.size();
-    text.resize(std::min(most, before + kPiece));
-    const absl::StatusOr<size_t> got = (*source)->Read(text.data() + before, text.size() - before);
-    if (!got.ok()) return got.status();
-    text.resize(before + *got);
-    if (*got == 0) break;
-  }
-  return text;
-}
-
 std::string JobText(const std::string& job) {
   return job.empty() ? "a job without a name" : "the job \"" + job + "\"";
 }

@@ -88,7 +88,8 @@ void DumpOne(const ProcessInfo& info, JobDumps* result, absl::Status* first_fail
   result->dumps.push_back(std::move(one));
 }
 
-absl::StatusOr<JobDumps> TakeDumps(const std::vector<uint32_t>& pids) {
+// `is_quick`: the heap of a process whose launcher has told no rank is not looked through.
+absl::StatusOr<JobDumps> TakeDumps(const std::vector<uint32_t>& pids, bool is_quick) {
   JobDumps result;
   DumpHost host = ThisHost();
   host.is_whole = pids.empty();
@@ -118,7 +119,7 @@ absl::StatusOr<JobDumps> TakeDumps(const std::vector<uint32_t>& pids) {
     const auto info = std::find_if(processes.begin(), processes.end(), [&](const auto& process) {
       return process.pid == one.dump.pid;
     });
-    ReadGroupsOf(*info, &one);
+    if (!is_quick || one.rank) ReadGroupsOf(*info, &one);
   }
   TellJobsApart(&result.dumps);
   host.end_unix_ns = ClockNs(CLOCK_REALTIME);
@@ -129,13 +130,20 @@ absl::StatusOr<JobDumps> TakeDumps(const std::vector<uint32_t>& pids) {
 }  // namespace
 
 absl::Status DumpJob(const std::vector<uint32_t>& pids, bool as_json) {
-  const absl::StatusOr<JobDumps> all = TakeDumps(pids);
+  const absl::StatusOr<JobDumps> all = TakeDumps(pids, /*is_quick=*/false);
   if (!all.ok()) return all.status();
   if (as_json) {
     PrintDocument(JobJson(*all));
   } else {
     PrintJob(*all);
   }
+  return absl::OkStatus();
+}
+
+absl::Status DumpOneAsJson(Pid pid) {
+  const absl::StatusOr<JobDumps> all = TakeDumps({Raw(pid)}, /*is_quick=*/true);
+  if (!all.ok()) return all.status();
+  PrintDocument(ProcessJson(*all));
   return absl::OkStatus();
 }
 

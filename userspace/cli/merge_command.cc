@@ -12,6 +12,7 @@
 
 #include "exporters/sinks/output_file.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/nearest_word.h"
 #include "userspace/base/text.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"
@@ -24,11 +25,18 @@
 #include "userspace/fleet/fleet_merge.h"
 #include "userspace/fleet/kineto_directory.h"
 #include "userspace/fleet/perfetto_merge.h"
+#include "userspace/fleet_sources/byte_source.h"
 #include "userspace/fleet_sources/open_source.h"
 #include "userspace/sandbox/confined.h"
 
 namespace proftrace {
 namespace {
+
+// One of the modes, or a file.
+struct ClockChoice {
+  ClockMode mode = ClockMode::kAuto;
+  std::string path;  // kGiven
+};
 
 struct MergeArguments {
   MergeOptions options;
@@ -38,6 +46,7 @@ struct MergeArguments {
   bool strict = false;
   bool salvage = false;
   bool json = false;
+  ClockChoice clock;
   std::vector<std::string> of_recordings;  // options that are given and mean nothing for dumps
 };
 
@@ -84,6 +93,34 @@ absl::StatusOr<std::pair<int64_t, int64_t>> ParseSteps(const std::string& text) 
   const auto steps = ParseRange<int64_t>(text);
   if (!steps) return Fail(ExitCode::kUsage, "'" + text + "' are no steps; write 100-102");
   return *steps;
+}
+
+absl::StatusOr<ClockChoice> ParseClock(const std::string& text) {
+  std::vector<std::string_view> names;
+  for (const ClockMode mode : kClockModes) {
+    if (text == NameOf(mode)) return ClockChoice{mode, ""};
+    names.push_back(NameOf(mode));
+  }
+  struct stat facts {};
+  if (stat(text.c_str(), &facts) != 0) {
+    return Fail(ExitCode::kUsage, NoneOf(text, names) + ", and no file either");
+  }
+  if (!S_ISREG(facts.st_mode)) {
+    return Fail(ExitCode::kUsage, "'" + text + "' is no file of clocks");
+  }
+  return ClockChoice{ClockMode::kGiven, text};
+}
+
+absl::StatusOr<std::vector<std::string>> ParseCategories(const std::string& text) {
+  std::vector<std::string> categories;
+  for (const std::string_view part : SplitText(text, ",", false)) {
+    if (part.empty()) {
+      return Fail(ExitCode::kUsage,
+                  "'" + text + "' is no list of categories; write cpu_op,kernel,collective");
+    }
+    categories.emplace_back(part);
+  }
+  return categories;
 }
 
 absl::StatusOr<int64_t> ParseClockError(const std::string& text) {
@@ -218,6 +255,21 @@ absl::Status MergeToStandardOutput(const MergeArguments& arguments) {
               "name the output with -o: job.pftrace.gz, job.json.gz, or a new directory");
 }
 
+// Reads the file that --clock names.
+absl::Status ReadClock(MergeArguments* arguments) {
+  MergedClockOptions& clock = arguments->options.clock;
+  clock.mode = arguments->clock.mode;
+  if (clock.mode != ClockMode::kGiven) return absl::OkStatus();
+  constexpr size_t kMostBytes = size_t{64} << 20;
+  clock.given_path = arguments->clock.path;
+  const absl::StatusOr<std::string> text = ReadText(clock.given_path, kMostBytes);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<std::vector<GivenClock>> given = ReadGivenClocks(*text, clock.given_path);
+  if (!given.ok()) return given.status();
+  clock.given = *std::move(given);
+  return absl::OkStatus();
+}
+
 // `place`: the output, or the directory that stands for it until all is written.
 absl::Status MergeInto(const MergeArguments& arguments, const std::string& place) {
   const absl::StatusOr<bool> are_dumps = AreDumps(arguments.inputs);
@@ -225,7 +277,9 @@ absl::Status MergeInto(const MergeArguments& arguments, const std::string& place
   if (*are_dumps) return MergeDumps(arguments);
   const MergeFormat format = MergeFormatOf(arguments.output);
   const bool is_directory = format == MergeFormat::kDirectory;
-  auto merge = Prepare(arguments, is_directory ? place : ParentDirectory(place));
+  MergeArguments with_clock = arguments;
+  if (absl::Status status = ReadClock(&with_clock); !status.ok()) return status;
+  auto merge = Prepare(with_clock, is_directory ? place : ParentDirectory(place));
   if (!merge.ok()) return merge.status();
   absl::Status status =
       is_directory ? WriteDirectory(place, **merge) : WriteFile(place, format, **merge);
@@ -250,7 +304,9 @@ absl::Status RunMerge(MergeArguments arguments) {
   options.one_file_a_rank = MergeFormatOf(arguments.output) == MergeFormat::kDirectory;
   if (options.one_file_a_rank) options.lanes = MergeLanes::kFull;
   const auto merge_into = [&](const std::string& place) {
-    return RunConfined(OfExport(arguments.inputs, place), [&] {
+    std::vector<std::string> reads = arguments.inputs;
+    if (!arguments.clock.path.empty()) reads.push_back(arguments.clock.path);
+    return RunConfined(OfExport(reads, place), [&] {
       EndBySignals();
       return MergeInto(arguments, place);
     });
@@ -278,7 +334,7 @@ void AddMergeCommand(CLI::App& app, Action* action) {
       ->add_option("INPUT", arguments->inputs,
                    "result directories, .ptrec files, traces of torch.profiler (.json, .json.gz), "
                    "of DFTracer (.pfw, .pfw.gz), of Nsight Systems (.sqlite); or documents of "
-                   "'proftrace dump -a --json', which are printed as one without -o")
+                   "'proftrace dump --json', which are printed as one without -o")
       ->required();
   command
       ->add_option(
@@ -286,14 +342,13 @@ void AddMergeCommand(CLI::App& app, Action* action) {
           ".json or .json.gz: Chrome's format; .pftrace or .pftrace.gz: Perfetto's; any "
           "other name: a new directory of one corrected file a rank, for HTA and TraceLens")
       ->type_name("PATH");
-  std::array<Choice<ClockMode>, 4> modes;
-  std::transform(kClockModes.begin(), kClockModes.end(), modes.begin(), [](ClockMode mode) {
-    return Choice<ClockMode>{NameOf(mode), mode};
-  });
-  AddChoice(command, "--clock", &options->clock.mode, modes,
+  AddParsed(command, "--clock", "auto|collectives|realtime|none|FILE", &arguments->clock,
+            ParseClock,
             "what puts the hosts on one clock. collectives: what ranks did together, or not at "
             "all; realtime: their wall clocks as they are; none: each begins at the beginning; "
-            "auto: collectives where they bind, and what they do not is marked");
+            "FILE: a JSON document of offsets of their wall clocks; auto: collectives where they "
+            "bind, and what they do not is marked")
+      ->default_str(std::string(NameOf(ClockMode::kAuto)));
   command
       ->add_option("--reference", options->clock.reference,
                    "whose clock the others are put on; without it the one that shares the most")
@@ -316,9 +371,12 @@ void AddMergeCommand(CLI::App& app, Action* action) {
             "rows from then on: 2026-11-22T02:35:00Z, or +5s after the first one");
   AddParsed(command, "--to", "INSTANT", &options->until, ParseEdge,
             "rows until then, in the same forms");
+  AddParsed(command, "--categories", "LIST", &options->categories, ParseCategories,
+            "rows of these categories only, as they stand in \"cat\": cpu_op,kernel,collective; "
+            "the merge's own are collective, collective_wait, gpu_busy, phase and late_cause");
   AddChoice(command, "--lanes", &options->lanes, kLanes,
-            "full: all rows; summary: steps, annotations, collectives and when GPUs are busy; "
-            "auto: summary for more than 16 ranks");
+            "full: all rows; summary: steps, annotations, phases, collectives, what late ranks did "
+            "and when GPUs are busy; auto: summary for more than 16 ranks");
   command->add_flag("--salvage", arguments->salvage, "take what is whole of damaged inputs");
   command->add_flag("--json", arguments->json, "print what was merged as one JSON document");
   command->callback([command, arguments, action] {

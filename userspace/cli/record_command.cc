@@ -256,7 +256,7 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
   }
   name_facts.pid = first;
   const absl::StatusOr<std::string> path = arguments.output.empty() || is_streamed
-                                               ? DefaultResultName(comm, first)
+                                               ? DefaultResultName(comm, name_facts)
                                                : ResultNameOf(arguments.output, name_facts);
   if (!path.ok()) return path.status();
   if (!is_streamed && ResultArchive::IsAsked(*path)) {

@@ -5,7 +5,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cctype>
 #include <cerrno>
 #include <optional>
 #include <utility>
@@ -163,20 +162,6 @@ void ResultDirectory::RemoveFolder() const {
   struct stat own {};
   const std::string name = path_.substr(path_.rfind('/') + 1);
   if (fstat(fd(), &own) == 0 && LeadsTo(parent_->fd(), name, own)) parent_->RemoveFolder(name);
-}
-
-std::string DefaultResultName(const std::string& comm, Pid pid) {
-  std::string name = "proftrace-";
-  for (const char c : comm) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_';
-    name.push_back(plain ? c : '-');
-  }
-  const time_t now = time(nullptr);
-  tm utc{};
-  gmtime_r(&now, &utc);
-  char stamp[32];
-  strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &utc);
-  return name + "-" + std::to_string(Raw(pid)) + "-" + stamp;
 }
 
 }  // namespace proftrace

@@ -77,8 +77,4 @@ class ResultDirectory {
   bool force_ = false;
 };
 
-// "proftrace-python3-4711-20261121T120000Z", with the characters of `comm` that a file name should
-// not have replaced.
-std::string DefaultResultName(const std::string& comm, Pid pid);
-
 }  // namespace proftrace

@@ -1,16 +1,18 @@
 #include "userspace/cli/result_name.h"
 
 #include <cctype>
+#include <ctime>
 
 #include "userspace/base/exit_status.h"
 
 namespace proftrace {
 namespace {
 
-// A host's name is nobody's choice here: what would lead elsewhere in a path is replaced.
-std::string PlainHost(const std::string& host) {
+// Names of hosts and programs are nobody's choice here: what would lead elsewhere in a path is
+// replaced.
+std::string PlainName(const std::string& name) {
   std::string plain;
-  for (const char c : host) {
+  for (const char c : name) {
     const bool stays = std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_';
     plain.push_back(stays ? c : '-');
   }
@@ -28,7 +30,7 @@ absl::StatusOr<std::string> ResultNameOf(const std::string& pattern, const Resul
     }
     switch (++at < pattern.size() ? pattern[at] : '\0') {
       case 'h':
-        name += PlainHost(facts.host);
+        name += PlainName(facts.host);
         break;
       case 'r':
         name += facts.rank ? std::to_string(*facts.rank) : "none";
@@ -50,6 +52,18 @@ absl::StatusOr<std::string> ResultNameOf(const std::string& pattern, const Resul
     }
   }
   return name;
+}
+
+std::string DefaultResultName(const std::string& comm, const ResultNameFacts& facts) {
+  std::string name = "proftrace-" + PlainName(comm) + "-" + PlainName(facts.host);
+  if (facts.rank) name += "-rank" + std::to_string(*facts.rank);
+  if (facts.attempt > 0) name += "-attempt" + std::to_string(facts.attempt);
+  const time_t now = time(nullptr);
+  tm utc{};
+  gmtime_r(&now, &utc);
+  char stamp[32];
+  strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &utc);
+  return name + "-" + std::to_string(Raw(facts.pid)) + "-" + stamp;
 }
 
 }  // namespace proftrace

@@ -23,4 +23,9 @@ struct ResultNameFacts {
 // %% (%) replaced. Fails with kUsage where another character follows a %.
 absl::StatusOr<std::string> ResultNameOf(const std::string& pattern, const ResultNameFacts& facts);
 
+// Returns the name of a result that has none of the user's, in which what is not known is left out:
+// "proftrace-python3-node1-rank3-attempt1-4711-20261121T120000Z". It has no character that a file
+// name should not have.
+std::string DefaultResultName(const std::string& comm, const ResultNameFacts& facts);
+
 }  // namespace proftrace

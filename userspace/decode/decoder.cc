@@ -62,6 +62,7 @@ Decoder::Decoder(const CaptureMetadata& metadata, Ledger* ledger,
     : metadata_(metadata),
       ledger_(ledger),
       inputs_(ledger),
+      group_calls_(metadata),
       python_(ledger),
       system_(spill_directory, ledger) {
   for (const auto& [id, plan] : metadata.plans) {
@@ -399,11 +400,15 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       bool waits = false;
       Label label = LabelOfScope(KnownScope(work.scope));
       label.is_async = true;
+      const InputsId inputs = inputs_.Take(head, process->input_form, &waits);
       work_titles_[{head.pid, work.handle}] = {
           TextLabel(std::string(work.text, bytes), work.length, std::move(label)),
-          inputs_.Take(head, process->input_form, &waits)};
+          inputs_.WithKeywords(inputs, group_calls_.Take(head.pid, head.tid))};
       return false;
     }
+    case abi::PT_GROUP_CALL:
+      group_calls_.OnRecord(Copy<abi::pt_pair_record>(record));
+      return false;
     case abi::PT_WORK_BEGIN:
       return DecodeWork(Copy<abi::pt_pointer_record>(record), event);
     case abi::PT_GUARD_END:
@@ -423,12 +428,14 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       event->value = Copy<abi::pt_pointer_record>(record).value;
       NoteLoss(event->value);
       python_.OnLoss(head.tid);
+      group_calls_.OnLoss(head.tid);
       break;
     case abi::PT_LOSS_ANYWHERE:
       NoteLoss(Copy<abi::pt_pointer_record>(record).value);
       event->type = EventType::kGap;
       ++ledger_->gaps;
       python_.OnLossAnywhere();
+      group_calls_.OnLossAnywhere();
       break;
     case abi::PT_EXEC:
       event->type = EventType::kExec;

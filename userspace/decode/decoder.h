@@ -14,6 +14,7 @@
 
 #include "bpf/abi/records.h"
 #include "userspace/decode/event.h"
+#include "userspace/decode/group_calls.h"
 #include "userspace/decode/input_decoder.h"
 #include "userspace/decode/python_decoder.h"
 #include "userspace/decode/sample_decoder.h"
@@ -122,6 +123,7 @@ class Decoder {
   absl::flat_hash_map<std::string, EventLabel> node_labels_;
   absl::flat_hash_map<uint32_t, PendingName> pending_names_;  // by tid
   InputDecoder inputs_;
+  GroupCalls group_calls_;
   PythonDecoder python_;
   SampleDecoder samples_;
   SystemDecoder system_;

@@ -182,6 +182,20 @@ InputsId InputDecoder::Intern(const Pending& pending, std::span<const uint64_t> 
   return id;
 }
 
+InputsId InputDecoder::WithKeywords(InputsId inputs, std::vector<KeywordValue> keywords) {
+  if (keywords.empty() || table_bytes_ > kMostTableBytes) return inputs;
+  OperatorInputs with = table_[Raw(inputs)];
+  table_bytes_ += sizeof(with) + with.dims.size() + with.shapes.size() + with.types.size() +
+                  with.strides.size() + with.concrete.size();
+  for (KeywordValue& keyword : keywords) {
+    table_bytes_ += sizeof(keyword) + keyword.name.size();
+    with.keywords.push_back(std::move(keyword));
+  }
+  const InputsId id{static_cast<uint32_t>(table_.size())};
+  table_.push_back(std::move(with));
+  return id;
+}
+
 namespace {
 
 // Returns the list that holds only the last element of a JSON list.

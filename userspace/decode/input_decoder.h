@@ -39,6 +39,9 @@ class InputDecoder {
   InputsId Take(const abi::pt_record& begin, const InputForm& form, bool* waits);
   InputsId FinishWaiting(uint32_t tid, std::span<const uint64_t> doubles);
 
+  // Returns these inputs with keyword values behind their own. Unlike others they are not shared.
+  InputsId WithKeywords(InputsId inputs, std::vector<KeywordValue> keywords);
+
   // Returns the last one alone of several inputs.
   InputsId LastOf(InputsId inputs);
 

@@ -39,6 +39,7 @@ size_t MinimumRecordBytes(uint8_t kind) {
     case abi::PT_WORK_BEGIN:
       return sizeof(abi::pt_pointer_record);
     case abi::PT_FRAME_END:
+    case abi::PT_GROUP_CALL:
     case abi::PT_NODE_FORWARD:
       return sizeof(abi::pt_pair_record);
     case abi::PT_NODE_BEGIN:

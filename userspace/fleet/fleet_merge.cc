@@ -14,7 +14,12 @@ namespace {
 constexpr int64_t kDayNs = int64_t{86'400} * 1'000'000'000;
 constexpr std::string_view kCollectivesPid = "collectives";
 constexpr std::string_view kGpuBusyPid = "GPU busy";
+constexpr std::string_view kPhasesPid = "phases and causes";
 constexpr std::string_view kLinkCategory = "collective_wait";
+constexpr std::string_view kCollectiveCategory = "collective";
+constexpr std::string_view kGpuBusyCategory = "gpu_busy";
+constexpr std::string_view kPhaseCategory = "phase";
+constexpr std::string_view kCauseCategory = "late_cause";
 
 std::string_view NameOfKind(SourceKind kind) {
   switch (kind) {
@@ -35,10 +40,28 @@ int64_t BeginOfDay(int64_t ns) {
   return ns - (rest < 0 ? rest + kDayNs : rest);
 }
 
-bool IsOnMainThread(const SourceEvent& event) {
+// Returns what a row says of its thread; nullopt: it is of no thread, or says nothing. `process`:
+// the PID of the rank, where it is known; others are those of its workers.
+std::optional<SeenRow> SeenRowOf(const SourceEvent& event, std::optional<int64_t> process) {
   const int64_t* pid = std::get_if<int64_t>(&event.pid);
   const int64_t* tid = std::get_if<int64_t>(&event.tid);
-  return event.phase == 'X' && pid != nullptr && tid != nullptr && *pid == *tid;
+  if (event.phase != 'X' || pid == nullptr || tid == nullptr || IsGpuWork(event)) {
+    return std::nullopt;
+  }
+  if (event.category == "fault" || event.category == "gpu_user_annotation") return std::nullopt;
+  SeenRow row;
+  if (event.category == "python_function") {
+    row.kind = LateKind::kPython;
+  } else if (event.category == "syscall") {
+    row.kind = LateKind::kSystemCall;
+  } else if (event.category == "sched") {
+    row.kind = LateKind::kOffCpu;
+  }
+  row.is_main = *pid == *tid && *pid == process.value_or(*pid);
+  row.pid = *pid;
+  row.tid = *tid;
+  row.name = event.name;
+  return row;
 }
 
 }  // namespace
@@ -79,6 +102,7 @@ absl::Status FleetMerge::Join() {
                        (options_.lanes == MergeLanes::kAuto && ranks() > kMostFullRanks);
   choice_.ranks = options_.ranks;
   choice_.steps = options_.steps;
+  choice_.categories = options_.categories;
   return absl::OkStatus();
 }
 
@@ -116,14 +140,17 @@ absl::Status FleetMerge::SurveyInput(uint32_t input) {
   return inputs_[input]->ForEachEvent([&](const SourceEvent& event) {
     if (event.phase != 'X' || !event.begin_ns) return absl::OkStatus();
     const auto step = StepOf(event);
-    if (!step && !IsOnMainThread(event)) return absl::OkStatus();
+    // That it was in its step says nothing.
+    auto seen = step ? std::nullopt : SeenRowOf(event, facts_[input]->pid);
+    if (!step && !seen) return absl::OkStatus();
     SourceEvent mapped = event;
     if (!MapEvent(input, &mapped)) return absl::OkStatus();
     const int64_t end_ns = *mapped.begin_ns + mapped.duration_ns;
     if (step) step_times_.Add(process, *step, *mapped.begin_ns, end_ns);
-    // That it was in its step says nothing.
-    if (!step && IsOnMainThread(event)) {
-      collectives_->late_rows().See(process, *mapped.begin_ns, end_ns, event.name);
+    if (seen) {
+      seen->begin_ns = *mapped.begin_ns;
+      seen->end_ns = end_ns;
+      collectives_->late_rows().See(process, *seen);
     }
     return absl::OkStatus();
   });
@@ -243,6 +270,7 @@ absl::Status FleetMerge::Write(MergeWriter& writer) {
   if (absl::Status status = writer.Begin(head); !status.ok()) return status;
   for (uint32_t process = 0; process < joined_.processes.size(); ++process) {
     busy_.clear();
+    phases_ = PhaseTimes();
     for (const uint32_t input : joined_.processes[process].inputs) {
       if (!windows_[process] || (options_.one_file_a_rank && !is_main_[input])) {
         counts_.in += facts_[input]->events;
@@ -253,6 +281,9 @@ absl::Status FleetMerge::Write(MergeWriter& writer) {
     }
     if (!windows_[process] || options_.one_file_a_rank) continue;
     if (absl::Status status = WriteCollectives(process, writer); !status.ok()) return status;
+    if (choice_.is_summary) {
+      if (absl::Status status = WritePhases(process, writer); !status.ok()) return status;
+    }
     if (busy_.empty()) continue;
     if (absl::Status status = WriteBusyGpus(process, writer); !status.ok()) return status;
   }
@@ -280,6 +311,11 @@ absl::Status FleetMerge::WriteEvent(uint32_t process, uint32_t input, const Sour
     ++counts_.filtered;
     return absl::OkStatus();
   }
+  if (choice_.is_summary) phases_.See(mapped);
+  if (event.phase != 'M' && !choice_.HasCategory(event.category)) {
+    ++counts_.filtered;
+    return absl::OkStatus();
+  }
   if (choice_.is_summary && !IsInSummary(event)) {
     if (IsGpuWork(mapped) && mapped.begin_ns) {
       busy_[OwnedId(mapped.pid)].Add(*mapped.begin_ns, *mapped.begin_ns + mapped.duration_ns);
@@ -294,6 +330,7 @@ absl::Status FleetMerge::WriteEvent(uint32_t process, uint32_t input, const Sour
 }
 
 absl::Status FleetMerge::AddRow(const SourceEvent& event, uint64_t link, MergeWriter& writer) {
+  if (event.phase != 'M' && !choice_.HasCategory(event.category)) return absl::OkStatus();
   bool is_written = false;
   absl::Status status = writer.Event(event, link, &is_written);
   if (status.ok() && is_written) ++counts_.added;
@@ -328,7 +365,7 @@ absl::Status FleetMerge::WriteCollectives(uint32_t process, MergeWriter& writer)
           status = AddThreadName(kCollectivesPid, lane, absl::StrCat("lane ", lane), writer);
         }
         SourceEvent event;
-        event.category = "collective";
+        event.category = kCollectiveCategory;
         event.name = row.name;
         event.pid = kCollectivesPid;
         event.tid = lane;
@@ -362,7 +399,7 @@ absl::Status FleetMerge::WriteBusyGpus(uint32_t process, MergeWriter& writer) {
     absl::Status status = AddThreadName(kGpuBusyPid, number, name, writer);
     for (const auto& [begin_ns, end_ns] : busy.Take()) {
       SourceEvent event;
-      event.category = "gpu_busy";
+      event.category = kGpuBusyCategory;
       event.name = "busy";
       event.pid = kGpuBusyPid;
       event.tid = number;
@@ -373,6 +410,42 @@ absl::Status FleetMerge::WriteBusyGpus(uint32_t process, MergeWriter& writer) {
     }
   }
   return writer.EndPart();
+}
+
+absl::Status FleetMerge::WritePhases(uint32_t process, MergeWriter& writer) {
+  if (absl::Status status = writer.BeginPart(PartOf(process, nullptr)); !status.ok()) return status;
+  constexpr int64_t kPhasesTid = 1;
+  SourceEvent event;
+  event.pid = kPhasesPid;
+  event.tid = kPhasesTid;
+  event.category = kPhaseCategory;
+  absl::Status status;
+  bool is_named = false;
+  for (const PhaseStretch& stretch : phases_.Take()) {
+    if (!is_named) status = AddThreadName(kPhasesPid, kPhasesTid, "phases", writer);
+    is_named = true;
+    event.name = PhaseName(stretch.phase);
+    event.begin_ns = stretch.begin_ns;
+    event.duration_ns = stretch.end_ns - stretch.begin_ns;
+    status.Update(AddRow(event, 0, writer));
+    if (!status.ok()) return status;
+  }
+  std::set<uint32_t> lanes;
+  event.category = kCauseCategory;
+  collectives_->ForEachCause(process, [&](const CollectiveRow& row) {
+    if (!status.ok() || !IsInWindow(process, row.begin_ns, row.end_ns)) return;
+    const int64_t lane = kPhasesTid + 1 + row.lane;
+    if (lanes.insert(row.lane).second) {
+      status = AddThreadName(kPhasesPid, lane, "why it was late", writer);
+    }
+    event.tid = lane;
+    event.name = row.name;
+    event.begin_ns = row.begin_ns;
+    event.duration_ns = row.end_ns - row.begin_ns;
+    event.args = row.args;
+    status.Update(AddRow(event, 0, writer));
+  });
+  return status.ok() ? writer.EndPart() : status;
 }
 
 }  // namespace proftrace

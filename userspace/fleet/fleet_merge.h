@@ -22,6 +22,7 @@
 #include "userspace/fleet/merged_clock.h"
 #include "userspace/fleet/merged_collectives.h"
 #include "userspace/fleet/merged_ids.h"
+#include "userspace/fleet/phase_times.h"
 #include "userspace/fleet/row_choice.h"
 
 namespace proftrace {
@@ -46,7 +47,8 @@ struct MergeOptions {
   std::optional<std::pair<int64_t, int64_t>> steps;
   std::optional<MergeEdge> from;
   std::optional<MergeEdge> until;
-  bool one_file_a_rank = false;  // the output is a directory of Kineto files
+  std::vector<std::string> categories;  // of rows, as they stand in "cat"; empty: all
+  bool one_file_a_rank = false;         // the output is a directory of Kineto files
 };
 
 // in = out + filtered + refused.
@@ -94,6 +96,7 @@ class FleetMerge {
                           MergeWriter& writer);
   absl::Status WriteCollectives(uint32_t process, MergeWriter& writer);
   absl::Status WriteBusyGpus(uint32_t process, MergeWriter& writer);
+  absl::Status WritePhases(uint32_t process, MergeWriter& writer);
   absl::Status AddThreadName(std::string_view pid, int64_t tid, const std::string& name,
                              MergeWriter& writer);
   absl::Status AddRow(const SourceEvent& event, uint64_t link, MergeWriter& writer);
@@ -114,6 +117,7 @@ class FleetMerge {
   std::vector<bool> is_main_;  // by input
   int64_t first_ns_ = 0;
   std::map<OwnedId, BusyTime> busy_;  // of the process that is written, by GPU
+  PhaseTimes phases_;                 // of it
   MergeCounts counts_;
   std::vector<std::string> remarks_;
 };

@@ -1,31 +1,68 @@
-// What a rank did while the others waited for it: the innermost row that covers most of the time.
+// What a rank did while the others waited for it: on the thread that was late, what it was in and
+// what it waited for; and what its other threads and its workers were busy with.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace proftrace {
 
+// What a row tells of a thread.
+enum class LateKind : uint8_t {
+  kOperator,    // an operator, an annotation, a call of CUDA
+  kPython,      // a function of Python's
+  kSystemCall,  // of the kernel
+  kOffCpu,      // its name is the reason
+};
+inline constexpr size_t kLateKinds = 4;
+
+// The innermost row that covers most of a window.
+struct LateRow {
+  std::string name;         // JSON source; empty: none was seen
+  int64_t covered_ns = 0;   // of the window, by that row
+  int64_t duration_ns = 0;  // of the row
+  int64_t pid = 0;
+  int64_t tid = 0;
+};
+
 // A stretch of time in which a process was late.
 struct LateWindow {
   uint32_t process = 0;
   int64_t from_ns = 0;
   int64_t until_ns = 0;
-  std::string row;          // its name, JSON source; empty: none was seen
-  int64_t covered_ns = 0;   // of the window, by that row
-  int64_t duration_ns = 0;  // of the row
+  LateRow innermost;                        // of the main thread, of any kind but kOffCpu
+  std::array<LateRow, kLateKinds> by_kind;  // of the main thread; kOffCpu: see off_cpu_ns
+  LateRow elsewhere;  // of the other threads and processes of the rank, busy ones only
+  // How long the main thread was off the CPU, by reason. Few: kernels' reasons are a short list.
+  std::map<std::string, int64_t, std::less<>> off_cpu_ns;
+
+  // Returns the reason with the most time; empty: it was not off the CPU, or that was not recorded.
+  std::string_view LongestReason() const;
 };
 
-// Add() all windows, Sort() once, then See() each row of a process's main thread, in any order; the
-// memory is that of the windows.
+// A row of the process whose window it may lie in.
+struct SeenRow {
+  LateKind kind = LateKind::kOperator;
+  bool is_main = false;  // of the process's main thread
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  int64_t pid = 0;
+  int64_t tid = 0;
+  std::string_view name;
+};
+
+// Add() all windows, Sort() once, then See() each row of a process, in any order; the memory is
+// that of the windows.
 class LateRows {
  public:
   // Returns the window's number.
   uint32_t Add(uint32_t process, int64_t from_ns, int64_t until_ns);
   void Sort();
-  void See(uint32_t process, int64_t begin_ns, int64_t end_ns, std::string_view name);
+  void See(uint32_t process, const SeenRow& row);
 
   const LateWindow& window(uint32_t number) const { return windows_[number]; }
   bool HasWindows(uint32_t process) const {

@@ -24,6 +24,7 @@ OrderedJson ClockSummary(const ClockStatement& clock) {
                      {"boot_id", host.boot_id},
                      {"aligned", host.is_aligned},
                      {"offset_ns", host.offset_ns},
+                     {"at_unix_ns", host.at_unix_ns},
                      {"drift_ppb", host.drift_ppb},
                      {"bound_ns", ValueOrNull(host.bound_ns)},
                      {"likely_error_ns", ValueOrNull(host.likely_error_ns)}});

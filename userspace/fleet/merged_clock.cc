@@ -10,15 +10,15 @@
 #include "absl/strings/str_format.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/median.h"
+#include "userspace/base/shown_text.h"
 
 namespace proftrace {
 namespace {
 
 constexpr std::pair<ClockMode, std::string_view> kClockModes[] = {
-    {ClockMode::kAuto, "auto"},
-    {ClockMode::kCollectives, "collectives"},
-    {ClockMode::kRealtime, "realtime"},
-    {ClockMode::kNone, "none"},
+    {ClockMode::kAuto, "auto"},         {ClockMode::kCollectives, "collectives"},
+    {ClockMode::kRealtime, "realtime"}, {ClockMode::kNone, "none"},
+    {ClockMode::kGiven, "given"},
 };
 
 constexpr int64_t kLeastResolutionNs = 1000;  // FleetOptions::resolution_ns
@@ -51,8 +51,16 @@ std::string ClockStatement::Line() const {
   std::string text = absl::StrFormat("Clocks: %d %s", hosts, hosts == 1 ? "host" : "hosts");
   if (mode == ClockMode::kNone) return text + ", each from its own beginning on; not aligned";
   if (hosts == 1) return text + ", one clock: exact";
-  if (mode == ClockMode::kRealtime) {
-    absl::StrAppend(&text, " by their own wall clocks: nothing proved, error not known");
+  if (mode == ClockMode::kRealtime || mode == ClockMode::kGiven) {
+    if (mode == ClockMode::kRealtime) {
+      absl::StrAppend(&text, " by their own wall clocks: nothing proved, error not known");
+    } else {
+      absl::StrAppend(&text, " by the offsets in ", ShownText(reference), ": nothing proved, ",
+                      bound_ns ? PlusMinus(*bound_ns) + " as it says" : "error not known");
+      if (!not_aligned.empty()) {
+        absl::StrAppend(&text, absl::StrFormat("; %d not in it", not_aligned.size()));
+      }
+    }
     if (contradicted > 0) {
       absl::StrAppend(&text, absl::StrFormat("; %d of %d collectives contradict them, by up to %s",
                                              contradicted, collectives,
@@ -86,6 +94,7 @@ class MergedClockMaker {
     const std::vector<uint32_t> processes = ProcessesWithCalls();
     const bool are_apart = HasRestartedRank(processes);
     for (const uint32_t process : processes) AddRank(process, are_apart);
+    DropLoneNumbers();
     if (absl::Status status = Solve(); !status.ok()) return status;
     PlaceTimelines();
     FindAligned();
@@ -157,6 +166,31 @@ class MergedClockMaker {
     });
   }
 
+  // Numbers match a group's calls only where all of its ranks have them. One profiler may have them
+  // and another one not: then order is what both have.
+  void DropLoneNumbers() {
+    std::map<std::pair<uint32_t, uint32_t>, bool> has_numbers;  // by group and rank
+    const auto is_message = [](const CollectiveCall& call) {
+      return call.kind == CollectiveKind::kSend || call.kind == CollectiveKind::kRecv;
+    };
+    for (uint32_t rank = 0; rank < out_.fleet_.ranks.size(); ++rank) {
+      for (const CollectiveCall& call : out_.fleet_.ranks[rank].calls) {
+        if (is_message(call)) continue;
+        bool& has = has_numbers[{call.group, rank}];
+        has = has || call.sequence.has_value();
+      }
+    }
+    std::set<uint32_t> without;
+    for (const auto& [place, has] : has_numbers) {
+      if (!has) without.insert(place.first);
+    }
+    for (FleetRank& rank : out_.fleet_.ranks) {
+      for (CollectiveCall& call : rank.calls) {
+        if (without.contains(call.group) && !is_message(call)) call.sequence.reset();
+      }
+    }
+  }
+
   // `attempts_are_apart`: some collectives are of other attempts than others. Without that the
   // counts of restarts say nothing: each agent of torchelastic counts those of its own workers'
   // failures (elastic/agent/server/api.py, _invoke_run), so hosts of one attempt differ.
@@ -202,7 +236,10 @@ class MergedClockMaker {
 
   absl::Status Solve() {
     if (absl::Status status = FindReference(); !status.ok()) return status;
-    if (options_.mode == ClockMode::kRealtime || options_.mode == ClockMode::kNone) {
+    if (options_.mode == ClockMode::kGiven) {
+      if (absl::Status status = FindGiven(); !status.ok()) return status;
+    }
+    if (options_.mode != ClockMode::kAuto && options_.mode != ClockMode::kCollectives) {
       if (absl::Status status = CheckFleetInput(out_.fleet_); !status.ok()) return Disagree(status);
       // The wall clocks may be too wrong to tell which calls without numbers belong together.
       const auto clock = SolveFleetClock(out_.fleet_, out_.fleet_options_);
@@ -237,6 +274,20 @@ class MergedClockMaker {
     }
     return Fail(ExitCode::kUsage, "--reference " + options_.reference +
                                       " is none of the inputs' hosts; they are: " + hosts);
+  }
+
+  absl::Status FindGiven() {
+    bool has_any = false;
+    std::string hosts;
+    for (const FleetBoot& boot : out_.fleet_.boots) {
+      const GivenClock* given = FindGivenClock(options_.given, boot.host, boot.boot_id);
+      out_.given_.push_back(given == nullptr ? std::nullopt : std::optional(*given));
+      has_any = has_any || given != nullptr;
+      absl::StrAppend(&hosts, hosts.empty() ? "" : ", ", boot.host);
+    }
+    if (has_any) return absl::OkStatus();
+    return Fail(ExitCode::kInputsDisagree,
+                options_.given_path + " has none of the inputs' hosts; they are: " + hosts);
   }
 
   void FindBegins() {
@@ -288,13 +339,16 @@ class MergedClockMaker {
       if (moment.match == FleetMoment::Match::kOrder) ++statement.matched_by_order;
     }
     const uint32_t reference = out_.clock_ ? out_.clock_->timelines().front().reference_boot : 0;
-    statement.reference = out_.fleet_.boots[reference].host;
+    statement.reference = options_.mode == ClockMode::kGiven ? options_.given_path
+                                                             : out_.fleet_.boots[reference].host;
     std::vector<int64_t> bounds_ns;
     std::vector<int64_t> likely_ns;
     for (uint32_t boot = 0; boot < joined_.boots.size(); ++boot) {
       ClockStatement::Host host = DescribeHost(boot);
       if (!host.is_aligned) {
         statement.not_aligned.push_back(host.host);
+      } else if (options_.mode == ClockMode::kGiven) {
+        if (host.bound_ns) bounds_ns.push_back(*host.bound_ns);
       } else if (boot != reference && host.bound_ns && host.likely_error_ns) {
         bounds_ns.push_back(*host.bound_ns);
         likely_ns.push_back(*host.likely_error_ns);
@@ -304,7 +358,7 @@ class MergedClockMaker {
     if (!bounds_ns.empty()) {
       statement.worst_bound_ns = *std::max_element(bounds_ns.begin(), bounds_ns.end());
       statement.bound_ns = Median(bounds_ns);
-      statement.likely_error_ns = Median(likely_ns);
+      if (!likely_ns.empty()) statement.likely_error_ns = Median(likely_ns);
     }
     if (out_.clock_) {
       for (const ClockFinding& finding : out_.clock_->findings()) {
@@ -324,6 +378,12 @@ class MergedClockMaker {
     host.host = joined_.boots[boot].boot.host;
     host.boot_id = joined_.boots[boot].boot.boot_id;
     host.is_aligned = options_.mode != ClockMode::kNone || joined_.boots.size() == 1;
+    if (options_.mode == ClockMode::kGiven && out_.given_[boot]) {
+      host.offset_ns = out_.given_[boot]->offset_ns;
+      host.at_unix_ns = out_.given_[boot]->at_unix_ns;
+      host.drift_ppb = out_.given_[boot]->drift_ppb;
+      host.bound_ns = out_.given_[boot]->bound_ns;
+    }
     bool has_offset = false;
     for (uint32_t input = 0; input < inputs_.size(); ++input) {
       const SourceFacts& facts = *inputs_[input];
@@ -341,6 +401,7 @@ class MergedClockMaker {
         const int64_t wall_ns =
             facts.clock == SourceClock::kRealtime ? ns : joined_.boots[boot].wall.ToWall(ns);
         host.offset_ns = time->common_ns - wall_ns;
+        host.at_unix_ns = wall_ns;
       }
     }
     if (!out_.clock_) return host;
@@ -390,9 +451,12 @@ std::optional<CommonTime> MergedClock::MapLocal(uint32_t boot, int64_t local_ns)
 
 CommonTime MergedClock::MapByHost(uint32_t boot, int64_t local_ns) const {
   CommonTime time;
-  if (mode_ == ClockMode::kRealtime) {
+  if (mode_ == ClockMode::kRealtime || mode_ == ClockMode::kGiven) {
     time.common_ns = joined_->boots[boot].wall.ToWall(local_ns);
-    if (!joined_->boots[boot].has_wall()) time.timeline = boot + 1;
+    const bool is_given = mode_ == ClockMode::kGiven;
+    const bool has_given = is_given && given_[boot];
+    if (has_given) time.common_ns = given_[boot]->ToCommon(time.common_ns);
+    if (!joined_->boots[boot].has_wall() || (is_given && !has_given)) time.timeline = boot + 1;
   } else {
     const int64_t first_ns = joined_->boots.front().wall.ToWall(begins_ns_.front());
     time.common_ns = first_ns + (local_ns - begins_ns_[boot]);

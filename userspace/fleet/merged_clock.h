@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "userspace/fleet/given_clocks.h"
 #include "userspace/fleet/joined_inputs.h"
 #include "userspace/fleet_clock/fleet_clock.h"
 
@@ -21,23 +22,27 @@ enum class ClockMode : uint8_t {
   kCollectives,  // by collectives, or not at all
   kRealtime,     // each host's wall clock as it is
   kNone,         // each host from its own beginning on
+  kGiven,        // each host's wall clock, moved by what a file says of it
 };
 
 std::string_view NameOf(ClockMode mode);
 
 struct MergedClockOptions {
   ClockMode mode = ClockMode::kAuto;
-  std::string reference;  // host or boot id; empty: the one with the most collectives
+  std::string reference;   // host or boot id; empty: the one with the most collectives
+  std::string given_path;  // kGiven: the file, for messages
+  std::vector<GivenClock> given;
 };
 
 // The sentences and figures about the clock that every output has.
 struct ClockStatement {
   ClockMode mode = ClockMode::kAuto;
   size_t hosts = 0;
-  std::string reference;
+  std::string reference;     // kGiven: the file
   uint64_t collectives = 0;  // that bind clocks
   uint64_t matched_by_order = 0;
-  // The median and the worst of the hosts that are aligned. nullopt: nothing is proved.
+  // The median and the worst of the hosts that are aligned. nullopt: nothing is proved. kGiven:
+  // what the file says, which is no proof.
   std::optional<int64_t> bound_ns;
   std::optional<int64_t> worst_bound_ns;
   std::optional<int64_t> likely_error_ns;
@@ -50,8 +55,9 @@ struct ClockStatement {
     std::string host;
     std::string boot_id;
     bool is_aligned = true;
-    int64_t offset_ns = 0;  // common less wall time, at its first event
-    int64_t drift_ppb = 0;
+    int64_t offset_ns = 0;   // common less wall time, at its first event
+    int64_t at_unix_ns = 0;  // when that was, by its wall clock
+    int64_t drift_ppb = 0;   // by how much that grows: a clock that is too fast has a negative one
     std::optional<int64_t> bound_ns;
     std::optional<int64_t> likely_error_ns;
   };
@@ -107,7 +113,8 @@ class MergedClock {
   FleetMoments moments_;             // where there is none
   std::vector<int64_t> shifts_ns_;   // of timelines, where nothing says where they belong
   std::vector<int64_t> begins_ns_;   // of boots, their local clocks; kNone
-  std::vector<bool> is_aligned_;     // by input
+  std::vector<std::optional<GivenClock>> given_;  // of boots; kGiven
+  std::vector<bool> is_aligned_;                  // by input
   ClockStatement statement_;
 };
 

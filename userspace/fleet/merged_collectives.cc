@@ -22,6 +22,60 @@ std::string Us(int64_t ns) {
   return absl::StrFormat("%s%d.%03d", ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
 }
 
+std::string Percent(int64_t part_ns, const LateWindow& window) {
+  const auto length_ns = static_cast<double>(window.until_ns - window.from_ns);
+  return absl::StrFormat("%.0f %%", static_cast<double>(part_ns) * 100 / length_ns);
+}
+
+// `, "key": "name (97 %)"`; nothing where no row was seen. `more` stands behind the figure.
+std::string LateRowArg(const std::string& key, const LateRow& row, const LateWindow& window,
+                       const std::string& more = "") {
+  if (row.name.empty()) return "";
+  return absl::StrCat(", \"", key, "\": \"", row.name, " (", Percent(row.covered_ns, window), more,
+                      ")\"");
+}
+
+// What the late rank did, as members of a JSON object behind others.
+std::string LateArgs(const LateWindow& window) {
+  const auto of = [&window](LateKind kind) -> const LateRow& {
+    return window.by_kind[static_cast<size_t>(kind)];
+  };
+  const int64_t length_ns = window.until_ns - window.from_ns;
+  std::string args;
+  if (!window.innermost.name.empty()) {
+    absl::StrAppend(&args, ", \"late rank was in\": \"", window.innermost.name,
+                    "\", \"of its lateness\": \"", Percent(window.innermost.covered_ns, window),
+                    " of ", Us(length_ns), " us\"");
+  }
+  absl::StrAppend(&args, LateRowArg("late rank's operator", of(LateKind::kOperator), window),
+                  LateRowArg("late rank's Python function", of(LateKind::kPython), window),
+                  LateRowArg("late rank's system call", of(LateKind::kSystemCall), window));
+  if (!window.off_cpu_ns.empty()) {
+    std::string reasons;
+    for (const auto& [reason, ns] : window.off_cpu_ns) {
+      absl::StrAppend(&reasons, reasons.empty() ? "" : ", ", reason, " ", Percent(ns, window));
+    }
+    absl::StrAppend(&args, ", \"late rank was off the CPU\": \"", reasons, "\"");
+  }
+  const LateRow& elsewhere = window.elsewhere;
+  absl::StrAppend(&args,
+                  LateRowArg("late rank's other threads", elsewhere, window,
+                             absl::StrCat(", TID ", elsewhere.tid, " of PID ", elsewhere.pid)));
+  return args;
+}
+
+// What a late rank did in two words.
+std::string NameOfCause(const LateWindow& window) {
+  const std::string_view reason = window.LongestReason();
+  if (!reason.empty()) {
+    const int64_t off_ns = window.off_cpu_ns.find(reason)->second;
+    if (off_ns > (window.until_ns - window.from_ns) / 2) {
+      return "off the CPU: " + std::string(reason);
+    }
+  }
+  return window.innermost.name.empty() ? "not known" : window.innermost.name;
+}
+
 }  // namespace
 
 MergedCollectives::MergedCollectives(const MergedClock& clock, const JoinedInputs& joined)
@@ -161,15 +215,7 @@ std::string MergedCollectives::ArgsOf(const Collective& of, uint32_t rank) const
     absl::StrAppend(&args, ", \"clock bound (us)\": ", Us(of.times.bound_ns),
                     ", \"clock likely error (us)\": ", Us(of.times.likely_error_ns));
   }
-  if (of.late_window) {
-    const LateWindow& window = late_.window(*of.late_window);
-    if (!window.row.empty()) {
-      const int64_t length_ns = window.until_ns - window.from_ns;
-      absl::StrAppend(&args, ", \"late rank was in\": \"", window.row, "\", \"of its lateness\": ",
-                      absl::StrFormat("\"%d %% of %s us\"", window.covered_ns * 100 / length_ns,
-                                      Us(length_ns)));
-    }
-  }
+  if (of.late_window) absl::StrAppend(&args, LateArgs(late_.window(*of.late_window)));
   return args + "}";
 }
 
@@ -217,6 +263,34 @@ void MergedCollectives::ForEachRow(uint32_t process,
       if (WaitOf(of, other)->on != place.rank) continue;
       arrow({outer.lane, times.entered_ns, of.first_arrow + other, true});
     }
+  }
+}
+
+void MergedCollectives::ForEachCause(uint32_t process,
+                                     const std::function<void(const CollectiveRow&)>& row) const {
+  std::vector<std::pair<int64_t, uint32_t>> causes;  // by begin
+  for (const Place& place : by_process_[process]) {
+    const std::optional<uint32_t>& number = collectives_[place.collective].late_window;
+    if (!number || late_.window(*number).process != process) continue;
+    causes.emplace_back(late_.window(*number).from_ns, place.collective);
+  }
+  std::sort(causes.begin(), causes.end());
+  std::vector<int64_t> lane_ends_ns;
+  for (const auto& [from_ns, collective] : causes) {
+    const LateWindow& window = late_.window(*collectives_[collective].late_window);
+    CollectiveRow cause;
+    while (cause.lane < lane_ends_ns.size() && lane_ends_ns[cause.lane] > window.from_ns) {
+      ++cause.lane;
+    }
+    if (cause.lane == lane_ends_ns.size()) lane_ends_ns.push_back(0);
+    lane_ends_ns[cause.lane] = window.until_ns;
+    cause.begin_ns = window.from_ns;
+    cause.end_ns = window.until_ns;
+    cause.name = NameOfCause(window);
+    const FleetMoment& moment = clock_.moments().moments[collectives_[collective].moment];
+    cause.args = absl::StrCat("{\"group\": ", JsonQuoted(clock_.fleet().groups[moment.group].name),
+                              ", \"number\": ", moment.sequence, LateArgs(window), "}");
+    row(cause);
   }
 }
 

@@ -44,6 +44,10 @@ class MergedCollectives {
   void ForEachRow(uint32_t process, const std::function<void(const CollectiveRow&)>& row,
                   const std::function<void(const CollectiveArrow&)>& arrow) const;
 
+  // Gives a row for each time at which others waited for the process: as long as it was late, named
+  // by what it did. In order of time; lanes as above.
+  void ForEachCause(uint32_t process, const std::function<void(const CollectiveRow&)>& row) const;
+
   size_t size() const { return collectives_.size(); }
   uint64_t arrows() const { return arrows_; }
   // Returns the sums of each rank, for the summary.

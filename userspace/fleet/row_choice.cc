@@ -13,6 +13,11 @@ bool RowChoice::HasRank(std::optional<int32_t> rank) const {
          });
 }
 
+bool RowChoice::HasCategory(std::string_view category) const {
+  return categories.empty() ||
+         std::find(categories.begin(), categories.end(), category) != categories.end();
+}
+
 std::optional<int64_t> StepOf(const SourceEvent& event) {
   std::string_view name = event.name;
   if (event.phase != 'X' || !ConsumeText(&name, "ProfilerStep")) return std::nullopt;

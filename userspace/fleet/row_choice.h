@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -13,13 +14,16 @@
 namespace proftrace {
 
 struct RowChoice {
-  bool is_summary = false;                           // steps, annotations; what GPUs do as a whole
+  bool is_summary = false;              // steps, annotations, phases; what GPUs do as a whole
+  std::vector<std::string> categories;  // of rows; empty: all
   std::vector<std::pair<int32_t, int32_t>> ranks;    // first and last; empty: all
   std::optional<std::pair<int64_t, int64_t>> steps;  // first and last
   std::optional<int64_t> from_ns;                    // on the common clock
   std::optional<int64_t> until_ns;
 
   bool HasRank(std::optional<int32_t> rank) const;
+  // Whether rows of the category are wanted.
+  bool HasCategory(std::string_view category) const;
 };
 
 // Returns the number in the name of one of torch.profiler's step rows, "ProfilerStep#12".

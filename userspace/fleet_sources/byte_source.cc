@@ -130,4 +130,20 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenByteSource(const std::string& pa
   return file;
 }
 
+absl::StatusOr<std::string> ReadText(const std::string& path, size_t most) {
+  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenByteSource(path);
+  if (!source.ok()) return source.status();
+  constexpr size_t kPiece = size_t{1} << 16;
+  std::string text;
+  while (text.size() < most) {
+    const size_t before = text.size();
+    text.resize(std::min(most, before + kPiece));
+    const absl::StatusOr<size_t> got = (*source)->Read(text.data() + before, text.size() - before);
+    if (!got.ok()) return got.status();
+    text.resize(before + *got);
+    if (*got == 0) break;
+  }
+  return text;
+}
+
 }  // namespace proftrace

@@ -29,4 +29,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenByteSource(const std::string& pa
 std::unique_ptr<ByteSource> NewGunzipSource(std::unique_ptr<ByteSource> packed,
                                             const std::string& path);
 
+// Reads a file to its end, or `most` bytes of it.
+absl::StatusOr<std::string> ReadText(const std::string& path, size_t most);
+
 }  // namespace proftrace

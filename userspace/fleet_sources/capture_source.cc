@@ -50,6 +50,10 @@ class CaptureSource final : public SourceInput {
         &info);
     if (!status.ok()) return status;
     base_ns_ = collected.base_ns().value_or(0) - info->window.monotonic_to_unix_ns;
+    for (const LossTime& loss : losses_) {
+      collected.NoteLoss(loss.after_ns - base_ns_, loss.until_ns - base_ns_);
+    }
+    losses_.clear();
     // The events' times become those of the boot: base and the offset to Unix time cancel out.
     collected.set_base(base_ns_);
     collected.Finish(/*is_cut=*/false, &facts_);
@@ -121,6 +125,7 @@ class CaptureSource final : public SourceInput {
                                "; what is whole was taken");
     }
     *info = (*timeline)->info();
+    losses_ = (*timeline)->losses();
     AggregateOptions aggregate;
     aggregate.spill_directory = scratch;
     const Aggregates aggregates = Aggregate(**timeline, aggregate);
@@ -146,20 +151,15 @@ class CaptureSource final : public SourceInput {
   bool salvage_;
   std::string scratch_directory_;
   int64_t base_ns_ = 0;
+  std::vector<LossTime> losses_;  // of the last replay, until they are noted
 };
 
 // What to open: everything where there is one rank at most.
 std::vector<ProcessChoice> ChoicesOf(const CaptureMetadata& metadata) {
-  std::vector<Target> targets;
+  const std::vector<Target> targets = TargetsOf(metadata);
   std::set<int> ranks;
-  for (const ProcessEntry& process : metadata.processes) {
-    targets.push_back(process.target);
-    // What the environment said later, as in the timeline.
-    const auto later = metadata.jobs.find(Raw(process.target.pid));
-    if (later != metadata.jobs.end() && later->second.rank) {
-      targets.back().rank = later->second.rank;
-    }
-    if (targets.back().rank) ranks.insert(*targets.back().rank);
+  for (const Target& target : targets) {
+    if (target.rank) ranks.insert(*target.rank);
   }
   if (ranks.size() <= 1) return {ProcessChoice()};
   std::vector<ProcessChoice> choices;

@@ -414,6 +414,29 @@ void CollectiveRows::FindRank(const std::vector<int64_t>& group_of_key, SourceFa
   if (found.size() == 1) facts->rank = *found.begin();
 }
 
+// A group's first call after a loss, and each one in between. `calls`: by group and time.
+void CollectiveRows::MarkLosses(int64_t base_ns, std::vector<SourceCall>* calls) {
+  std::sort(losses_.begin(), losses_.end());
+  constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
+  size_t next = 0;
+  int64_t until_ns = kNone;  // of losses that no call has passed yet
+  std::optional<uint32_t> group;
+  for (SourceCall& source : *calls) {
+    CollectiveCall& call = source.call;
+    if (group != call.group) {
+      group = call.group;
+      next = 0;
+      until_ns = kNone;
+    }
+    const int64_t begin_ns = call.entered_ns - base_ns;
+    for (; next < losses_.size() && losses_[next].first < begin_ns; ++next) {
+      until_ns = std::max(until_ns, losses_[next].second);
+    }
+    call.is_after_loss = until_ns != kNone;
+    if (begin_ns > until_ns) until_ns = kNone;
+  }
+}
+
 void CollectiveRows::Finish(const JobFacts& job, int64_t base_ns, SourceFacts* facts) {
   JoinKernels();
   FindGroupsOfWorks(job, facts);
@@ -441,6 +464,7 @@ void CollectiveRows::Finish(const JobFacts& job, int64_t base_ns, SourceFacts* f
     ++kept;
   }
   calls.resize(kept);
+  MarkLosses(base_ns, &calls);
   rows_.clear();
   calls_.clear();
 }

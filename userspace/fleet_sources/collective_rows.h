@@ -29,6 +29,9 @@ namespace proftrace {
 class CollectiveRows {
  public:
   void Take(const SourceEvent& event);
+  // Rows of the process may be missing between these times of events: what comes there and after it
+  // is not matched by its order with what came before.
+  void NoteLoss(int64_t after_ns, int64_t until_ns) { losses_.emplace_back(after_ns, until_ns); }
   // Adds groups, calls and what is to be said of them to `facts`, and the rank where the calls tell
   // it; `base_ns` is added to the times of events.
   void Finish(const JobFacts& job, int64_t base_ns, SourceFacts* facts);
@@ -78,11 +81,13 @@ class CollectiveRows {
   void FindGroupsOfWorks(const JobFacts& job, SourceFacts* facts);
   std::vector<int32_t> RanksOf(const GroupKey& key, const JobFacts& job) const;
   void AddCalls(const JobFacts& job, int64_t base_ns, SourceFacts* facts);
+  void MarkLosses(int64_t base_ns, std::vector<SourceCall>* calls);
   static CollectiveCall CallOf(const Row& row, const FleetGroup& group);
   void FindRank(const std::vector<int64_t>& group_of_key, SourceFacts* facts) const;
   int64_t KeyOf(GroupKey key);
 
   std::vector<Row> rows_;
+  std::vector<std::pair<int64_t, int64_t>> losses_;  // begin and end
   std::map<CollectiveFamily, std::vector<Call>> calls_;
   absl::flat_hash_map<std::string, size_t> open_works_;  // "b" events, by their id: places in rows_
   std::map<GroupKey, int64_t> key_numbers_;

@@ -59,6 +59,7 @@ class TraceFacts {
   // A member beside the events.
   void TakeMember(std::string_view key, std::string_view value);
   void TakeEvent(const SourceEvent& event);
+  void NoteLoss(int64_t after_ns, int64_t until_ns) { collectives_.NoteLoss(after_ns, until_ns); }
 
   // DFTracer's unit of time, where a row has told it; ("CM", time_metric).
   std::optional<int64_t> unit_ns() const { return unit_ns_; }

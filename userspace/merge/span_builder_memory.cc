@@ -42,6 +42,7 @@ absl::Status SpanBuilder::OnMemory(const Event& event, ThreadState& thread) {
 
 void SpanBuilder::OnLoss(const Event& event, ThreadState& thread) {
   TruncateAll(thread, thread.last_ns);
+  timeline_->AddLoss({event.pid, thread.last_ns, event.time_ns});
   thread.opened = kNoSpan;  // what comes next need not be the row after it
   if (!memory_.OnLoss(event.pid)) return;
   // It happened at some time since this thread's last record: what other threads did meanwhile has

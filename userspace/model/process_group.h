@@ -1,6 +1,7 @@
 // torch.distributed's process groups.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct ProcessGroup {
   int size = 1;
   std::string backend_config;  // "cpu:gloo,cuda:nccl"; empty = not known
   std::vector<int> ranks;      // of the job, in the group's order; empty = not known
+  uint64_t address = 0;        // of the backend's object in the process; 0 = not known
 
   bool operator==(const ProcessGroup&) const = default;
 };

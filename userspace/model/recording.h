@@ -50,6 +50,12 @@ struct Target {
   std::vector<uint32_t> namespace_pids;
   uint64_t pid_namespace = 0;
   uint64_t start_ticks = 0;  // since boot, in clock ticks: tells a PID apart that is used again
+  // What its time namespace adds to the clocks that all times of a recording are of: its own
+  // CLOCK_MONOTONIC, which it may have written into its logs, shows so much more. nullopt: not
+  // known.
+  std::optional<int64_t> monotonic_offset_ns;
+  std::optional<int64_t> boottime_offset_ns;
+  std::string control_group;  // "/kubepods.slice/…"; empty = not known
 };
 
 struct Window {

@@ -42,6 +42,13 @@ struct Thread {
   std::string name;  // comm; empty = not known
 };
 
+// Records of a thread were lost between these two moments.
+struct LossTime {
+  Pid pid{};
+  int64_t after_ns = 0;  // its last record before
+  int64_t until_ns = 0;
+};
+
 // A path has so many names at most. One of a deeper row has the first of them, "…" and its own:
 // annotations that never end make a stack of any height, and each path would be as long.
 inline constexpr uint32_t kMostPathLevels = 512;
@@ -165,6 +172,8 @@ class Timeline {
 
   const RecordingInfo& info() const { return info_; }
   const Ledger& ledger() const { return ledger_; }
+  // Returns when records of known threads were lost, in the order in which that was told.
+  const std::vector<LossTime>& losses() const { return losses_; }
 
   // Nanoseconds since the Unix epoch of a CLOCK_MONOTONIC time of this recording.
   int64_t ToUnixNs(int64_t monotonic_ns) const {
@@ -195,6 +204,7 @@ class Timeline {
   std::vector<Thread> threads_;
   RecordingInfo info_;
   Ledger ledger_;
+  std::vector<LossTime> losses_;
 };
 
 // Fills a Timeline. Single-threaded.
@@ -251,6 +261,7 @@ class TimelineBuilder {
     timeline_->device_clocks_ = std::move(clocks);
   }
   void SetDeviceLedger(const DeviceLedger& ledger) { timeline_->device_ledger_ = ledger; }
+  void AddLoss(const LossTime& loss) { timeline_->losses_.push_back(loss); }
 
   std::unique_ptr<Timeline> Finish(RecordingInfo info, const Ledger& ledger);
 

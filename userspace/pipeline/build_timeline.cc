@@ -113,28 +113,7 @@ RecordingInfo InfoOf(const CaptureMetadata& metadata) {
   info.has_end = metadata.has_end;
   FillWindow(metadata, &info);
   if (info.budget.has_value()) info.budget->is_of_longer = metadata.is_part;
-  for (const ProcessEntry& process : metadata.processes) {
-    // One that ran another program before, with no more to say of it.
-    const bool is_again = !info.targets.empty() && info.targets.back().pid == process.target.pid &&
-                          info.targets.back().operator_count == 0;
-    if (is_again) info.targets.pop_back();
-    Target& target = info.targets.emplace_back(process.target);
-    if (const auto job = metadata.jobs.find(Raw(target.pid)); job != metadata.jobs.end()) {
-      if (job->second.rank) target.rank = job->second.rank;
-      if (job->second.world_size) target.world_size = job->second.world_size;
-      target.job = job->second.identity;
-    }
-    const auto groups = metadata.process_groups.find(Raw(target.pid));
-    if (groups == metadata.process_groups.end()) continue;
-    target.process_groups = groups->second;
-    const auto count = metadata.process_group_counts.find(Raw(target.pid));
-    if (count != metadata.process_group_counts.end()) target.process_group_count = count->second;
-    // What the group itself says is true, whatever the environment had.
-    if (const ProcessGroup* all = DefaultGroup(target.process_groups); all != nullptr) {
-      target.rank = all->rank;
-      target.world_size = all->size;
-    }
-  }
+  info.targets = TargetsOf(metadata);
   return info;
 }
 
@@ -301,6 +280,33 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
 }
 
 }  // namespace
+
+std::vector<Target> TargetsOf(const CaptureMetadata& metadata) {
+  std::vector<Target> targets = metadata.info.targets;
+  for (const ProcessEntry& process : metadata.processes) {
+    // One that ran another program before, with no more to say of it.
+    const bool is_again = !targets.empty() && targets.back().pid == process.target.pid &&
+                          targets.back().operator_count == 0;
+    if (is_again) targets.pop_back();
+    Target& target = targets.emplace_back(process.target);
+    if (const auto job = metadata.jobs.find(Raw(target.pid)); job != metadata.jobs.end()) {
+      if (job->second.rank) target.rank = job->second.rank;
+      if (job->second.world_size) target.world_size = job->second.world_size;
+      target.job = job->second.identity;
+    }
+    const auto groups = metadata.process_groups.find(Raw(target.pid));
+    if (groups == metadata.process_groups.end()) continue;
+    target.process_groups = groups->second;
+    const auto count = metadata.process_group_counts.find(Raw(target.pid));
+    if (count != metadata.process_group_counts.end()) target.process_group_count = count->second;
+    // What the group itself says is true, whatever the environment had.
+    if (const ProcessGroup* all = DefaultGroup(target.process_groups); all != nullptr) {
+      target.rank = all->rank;
+      target.world_size = all->size;
+    }
+  }
+  return targets;
+}
 
 absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& metadata,
                                                         RecordSource* source,

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "userspace/model/timeline.h"
 #include "userspace/pipeline/process_choice.h"
@@ -12,6 +13,10 @@
 #include "userspace/wire/record_source.h"
 
 namespace proftrace {
+
+// Returns the processes of a capture with all that its tables say of them: rank and size of the job
+// by their process groups, else by their environment.
+std::vector<Target> TargetsOf(const CaptureMetadata& metadata);
 
 // Builds the timeline of the processes that `choice` chooses; fails as ChoosePids(). The same
 // records and tables give the same timeline. `spill_directory`: see TimelineBuilder.

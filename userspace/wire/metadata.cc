@@ -73,7 +73,8 @@ std::vector<ProcessGroup> GroupsFromJson(const json& entry) {
     if (!rank || !size || *rank < 0 || *rank >= *size) continue;
     if (groups.size() >= kMostGroups) break;
     groups.push_back(ProcessGroup{Text(row, "name"), Text(row, "description"), Text(row, "backend"),
-                                  *rank, *size, Text(row, "config"), RanksFromJson(row, *size)});
+                                  *rank, *size, Text(row, "config"), RanksFromJson(row, *size),
+                                  Number<uint64_t>(row, "address")});
   }
   return groups;
 }
@@ -272,6 +273,19 @@ const std::string* CaptureMetadata::PathOfModule(const ModuleKey& module, int64_
   return nullptr;
 }
 
+void CaptureMetadata::AddPlacesOfGroups(uint32_t pid) {
+  for (const ProcessGroup& group : process_groups[pid]) {
+    if (group.address == 0) continue;
+    const auto [at, is_new] = groups_at.try_emplace({pid, group.address}, group);
+    if (is_new || !at->second) continue;
+    if (at->second->name != group.name || at->second->size != group.size) {
+      at->second.reset();
+    } else if (!group.ranks.empty()) {
+      at->second = group;
+    }
+  }
+}
+
 absl::Status CaptureMetadata::Merge(std::string_view json_array) {
   // Deeper values than our own are dropped while parsing: "[[[[…" would cost 50 times its size.
   constexpr int kDeepest = 8;
@@ -317,6 +331,7 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
     } else if (type == "process_groups") {
       const auto pid = Number<uint32_t>(entry, "pid");
       process_groups[pid] = GroupsFromJson(entry);
+      AddPlacesOfGroups(pid);
       process_group_counts.erase(pid);
       if (const auto count = OptionalNumber(entry, "count"); count && *count >= 0) {
         process_group_counts[pid] = *count;
@@ -460,6 +475,7 @@ void MetadataWriter::AddProcessGroups(Pid pid, const std::vector<ProcessGroup>& 
                 {"size", group.size}};
     if (!group.backend_config.empty()) row["config"] = ToJsonText(group.backend_config);
     if (!group.ranks.empty() && group.ranks.size() <= kMostRanks) row["ranks"] = group.ranks;
+    if (group.address != 0) row["address"] = group.address;
     rows.push_back(std::move(row));
   }
   json entry = {{"type", "process_groups"}, {"pid", Raw(pid)}, {"groups", std::move(rows)}};

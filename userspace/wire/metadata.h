@@ -99,7 +99,9 @@ struct CaptureMetadata {
   std::vector<ThreadEntry> threads;
   std::map<uint32_t, std::vector<ProcessGroup>> process_groups;  // by pid; the latest reading
   std::map<uint32_t, int> process_group_counts;                  // by pid, where they are known
-  std::map<uint32_t, JobEntry> jobs;                             // by pid; the latest reading
+  // By pid and address. nullopt: readings differ on which group is there.
+  std::map<std::pair<uint32_t, uint64_t>, std::optional<ProcessGroup>> groups_at;
+  std::map<uint32_t, JobEntry> jobs;  // by pid; the latest reading
   // Where nn.Modules hang in the outermost one that called them, by when they were told of (0 =
   // before captures said that, of any type).
   std::map<ModuleKey, std::map<int64_t, std::string>> module_paths;
@@ -110,6 +112,9 @@ struct CaptureMetadata {
   // Adds the contents of one metadata block. Fails (ExitCode::kInputDamaged) when it is not such
   // JSON.
   absl::Status Merge(std::string_view json_array);
+
+ private:
+  void AddPlacesOfGroups(uint32_t pid);
 };
 
 // Collects entries for the next metadata blocks.

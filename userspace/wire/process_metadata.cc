@@ -53,6 +53,12 @@ JobIdentity JobFromJson(const json& object) {
   return job;
 }
 
+namespace {
+
+json OffsetToJson(const std::optional<int64_t>& ns) { return ns ? json(*ns) : json(); }
+
+}  // namespace
+
 json ProcessToJson(const ProcessEntry& process) {
   const Target& target = process.target;
   json cmdline = json::array();
@@ -86,7 +92,10 @@ json ProcessToJson(const ProcessEntry& process) {
           {"job", JobToJson(target.job)},
           {"namespace_pids", target.namespace_pids},
           {"pid_namespace", target.pid_namespace},
-          {"start_ticks", target.start_ticks}};
+          {"start_ticks", target.start_ticks},
+          {"monotonic_offset_ns", OffsetToJson(target.monotonic_offset_ns)},
+          {"boottime_offset_ns", OffsetToJson(target.boottime_offset_ns)},
+          {"control_group", ToJsonText(target.control_group)}};
 }
 
 ProcessEntry ProcessFromJson(const json& entry) {
@@ -123,6 +132,9 @@ ProcessEntry ProcessFromJson(const json& entry) {
   target.namespace_pids = NamespacePidsFromJson(Member(entry, "namespace_pids"));
   target.pid_namespace = Number<uint64_t>(entry, "pid_namespace");
   target.start_ticks = Number<uint64_t>(entry, "start_ticks");
+  target.monotonic_offset_ns = WholeNumber<int64_t>(Member(entry, "monotonic_offset_ns"));
+  target.boottime_offset_ns = WholeNumber<int64_t>(Member(entry, "boottime_offset_ns"));
+  target.control_group = Text(entry, "control_group");
   return process;
 }
 

@@ -171,6 +171,11 @@ TEST(DumpDocumentTest, DamageIsASentence) {
   const std::string whole = JobJson(OfHost("node0", {0, 1})).dump();
   ASSERT_TRUE(IsDumpDocument("\n " + whole));
   EXPECT_FALSE(IsDumpDocument("{\"traceEvents\": []}"));
+  EXPECT_TRUE(IsDumpDocument("{\"comm\" : \"a\\\"b\\\\\", \"dump\": {}}"));
+  for (const char* other : {"{\"comm\"", "{\"comm\": \"\\", "{\"comm\": 3, \"dump\": 1}",
+                            "{\"comm\": \"a\", \"pid\": 1}"}) {
+    EXPECT_FALSE(IsDumpDocument(other)) << other;
+  }
   EXPECT_FALSE(IsDumpDocument("{\"dumps\": 1}"));
   for (size_t bytes = 0; bytes < whole.size(); bytes += 7) {
     const auto cut = ReadDumpDocument(whole.substr(0, bytes), "a.json");

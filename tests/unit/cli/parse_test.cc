@@ -99,9 +99,24 @@ TEST(ParseKeyValueTest, TakesTheFirstEqualsSign) {
 }
 
 TEST(DefaultResultNameTest, HoldsNoCharacterThatAPathWouldMind) {
-  const std::string name = DefaultResultName("../a b\n;", Pid{7});
-  EXPECT_TRUE(name.starts_with("proftrace-..-a-b---7-2")) << name;
+  const std::string name = DefaultResultName("../a b\n;", {"../h", std::nullopt, Pid{7}, 0});
+  EXPECT_TRUE(name.starts_with("proftrace-..-a-b---..-h-7-2")) << name;
   EXPECT_EQ(name.find('/'), std::string::npos);
+}
+
+// On storage that all hosts share, containers have the same PIDs, and a restart comes soon.
+TEST(DefaultResultNameTest, HostsRanksAndAttemptsHaveNamesOfTheirOwn) {
+  std::set<std::string> names;
+  for (const char* host : {"node1", "node2"}) {
+    for (const std::optional<int64_t> rank : {std::optional<int64_t>(), {0}, {1}, {11}}) {
+      for (const uint32_t attempt : {0U, 1U}) {
+        const std::string name = DefaultResultName("python3", {host, rank, Pid{47}, attempt});
+        EXPECT_TRUE(names.insert(name.substr(0, name.rfind('-'))).second) << name;
+      }
+    }
+  }
+  EXPECT_TRUE(names.contains("proftrace-python3-node1-47"));
+  EXPECT_TRUE(names.contains("proftrace-python3-node2-rank11-attempt1-47"));
 }
 
 TEST(ResultNameTest, HostsRanksAndAttemptsOfOneJobHaveNamesOfTheirOwn) {

@@ -73,15 +73,42 @@ TEST(LateRowsTest, TheInnermostRowThatCoversMostIsToldInAnyOrder) {
     const uint32_t covered = late.Add(0, 200, 800);
     const uint32_t other = late.Add(1, 200, 800);
     late.Sort();
-    for (const Row& row : rows) late.See(0, row.begin_ns, row.end_ns, row.name);
-    late.See(1, 250, 300, "little");
-    EXPECT_EQ(late.window(covered).row, "inner");
-    EXPECT_EQ(late.window(covered).covered_ns, 600);
-    EXPECT_EQ(late.window(other).row, "little");
+    for (const Row& row : rows) {
+      late.See(0, {LateKind::kOperator, true, row.begin_ns, row.end_ns, 7, 7, row.name});
+    }
+    late.See(1, {LateKind::kPython, true, 250, 300, 8, 8, "little"});
+    EXPECT_EQ(late.window(covered).innermost.name, "inner");
+    EXPECT_EQ(late.window(covered).innermost.covered_ns, 600);
+    EXPECT_EQ(late.window(other).innermost.name, "little");
     std::next_permutation(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
       return std::string_view(a.name) < std::string_view(b.name);
     });
   }
+}
+
+TEST(LateRowsTest, EachKindOfRowIsToldAndOtherThreadsOnlyWhereTheyAreBusy) {
+  LateRows late;
+  const uint32_t number = late.Add(0, 1000, 2000);
+  late.Sort();
+  late.See(0, {LateKind::kPython, true, 900, 2100, 7, 7, "train.py(3): load"});
+  late.See(0, {LateKind::kOperator, true, 950, 2050, 7, 7, "load"});
+  late.See(0, {LateKind::kSystemCall, true, 1100, 1900, 7, 7, "futex"});
+  late.See(0, {LateKind::kOffCpu, true, 1100, 1400, 7, 7, "lock"});
+  late.See(0, {LateKind::kOffCpu, true, 1450, 1900, 7, 7, "lock"});
+  late.See(0, {LateKind::kOffCpu, true, 1400, 1450, 7, 7, "preempted"});
+  late.See(0, {LateKind::kOffCpu, false, 0, 3000, 7, 8, "sleep"});
+  late.See(0, {LateKind::kSystemCall, false, 0, 3000, 7, 8, "futex"});
+  late.See(0, {LateKind::kPython, false, 0, 3000, 7, 8, "threading.py(320): wait"});
+  const LateWindow& window = late.window(number);
+  EXPECT_TRUE(window.elsewhere.name.empty());
+  late.See(0, {LateKind::kSystemCall, false, 1050, 1850, 9, 9, "pread64"});
+  EXPECT_EQ(window.elsewhere.name, "pread64");
+  EXPECT_EQ(window.elsewhere.pid, 9);
+  EXPECT_EQ(window.innermost.name, "futex");
+  EXPECT_EQ(window.by_kind[static_cast<size_t>(LateKind::kOperator)].name, "load");
+  EXPECT_EQ(window.by_kind[static_cast<size_t>(LateKind::kPython)].name, "train.py(3): load");
+  EXPECT_EQ(window.LongestReason(), "lock");
+  EXPECT_THAT(window.off_cpu_ns, testing::ElementsAre(Pair("lock", 750), Pair("preempted", 50)));
 }
 
 TEST(MergedIdsTest, NumbersAreUniqueAndBelowTheLimitOfDoubles) {

@@ -31,6 +31,10 @@ class Rows {
   Rows& Kernel(int64_t begin_ns, const std::string& facts) {
     return Add("ncclDevKernel_x", "kernel", begin_ns, 10, "{" + facts + "}");
   }
+  Rows& Loss(int64_t after_ns, int64_t until_ns) {
+    rows_.NoteLoss(after_ns, until_ns);
+    return *this;
+  }
   SourceFacts Finish(const std::string& info, int64_t base_ns = 0) {
     SourceFacts facts;
     const JobFacts job = ReadDistributedInfo(info);
@@ -85,6 +89,40 @@ TEST(CollectiveRowsTest, GroupsAreKeyedByNameAndRanks) {
                                         "allreduce/BFloat16 0 group 2 1040..1050"));
   EXPECT_EQ(facts.calls[0].call.bytes, 8);
   EXPECT_THAT(facts.rank, Optional(3));  // the last member in all of them
+}
+
+// What captures have of gloo (decision 137): several groups, whatever thread worked for them.
+TEST(CollectiveRowsTest, WorksOfGlooAreKeyedByWhatTheirGroupsSay) {
+  const auto args = [](const char* group, const char* ranks, int number) {
+    return "{\"Seq\": " + std::to_string(number) +
+           ", \"Is P2P\": false, \"Process Group Name\": \"" + group +
+           "\", \"Group size\": 2, \"Process Group Ranks\": \"" + ranks +
+           "\", \"Input type\": [\"float\"], \"Input Dims\": [[8]]}";
+  };
+  Rows rows;
+  rows.Add("gloo:all_reduce", "user_annotation", 10, 5, args("3", "[0, 2]", 7), 11)
+      .Add("gloo:all_reduce", "user_annotation", 20, 5, args("4", "[0, 1]", 7), 11)
+      .Add("gloo:broadcast", "user_annotation", 30, 5, args("3", "[0, 2]", 8), 12);
+  const SourceFacts facts = rows.Finish(R"({"rank": 0, "world_size": 3})");
+  EXPECT_THAT(Calls(facts), ElementsAre("allreduce/Float 0 group 0 10..15 seq 7",
+                                        "broadcast/Float 5 group 0 30..35 seq 8",
+                                        "allreduce/Float 0 group 1 20..25 seq 7"));
+  EXPECT_THAT(facts.groups[0].ranks, ElementsAre(0, 2));
+  EXPECT_THAT(facts.groups[1].ranks, ElementsAre(0, 1));
+  EXPECT_EQ(facts.calls[0].call.bytes, 32);
+  EXPECT_THAT(facts.remarks, IsEmpty());
+}
+
+TEST(CollectiveRowsTest, AfterALossASequenceOfEachGroupBeginsAnew) {
+  Rows rows;
+  for (int i = 0; i < 6; ++i) rows.Kernel(100 * i, Facts("allreduce", "0", "[0, 1]", 2));
+  for (int i = 0; i < 3; ++i) rows.Kernel(200 * i + 50, Facts("allreduce", "1", "[0, 1]", 2));
+  rows.Loss(250, 310).Loss(900, 950);
+  const SourceFacts facts = rows.Finish("{}", 1000);
+  std::vector<int> marked;
+  for (const SourceCall& call : facts.calls) marked.push_back(call.call.is_after_loss);
+  // 0 100 200 | 300 in it | 400 after it: only what lies in between and the first one behind.
+  EXPECT_THAT(marked, ElementsAre(0, 0, 0, 1, 1, 0, 0, 0, 1));
 }
 
 TEST(CollectiveRowsTest, RootsAndPeersAreRanksOfTheJob) {

@@ -27,6 +27,8 @@ ProcessEntry ProcessOfAJob() {
   process.target.namespace_pids = {RecordMaker::kPid, 12};
   process.target.pid_namespace = 4026532000;
   process.target.start_ticks = 815;
+  process.target.monotonic_offset_ns = -3'600'000'000'001;
+  process.target.control_group = "/kubepods.slice/a\xff";
   return process;
 }
 
@@ -41,6 +43,9 @@ TEST(JobMetadataTest, AProcessIsReadAsItWasWritten) {
   EXPECT_EQ(read.namespace_pids, process.target.namespace_pids);
   EXPECT_EQ(read.pid_namespace, 4026532000u);
   EXPECT_EQ(read.start_ticks, 815u);
+  EXPECT_EQ(read.monotonic_offset_ns, -3'600'000'000'001);
+  EXPECT_EQ(read.boottime_offset_ns, std::nullopt);
+  EXPECT_EQ(read.control_group, "/kubepods.slice/a\xff");
 }
 
 TEST(JobMetadataTest, ValuesThatCannotBeAreLeftOut) {

@@ -99,7 +99,7 @@ TEST(MetadataTest, ProcessGroupsTellTheRank) {
 
 TEST(MetadataTest, ProcessGroupsHaveTheirMembers) {
   MetadataWriter writer;
-  const ProcessGroup pair{"1", "pair", "gloo", 1, 2, "cpu:gloo,cuda:nccl", {3, 5}};
+  const ProcessGroup pair{"1", "pair", "gloo", 1, 2, "cpu:gloo,cuda:nccl", {3, 5}, 0x7f0010};
   writer.AddProcessGroups(Pid{7}, {pair}, 4);
   const CaptureMetadata metadata = Merged(writer.TakeJson().front());
   ASSERT_EQ(metadata.process_groups.at(7).size(), 1u);

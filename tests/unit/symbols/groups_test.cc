@@ -44,6 +44,8 @@ class ProcessGroupsTest : public ::testing::Test {
     std::vector<ProcessGroup> groups;
     for (FoundGroup& found :
          FindWithCounters({{kGloo, "gloo"}, {kNccl, "nccl"}}, version, old_abi)) {
+      EXPECT_NE(found.group.address, 0u);
+      found.group.address = 0;
       groups.push_back(std::move(found.group));
     }
     return groups;
@@ -216,6 +218,25 @@ TEST(ProcessGroupMembersTest, AreThoseOfTheGroupOfThatName) {
   EXPECT_THAT(groups[0].ranks, ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(groups[1].ranks, ElementsAre(0, 2));
   EXPECT_EQ(groups[1].backend_config, "cpu:gloo");
+}
+
+// 1.13 keeps no name in the object: Python's variables tell which of them it is.
+TEST(ProcessGroupMembersTest, WithoutNamesThePlaceTellsTheGroup) {
+  const PythonGroups python{
+      .groups = {{"2", "", {0, 2}, 0x300}, {"0", "", {0, 1, 2, 3}, 0x100}, {"1", "", {1, 2}, 0}}};
+  ProcessGroup all{.rank = 2, .size = 4};
+  all.address = 0x100;
+  ProcessGroup even{.rank = 1, .size = 2};
+  even.address = 0x300;
+  ProcessGroup stale = even;
+  stale.address = 0x200;
+  std::vector<ProcessGroup> groups = {all, stale, even};
+  EXPECT_EQ(AddMembers(python, &groups), 2u);
+  EXPECT_EQ(groups[0].name, "0");
+  EXPECT_EQ(groups[1].name, "");
+  EXPECT_THAT(groups[1].ranks, IsEmpty());
+  EXPECT_EQ(groups[2].name, "2");
+  EXPECT_THAT(groups[2].ranks, ElementsAre(0, 2));
 }
 
 TEST(ProcessGroupMembersTest, OfAnotherSizeOrWithAnotherOwnRankAreNotTaken) {

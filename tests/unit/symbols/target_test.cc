@@ -483,5 +483,26 @@ TEST(MapsTest, SharedMappingsAreToldApart) {
   EXPECT_FALSE(mappings[1].shared);
 }
 
+TEST(ProcessTest, TimeOffsetsAreWholeSecondsAndARest) {
+  ProcessInfo info;
+  ReadTimeOffsets("monotonic       -3600         5\nboottime     86400  999999999\n", &info);
+  EXPECT_EQ(info.monotonic_offset_ns, -3'600'000'000'000 + 5);
+  EXPECT_EQ(info.boottime_offset_ns, 86'400'999'999'999);
+  for (const char* text : {"", "monotonic 1", "monotonic x 0", "monotonic 1 1000000000",
+                           "monotonic 9223372036854775807 0", "monotonic 1 -1"}) {
+    ProcessInfo none;
+    ReadTimeOffsets(text, &none);
+    EXPECT_EQ(none.monotonic_offset_ns, std::nullopt) << text;
+  }
+}
+
+TEST(ProcessTest, TheControlGroupIsThatOfTheUnifiedHierarchyElseOfMemory) {
+  EXPECT_EQ(ControlGroupOf("0::/kubepods.slice/pod:1\n"), "/kubepods.slice/pod:1");
+  EXPECT_EQ(ControlGroupOf("4:memory:/job/7\n1:cpu:/x\n0::/\n"), "/job/7");
+  EXPECT_EQ(ControlGroupOf("4:memory:/\n0::/user.slice\n"), "/user.slice");
+  EXPECT_EQ(ControlGroupOf("0::/\n"), "/");
+  EXPECT_EQ(ControlGroupOf("no groups\n"), "");
+}
+
 }  // namespace
 }  // namespace proftrace

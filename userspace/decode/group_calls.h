@@ -1,0 +1,47 @@
+// The numbers that process groups of gloo give their collectives: each is told of right before the
+// work is made, by the same thread.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "bpf/abi/records.h"
+#include "userspace/model/operator_inputs.h"
+#include "userspace/wire/metadata.h"
+
+namespace proftrace {
+
+class GroupCalls {
+ public:
+  // `metadata` must outlive this.
+  explicit GroupCalls(const CaptureMetadata& metadata) : metadata_(metadata) {}
+
+  // Takes a PT_GROUP_CALL.
+  void OnRecord(const abi::pt_pair_record& record);
+  // Records of the thread were lost: the next work may be of a call that was not seen.
+  void OnLoss(uint32_t tid) { numbers_.erase(tid); }
+  void OnLossAnywhere() { numbers_.clear(); }
+
+  // Returns what is known of the work that the thread makes, by torch's names of it in rows
+  // record_param_comms: "Seq", and name and members of the group where it was found. Empty: it has
+  // no number, or its number was not seen.
+  std::vector<KeywordValue> Take(uint32_t pid, uint32_t tid);
+
+ private:
+  struct Number {
+    uint32_t pid = 0;
+    uint64_t group = 0;
+    uint64_t number = 0;
+    bool is_same_group = false;
+  };
+
+  const CaptureMetadata& metadata_;
+  absl::flat_hash_map<uint32_t, Number> numbers_;  // by tid
+  // The last number of each group, by process and address.
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint64_t> last_;
+};
+
+}  // namespace proftrace
