@@ -286,6 +286,10 @@ UniqueFd GuardedFolder::CreateTemporary() const {
   return file;
 }
 
+bool GuardedFolder::MakeLink(const std::string& name, const std::string& target) const {
+  return symlinkat(target.c_str(), fd_.get(), name.c_str()) == 0;
+}
+
 bool GuardedFolder::Rename(const std::string& from, const std::string& to) const {
   return renameat(fd(), from.c_str(), fd(), to.c_str()) == 0;
 }

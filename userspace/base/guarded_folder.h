@@ -80,6 +80,8 @@ class GuardedFolder {
   UniqueFd CreateNameless() const;
   // Makes such a file on any file system: under a made-up name, which is taken away at once.
   UniqueFd CreateTemporary() const;
+  // Makes a symbolic link. False: errno says why not.
+  bool MakeLink(const std::string& name, const std::string& target) const;
   // Renames a file. False: errno says why not.
   bool Rename(const std::string& from, const std::string& to) const;
   bool Remove(const std::string& name) const;

@@ -1,0 +1,17 @@
+#include "userspace/cli/commands.h"
+
+namespace proftrace {
+
+void AddFleetCommand(CLI::App& app, Action* action) {
+  CLI::App* fleet = app.add_subcommand(
+      "fleet",
+      "Ask questions about many ranks at once: which one is slow, since when, why, and what it "
+      "costs the job. Without root, on any machine.\n"
+      "Example: proftrace fleet report tables");
+  fleet->require_subcommand(1);
+  AddFleetQueryCommand(*fleet, action);
+  AddFleetSqlCommand(*fleet, action);
+  fleet->footer("COMMAND [OPTIONS]");  // the commands would inherit it
+}
+
+}  // namespace proftrace
