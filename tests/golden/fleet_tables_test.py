@@ -33,7 +33,7 @@ TABLES = ("recordings", "clock_readings", "processes", "steps", "collectives", "
 HOSTILE = ("../../../tmp/evil", "a/b", "'; DROP TABLE steps; --", "line\nend", "\"quoted\"", "*", "..", ".", "%2e%2e", "x" * 5000, "\u540d\u524d",
            "of_host=1", " ")
 BASE_NS = 1_764_000_000_000_000_000
-STEP_US, COLLECTIVES = 20_000, 2
+STEP_US, COLLECTIVES = 30_000, 2
 
 
 def has(*modules: str) -> bool:
@@ -49,8 +49,8 @@ def trace(rank: int, world: int, steps: int, host: str = "", offset_us: int = 0,
                        "dur": length_us, "args": args})
 
     for step in range(steps):
-        begin = 1_000 + step * STEP_US + (step * 37) % 500
-        row(f"ProfilerStep#{first_step + step}", "user_annotation", 100 + rank, begin, STEP_US - 600)
+        begin = 1_000 + step * STEP_US + random.Random(step).randrange(9_000)  # no two distances are alike
+        row(f"ProfilerStep#{first_step + step}", "user_annotation", 100 + rank, begin, 20_000)
         row("aten::mm", "cpu_op", 100 + rank, begin + 100, 3_000)
         row("aten::resize_", "cpu_op", 100 + rank, begin + 200, 500)
         for number in range(COLLECTIVES):
@@ -163,8 +163,8 @@ class IngestTest(FleetTest):
         wrong.write_text('{"traceEvents": [{"ph": "X", "name": nonsense]}')
         done = self.ingest(files[0], capture, wrong, files[1], code=DAMAGED)
         self.assertIn("2 inputs added, 0 inputs replaced, 0 inputs there already, 2 inputs that cannot be read", done.stderr)
-        self.assertIn(f"{capture}: ", done.stderr)
-        self.assertIn(f"{wrong}: ", done.stderr)
+        self.assertIn(f"proftrace: {capture} is damaged", done.stderr)
+        self.assertIn(f"proftrace: {wrong} is no trace", done.stderr)
         self.check_whole()
         missing = json.loads(self.run_fleet("align", self.fleet, "--json").stdout)["missing"]
         self.assertEqual({of["path"] for of in missing}, {str(capture), str(wrong)})
@@ -265,7 +265,8 @@ class AlignTest(FleetTest):
             self.assertEqual(row["comm_wait_ns"] > 1_000_000, row["rank"] != 1)
         captures = self.rows("aligned/captures.parquet")
         for row in captures:
-            self.assertLessEqual(abs(row["offset_ns"] - captures[0]["offset_ns"] + (shifts[row["rank"]] - shifts[0]) * 1000), row["bound_ns"] or 1)
+            apart_us = shifts[row["rank"]] - shifts[captures[0]["rank"]]
+            self.assertLessEqual(abs(row["offset_ns"] - captures[0]["offset_ns"] + apart_us * 1000), row["bound_ns"] + captures[0]["bound_ns"])
         clocks = self.rows("aligned/clocks.parquet")
         self.assertEqual({row["host"] for row in clocks}, {"h0", "h1", "h2"})
         self.assertTrue(all(row["low_ns"] <= row["offset_ns"] <= row["high_ns"] for row in clocks))
@@ -399,7 +400,7 @@ class InterruptedTest(FleetTest):
             self.assertLessEqual(self.table_files() - whole, named)
         done = subprocess.run([PROFTRACE, "fleet", "align", str(self.fleet), "--json"], capture_output=True, text=True, timeout=120)
         if done.returncode == USAGE:
-            self.assertIn("has no input", done.stderr)
+            self.assertRegex(done.stdout, "has no input|is no directory of a fleet")
             return
         self.assertEqual(done.returncode, 0, done.stderr)
         said = json.loads(done.stdout)

@@ -144,7 +144,7 @@ class ParquetTest(unittest.TestCase):
                 if every[0][1]:
                     seen.add(table)
             self.check_sums(folder)
-        self.assertLessEqual({"events", "key_averages", "gpu_idle", "operators", "kernels", "steps", "collectives", "memory"}, seen)
+        self.assertLessEqual({"events", "key_averages", "gpu_idle", "operators", "kernels", "steps", "collectives"}, seen)
 
     def without_keys(self, found: Rows) -> Rows:
         names, rows = found

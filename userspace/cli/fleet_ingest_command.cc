@@ -110,7 +110,8 @@ class IngestRun {
   }
 
   absl::Status Failed(const std::string& input, const absl::Status& status) {
-    Say("%s: %s", ShownText(input).c_str(), std::string(status.message()).c_str());
+    const std::string why(status.message());
+    Say("%s%s", Contains(why, input) ? "" : (ShownText(input) + ": ").c_str(), why.c_str());
     ++failed_;
     if (first_failure_.ok()) first_failure_ = status;
     return absl::OkStatus();

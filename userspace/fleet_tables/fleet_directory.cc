@@ -74,7 +74,8 @@ Json JsonOf(const InputRecord& record) {
                {"modified_ns", record.stamp.modified_ns},
                {"inode", record.stamp.inode},
                {"parts", record.parts},
-               {"files", record.files}};
+               {"files", record.files},
+               {"writer", record.writer}};
   if (record.replaces) json["replaces"] = *record.replaces;
   if (record.is_removal) json["is_removal"] = true;
   if (!record.failure.empty()) json["failure"] = ToValidUtf8(record.failure);
@@ -95,6 +96,7 @@ std::optional<InputRecord> RecordOf(const std::string& name, const std::string& 
     json.at("files").get_to(record.files);
     if (json.contains("replaces")) record.replaces = json.at("replaces").get<std::string>();
     record.failure = json.value("failure", "");
+    record.writer = json.value("writer", int64_t{0});
     record.is_removal = json.value("is_removal", false);
   } catch (const Json::exception&) {
     return std::nullopt;
@@ -262,7 +264,7 @@ absl::StatusOr<std::vector<InputRecord>> FleetDirectory::Recover() const {
       RemoveFile(absl::StrCat(kInputs, "/", name, std::string(kPending)));
       continue;
     }
-    for (const std::string& file : record->files) RemoveFile(file);
+    RemoveFiles(*record);
     missing.push_back(*record);
     missing.back().failure = "its ingest was ended; ingest it again";
   }
@@ -311,7 +313,7 @@ void FleetDirectory::Forget(const std::string& path) const {
       const absl::StatusOr<std::optional<Lock>> lock = TryLock(name, /*waits=*/false);
       if (!lock.ok() || !lock->has_value()) continue;
       if (!Find(name)) {
-        for (const std::string& file : record->files) RemoveFile(file);
+        RemoveFiles(*record);
       }
       RemoveFile(absl::StrCat(kInputs, "/", name, std::string(ending)));
     }
@@ -320,7 +322,7 @@ void FleetDirectory::Forget(const std::string& path) const {
 
 absl::Status FleetDirectory::Fail(const InputRecord& record) const {
   if (absl::Status status = WriteRecord(record, kFailed); !status.ok()) return status;
-  for (const std::string& file : record.files) RemoveFile(file);
+  RemoveFiles(record);
   RemoveFile(absl::StrCat(kInputs, "/", record.name, std::string(kPending)));
   return absl::OkStatus();
 }
@@ -330,7 +332,7 @@ absl::Status FleetDirectory::Remove(const InputRecord& record) const {
   removal.is_removal = true;
   if (absl::Status status = Announce(removal); !status.ok()) return status;
   RemoveFile(absl::StrCat(kInputs, "/", record.name, std::string(kWhole)));
-  for (const std::string& file : record.files) RemoveFile(file);
+  RemoveFiles(record);
   RemoveFile(absl::StrCat(kInputs, "/", record.name, std::string(kPending)));
   return absl::OkStatus();
 }
@@ -351,19 +353,35 @@ absl::StatusOr<std::unique_ptr<ByteSink>> FleetDirectory::Create(const std::stri
   return std::make_unique<SinkInFolder>(std::move(kept), *std::move(sink));
 }
 
-void FleetDirectory::RemoveFile(const std::string& path) const {
-  if (!IsInside(path)) return;
-  // Folders stay: another one may be about to put a file there.
-  std::optional<GuardedFolder> folder;
-  std::string name;
+std::optional<GuardedFolder> FleetDirectory::FolderOf(const std::string& path,
+                                                      std::string* name) const {
+  if (!IsInside(path)) return std::nullopt;
+  absl::StatusOr<GuardedFolder> self = GuardedFolder::OfDescriptor(folder_.fd(), path_);
+  if (!self.ok()) return std::nullopt;
+  std::optional<GuardedFolder> folder = *std::move(self);
+  name->clear();
   for (const std::string_view part : SplitText(path, "/", /*skip_empty=*/true)) {
-    if (!name.empty()) {
-      folder = (folder ? *folder : folder_).OpenInner(name);
-      if (!folder) return;
-    }
-    name = std::string(part);
+    if (folder && !name->empty()) folder = folder->OpenInner(*name);
+    *name = std::string(part);
   }
-  (folder ? *folder : folder_).Remove(name);
+  return folder;
+}
+
+void FleetDirectory::RemoveFile(const std::string& path) const {
+  // Folders stay: another one may be about to put a file there.
+  std::string name;
+  const std::optional<GuardedFolder> folder = FolderOf(path, &name);
+  if (folder) folder->Remove(name);
+}
+
+void FleetDirectory::RemoveFiles(const InputRecord& record) const {
+  for (const std::string& file : record.files) {
+    std::string name;
+    const std::optional<GuardedFolder> folder = FolderOf(file, &name);
+    if (!folder) continue;
+    folder->Remove(name);
+    if (record.writer > 0) RemoveUnfinished(*folder, record.writer);
+  }
 }
 
 }  // namespace proftrace

@@ -52,6 +52,7 @@ struct InputRecord {
   std::optional<std::string> replaces;  // NAME of what the same path had before
   std::string failure;                  // why it is not whole
   bool is_removal = false;              // it was being taken away
+  int64_t writer = 0;                   // the process that adds it
 };
 
 // Folders of a partition, which are no longer than file systems take and lead nowhere else. What is
@@ -108,6 +109,9 @@ class FleetDirectory {
       : folder_(std::move(folder)), path_(path) {}
   absl::Status Mark() const;
   void Forget(const std::string& path) const;
+  // Removes the files of a record, and what its writer has left that had no name yet.
+  void RemoveFiles(const InputRecord& record) const;
+  std::optional<GuardedFolder> FolderOf(const std::string& path, std::string* name) const;
   absl::Status WriteRecord(const InputRecord& record, std::string_view ending) const;
   std::vector<std::string> NamesWith(std::string_view ending) const;
   std::optional<InputRecord> ReadRecord(const std::string& name, std::string_view ending) const;

@@ -43,7 +43,9 @@ class InputIngest {
  public:
   InputIngest(const FleetDirectory& directory, const std::string& path, InputRecord record,
               const IngestOptions& options)
-      : directory_(directory), path_(path), record_(std::move(record)), options_(options) {}
+      : directory_(directory), path_(path), record_(std::move(record)), options_(options) {
+    record_.writer = getpid();
+  }
 
   absl::Status Run() {
     absl::Status status = ReadRankPattern();
