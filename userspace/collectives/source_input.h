@@ -85,6 +85,7 @@ struct SourceFacts {
   std::string job;      // run id or job number; empty: not known
   // Where stamps are whole microseconds: 1000. Added to both ends as uncertainty.
   int64_t resolution_ns = 1;
+  int64_t base_ns = 0;              // what the file says that its stamps count from
   std::optional<int64_t> first_ns;  // the times of the first and the last event
   std::optional<int64_t> last_ns;
   uint64_t events = 0;

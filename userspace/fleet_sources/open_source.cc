@@ -99,7 +99,8 @@ absl::StatusOr<Sources> OpenSources(const std::string& path, const SourceOptions
   if (at < text.size() && (text[at] == '{' || text[at] == '[')) {
     const bool has_events_alone = text[at] == '[' || BeginsWithEvent(text, at);
     const bool is_dftracer = has_events_alone && IsOfDftracer(path, text);
-    return One(OpenJsonSource(path, has_events_alone, is_dftracer, options.salvage));
+    return One(
+        OpenJsonSource(path, has_events_alone, is_dftracer, options.salvage, options.observer));
   }
   if (beginning->empty()) {
     return Fail(ExitCode::kInputDamaged, path + " is empty; its recording has not been finished");

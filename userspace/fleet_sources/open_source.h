@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "userspace/collectives/source_input.h"
+#include "userspace/fleet_sources/source_observer.h"
 
 namespace proftrace {
 
@@ -16,6 +17,7 @@ struct SourceOptions {
   // Take what is whole of a file that is damaged in the middle; without it that is an error. What
   // is cut off at the end is no error in either case.
   bool salvage = false;
+  SourceObserver* observer = nullptr;
   std::string scratch_directory;  // for rows of captures that do not fit in memory; empty: /tmp
 };
 

@@ -38,6 +38,14 @@ std::string FileOf(const std::string& path) {
   return std::filesystem::is_directory(path, error) ? path + "/capture.ptrec" : path;
 }
 
+// Fills tables while a trace is read for its facts.
+struct TablesObserver final : public SourceObserver {
+  void Begin() override { tables.emplace(); }
+  void See(const SourceEvent& event) override { tables->Take(event); }
+
+  std::optional<TraceTables> tables;
+};
+
 // The parts of one input, which become one record.
 class InputIngest {
  public:
@@ -178,15 +186,29 @@ class InputIngest {
     SourceOptions options;
     options.salvage = options_.salvage;
     options.scratch_directory = options_.scratch_directory;
+    TablesObserver observer;
+    options.observer = &observer;
     absl::StatusOr<std::vector<std::unique_ptr<SourceInput>>> inputs = OpenSources(path_, options);
     if (!inputs.ok()) return inputs.status();
     for (const std::unique_ptr<SourceInput>& input : *inputs) {
-      if (absl::Status status = TakeSource(*input); !status.ok()) return status;
+      if (observer.tables) {
+        observer.tables->Finish(input->facts().base_ns);
+      } else {
+        observer.tables.emplace();
+        absl::Status status = input->ForEachEvent([&observer](const SourceEvent& event) {
+          observer.See(event);
+          return absl::OkStatus();
+        });
+        if (!status.ok()) return status;
+        observer.tables->Finish();
+      }
+      if (absl::Status status = TakeSource(*input, *observer.tables); !status.ok()) return status;
+      observer.tables.reset();
     }
     return absl::OkStatus();
   }
 
-  absl::Status TakeSource(SourceInput& input) {
+  absl::Status TakeSource(SourceInput& input, const TraceTables& trace) {
     InputFacts facts;
     facts.source = input.facts();
     SourceFacts& source = facts.source;
@@ -194,13 +216,6 @@ class InputIngest {
     if (!source.rank && rank_of_) source.rank = rank_of_->RankOf(path_);
     source.path = record_.stamp.path;
     facts.id = IdOf(source, record_.parts.size());
-    TraceTables trace;
-    absl::Status status = input.ForEachEvent([&trace](const SourceEvent& event) {
-      trace.Take(event);
-      return absl::OkStatus();
-    });
-    if (!status.ok()) return status;
-    trace.Finish();
     facts.steps = trace.steps();
     const RowKeys place = PlaceOf(source);
     TableKeys keys(place);

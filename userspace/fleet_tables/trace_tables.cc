@@ -130,7 +130,7 @@ void TraceTables::SumOperators() {
   calls_.clear();
 }
 
-void TraceTables::Finish() {
+void TraceTables::Finish(int64_t base_ns) {
   SumOperators();
   const ProcessWork work = std::move(collector_).Finish();
   std::sort(steps_.begin(), steps_.end(), [](const StepRow& a, const StepRow& b) {
@@ -144,6 +144,7 @@ void TraceTables::Finish() {
     row.comm_ns = of.comm_ns;
     row.comm_overlap_ns = of.comm_overlap_ns;
     row.comm_exposed_ns = of.comm_exposed_ns;
+    row.start_ns = SaturatingSum(row.start_ns, base_ns);
   }
 }
 

@@ -23,7 +23,8 @@ namespace proftrace {
 class TraceTables {
  public:
   void Take(const SourceEvent& event);
-  void Finish();
+  // `base_ns` is added to all times.
+  void Finish(int64_t base_ns = 0);
 
   const std::vector<StepRow>& steps() const { return steps_; }
   void ForEachOperator(absl::FunctionRef<bool(const OperatorRow&)> add) const;
