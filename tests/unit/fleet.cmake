@@ -32,3 +32,10 @@ proftrace_unit_test(fleet_sources_test PARSER
   LIBS proftrace_fleet_sources proftrace_exporters proftrace_pipeline GTest::gmock ZLIB::ZLIB PkgConfig::SQLITE3)
 target_compile_definitions(fleet_sources_test PRIVATE
   PROFTRACE_GOLDEN_DIRECTORY="${PROJECT_SOURCE_DIR}/tests/golden")
+
+# The questions of a fleet; their answers are in tests/fleet.
+proftrace_unit_test(fleet_questions_test PARSER
+  SOURCES
+    fleet_questions/answer_test.cc
+    fleet_questions/question_test.cc
+  LIBS proftrace_fleet_questions)

@@ -9,8 +9,10 @@ void AddFleetCommand(CLI::App& app, Action* action) {
       "costs the job. Without root, on any machine.\n"
       "Example: proftrace fleet report tables");
   fleet->require_subcommand(1);
+  AddFleetReportCommand(*fleet, action);
   AddFleetQueryCommand(*fleet, action);
   AddFleetSqlCommand(*fleet, action);
+  AddFleetDiffCommand(*fleet, action);
   fleet->footer("COMMAND [OPTIONS]");  // the commands would inherit it
 }
 
