@@ -1,15 +1,17 @@
 -- Which ranks are slow, since which step, by how much, why, and what shows it.
 -- One row a slow rank (is_slow of the view ranks), the slowest first; ns a step. lost_share: of the step. cause and coverage as in
--- ranks. times_last: the share of its steps' collectives that it entered last; held_up_ns: for how long it alone kept the others
--- there, and beyond_clock_error_ns how much of that is more than twice the error that is proved for the clocks. held_up_ns is NULL
--- where there are no collectives with times. sure: 'sure' where all ranks were seen and the collectives say the same (it held
--- them up for half of its excess at least); else 'likely'. The rest tells where to look: the operator whose own time exceeds the
+-- ranks. others_wait_ns: what another rank spends in the same collectives more than it does, on the average; that needs no clock.
+-- times_last: the share of the collectives that it entered last; held_up_ns: for how long it alone kept the others there, and
+-- beyond_clock_error_ns how much of that is more than twice the error that is proved for the clocks. These are NULL where there
+-- are no collectives with times. sure: 'sure' where all ranks were seen and the collectives say the same (others_wait_ns is half of
+-- its excess at least); else 'likely'. The rest tells where to look: the operator whose own time exceeds the
 -- other ranks' most, the file that its DataLoader waited for longest, the file that its calls took longest for.
 WITH slow AS (SELECT * FROM ranks WHERE is_slow = 1),
 seen AS (
   SELECT job, attempt, COUNT(DISTINCT rank) AS ranks_seen, MAX(world_size) AS world_size FROM captures GROUP BY job, attempt),
 held AS (
   SELECT s.job, s.attempt, s.rank, COUNT(*) AS instances, SUM(CASE WHEN i.last_rank = s.rank THEN 1 ELSE 0 END) AS times_last,
+         SUM((i.durations_ns - (c.end_ns - c.begin_ns)) * 1e0 / (i.group_size - 1) - (c.end_ns - c.begin_ns)) AS others_wait_ns,
          SUM(CASE WHEN i.last_rank = s.rank THEN i.gap_ns ELSE 0 END) AS held_up_ns,
          SUM(CASE WHEN i.last_rank = s.rank AND i.gap_ns > 2 * i.bound_ns THEN i.gap_ns ELSE 0 END) AS beyond_clock_error_ns
   FROM slow s
@@ -55,9 +57,9 @@ worst_file AS (
   WHERE place = 1)
 SELECT s.job, s.attempt, s.rank, s.host, s.has_changed, s.from_step, s.to_step, s.first_step, s.last_step, s.steps, s.slow_steps,
        s.step_ns, s.excess_ns, s.score AS lost_share, s.error_ns, s.cause, s.largest_part, s.coverage, s.cohort_ranks,
-       n.ranks_seen, n.world_size, h.times_last * 1e0 / h.instances AS times_last, h.held_up_ns * 1e0 / s.steps AS held_up_ns,
+       n.ranks_seen, n.world_size, h.others_wait_ns / s.steps AS others_wait_ns, h.times_last * 1e0 / h.instances AS times_last, h.held_up_ns * 1e0 / s.steps AS held_up_ns,
        h.beyond_clock_error_ns * 1e0 / s.steps AS beyond_clock_error_ns,
-       CASE WHEN n.ranks_seen >= n.world_size AND h.beyond_clock_error_ns * 1e0 / s.steps >= 0.5e0 * s.excess_ns
+       CASE WHEN n.ranks_seen >= n.world_size AND h.others_wait_ns / s.steps >= 0.5e0 * s.excess_ns
             THEN 'sure' ELSE 'likely' END AS sure,
        o.name AS operator, o.excess_ns AS operator_excess_ns, l.path AS loader_path, w.io_share AS loader_io_share,
        f.path AS file, f.time_ns AS file_ns

@@ -146,7 +146,7 @@ def collectives_table(fleet: Fleet, made: dict[str, numpy.ndarray], seen: numpy.
     columns = {**columns_of(fleet, ranks), "group_key": [f"{group:016x}" for group in groups[ranks]], "group_name": ["default_pg"] * count,
                "group_size": sizes[groups[ranks]], "seq": numpy.repeat(numpy.arange(fleet.steps * fleet.collectives), len(seen)),
                "is_p2p": numpy.zeros(count, numpy.int64), "op": ["allreduce"] * count, "dtype": ["Float"] * count,
-               "in_bytes": numpy.full(count, 25 << 20), "step": numpy.repeat(numpy.arange(fleet.steps), len(seen) * fleet.collectives),
+               "in_bytes": (1 + numpy.array([fleet.stage(rank) for rank in range(fleet.ranks)])[ranks]) * (25 << 20), "step": numpy.repeat(numpy.arange(fleet.steps), len(seen) * fleet.collectives),
                "begin_ns": order.reshape(-1) + bias, "end_ns": numpy.transpose(made["ends"], (1, 0, 2))[:, :, seen].reshape(-1) + bias,
                "source": ["kernel"] * count, "match": ["seq"] * count, "bound_ns": numpy.full(count, 2 * int(fleet.bound_ms * MS)),
                "timeline": numpy.zeros(count, numpy.int64)}

@@ -41,3 +41,10 @@ proftrace_unit_test(fleet_tables_test PARSER
     fleet_tables/partition_test.cc
     fleet_tables/trace_tables_test.cc
   LIBS proftrace_fleet_tables GTest::gmock)
+
+# The questions of a fleet; their answers are in tests/fleet.
+proftrace_unit_test(fleet_questions_test PARSER
+  SOURCES
+    fleet_questions/answer_test.cc
+    fleet_questions/question_test.cc
+  LIBS proftrace_fleet_questions)

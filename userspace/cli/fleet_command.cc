@@ -11,8 +11,10 @@ void AddFleetCommand(CLI::App& app, Action* action) {
   fleet->require_subcommand(1);
   AddFleetIngestCommand(*fleet, action);
   AddFleetAlignCommand(*fleet, action);
+  AddFleetReportCommand(*fleet, action);
   AddFleetQueryCommand(*fleet, action);
   AddFleetSqlCommand(*fleet, action);
+  AddFleetDiffCommand(*fleet, action);
   fleet->footer("COMMAND [OPTIONS]");  // the commands would inherit it
 }
 

@@ -71,6 +71,12 @@ absl::Status RunQuery(const QueryArguments& arguments) {
   }
   auto session = BeginFleetSession(arguments.engine, {arguments.directory});
   if (!session.ok()) return session.status();
+  const Question* named = FindQuestion(arguments.question);
+  if (named != nullptr && named->is_of_diff) {
+    return Fail(ExitCode::kUsage,
+                "that question is over two directories; 'proftrace fleet diff' "
+                "asks it");
+  }
   const absl::StatusOr<std::string> text = TextOf(arguments.question);
   if (!text.ok()) return text.status();
   absl::Status status = CheckOneStatement(*text);
@@ -79,8 +85,11 @@ absl::Status RunQuery(const QueryArguments& arguments) {
   status = request.UseTables(arguments.directory, FleetSession::IsRemote(arguments.directory));
   if (!status.ok()) return status;
   request.KeepViews({*text});
-  const Question* named = FindQuestion(arguments.question);
-  request.Ask(named == nullptr ? "question" : named->name, *text);
+  if (named != nullptr) {
+    request.Ask(*named);
+  } else {
+    request.AskText(*text);
+  }
   const AnswerForm form = arguments.csv    ? AnswerForm::kCsv
                           : arguments.json ? AnswerForm::kJson
                                            : AnswerForm::kTable;

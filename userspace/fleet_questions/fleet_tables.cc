@@ -130,6 +130,14 @@ bool HasFiles(const std::string& directory, const FleetTable& table) {
   return HasParquet(path / table.name);
 }
 
+uint64_t AlignedBytes(const std::string& directory, const FleetTable& table) {
+  if (!table.is_aligned) return 0;
+  std::error_code error;
+  const uintmax_t bytes =
+      std::filesystem::file_size(std::filesystem::path(directory) / FilesOf(table), error);
+  return error ? 0 : bytes;
+}
+
 absl::Status CheckFleetDirectory(const std::string& directory) {
   struct stat facts {};
   const std::string shown = ShownText(directory);

@@ -3,6 +3,7 @@
 
 #include <absl/status/status.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,9 @@ std::string FilesOf(const FleetTable& table);
 
 // Whether the directory has a file of the table.
 bool HasFiles(const std::string& directory, const FleetTable& table);
+
+// Returns the size of the table's file; 0 for a table that has a file an input.
+uint64_t AlignedBytes(const std::string& directory, const FleetTable& table);
 
 // Fails with kUsage where the directory is none of a fleet, or has not been aligned.
 absl::Status CheckFleetDirectory(const std::string& directory);

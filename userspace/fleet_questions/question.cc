@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kNumberLength = 3;  // "12_"
 constexpr std::string_view kViewMark = "-- A view:";
+constexpr std::string_view kDiffMark = "-- For 'fleet diff':";
 
 std::vector<Question> ReadQuestions() {
   std::vector<Question> questions;
@@ -24,6 +25,7 @@ std::vector<Question> ReadQuestions() {
     question.text = file.text;
     question.title = StripBlanks(file.text.substr(2, file.text.find('\n') - 2));
     question.is_view = Contains(file.text, kViewMark);
+    question.is_of_diff = Contains(file.text, kDiffMark);
     questions.push_back(question);
   }
   return questions;

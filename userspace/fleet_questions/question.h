@@ -15,6 +15,8 @@ struct Question {
   std::string_view text;   // the whole file
   // Others are built on it, and may name it as they name a table.
   bool is_view = false;
+  // It is over two directories: 'fleet diff' alone asks it.
+  bool is_of_diff = false;
 };
 
 // Returns all questions, views before what is built on them.

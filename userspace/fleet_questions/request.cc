@@ -3,16 +3,23 @@
 #include "userspace/base/shown_text.h"
 #include "userspace/base/text.h"
 #include "userspace/fleet_questions/fleet_tables.h"
-#include "userspace/fleet_questions/question.h"
 
 namespace proftrace {
 namespace {
 
 using nlohmann::json;
 
+constexpr std::string_view kAnswer = "proftrace_answer";
+
+// What DuckDB takes before it writes to the disk, beside what it takes for each byte of the tables
+// that go through its hands as a whole.
+constexpr uint64_t kLeastMemory = 160'000'000;
+constexpr uint64_t kMemoryAByte = 4;
+
 // A question may need more than the memory that is there, and nothing is fetched from elsewhere.
-std::vector<std::string> SettingsIn(const ScratchFolder& scratch) {
+std::vector<std::string> Settings(const ScratchFolder& scratch, uint64_t table_bytes) {
   return {"SET temp_directory = '" + scratch.path() + "/spilled'",
+          "SET memory_limit = '" + std::to_string(kLeastMemory + kMemoryAByte * table_bytes) + "B'",
           "SET autoinstall_known_extensions = false"};
 }
 
@@ -42,6 +49,7 @@ absl::Status FleetRequest::UseTables(const std::string& directory, bool is_remot
     statement.name = table.name;
     if (!is_remote) {
       statement.sql = TableViewSql(table, path, HasFiles(directory, table));
+      table_bytes_ += AlignedBytes(directory, table);
     }
     statement.path = path + "/" + (table.is_aligned ? FilesOf(table) : std::string(table.name));
     statement.columns = std::string(kCommonColumns) + ", " + std::string(table.columns);
@@ -65,13 +73,18 @@ void FleetRequest::MakeViews() {
   }
 }
 
-void FleetRequest::Ask(std::string_view name, std::string_view text) {
-  statements_.push_back({Kind::kAsk, std::string(name), BareSql(text), "", ""});
+void FleetRequest::Ask(const Question& question) {
+  statements_.push_back(
+      {Kind::kAskNamed, std::string(question.name), BareSql(question.text), "", ""});
+}
+
+void FleetRequest::AskText(std::string_view text) {
+  statements_.push_back({Kind::kAsk, "question", BareSql(text), "", ""});
 }
 
 std::string FleetRequest::AsSql() const {
   std::string sql;
-  for (const std::string& setting : SettingsIn(scratch_)) sql += setting + ";\n";
+  for (const std::string& setting : Settings(scratch_, table_bytes_)) sql += setting + ";\n";
   for (const Statement& statement : statements_) {
     switch (statement.kind) {
       case Kind::kTable:
@@ -83,6 +96,13 @@ std::string FleetRequest::AsSql() const {
       case Kind::kKeep:
         sql += "CREATE OR REPLACE TEMP TABLE " + statement.name + " AS " + statement.sql + ";\n";
         break;
+      case Kind::kAskNamed:
+        // The answer's columns are those of a table, so that the question is worked out but once.
+        sql += "CREATE OR REPLACE TEMP TABLE " + std::string(kAnswer) + " AS " + statement.sql +
+               ";\nSELECT '" + statement.name + "' AS proftrace_question;\nDESCRIBE " +
+               std::string(kAnswer) + ";\nSELECT '" + statement.name +
+               "' AS proftrace_rows;\nSELECT * FROM " + std::string(kAnswer) + ";\n";
+        break;
       case Kind::kAsk:
         sql += "SELECT '" + statement.name + "' AS proftrace_question;\nDESCRIBE " + statement.sql +
                ";\nSELECT '" + statement.name + "' AS proftrace_rows;\n" + statement.sql + ";\n";
@@ -93,10 +113,11 @@ std::string FleetRequest::AsSql() const {
 }
 
 json FleetRequest::AsJson(std::string_view engine) const {
-  json request = {{"engine", engine},
-                  {"settings", SettingsIn(scratch_)},
-                  {"spark", {{"spark.sql.shuffle.partitions", "8"}, {"spark.ui.enabled", "false"}}},
-                  {"statements", json::array()}};
+  json request = {
+      {"engine", engine},
+      {"settings", Settings(scratch_, table_bytes_)},
+      {"spark", {{"spark.ui.enabled", "false"}, {"spark.ui.showConsoleProgress", "false"}}},
+      {"statements", json::array()}};
   for (const Statement& statement : statements_) {
     json one = {{"name", statement.name}, {"sql", statement.sql}};
     switch (statement.kind) {
@@ -111,6 +132,7 @@ json FleetRequest::AsJson(std::string_view engine) const {
       case Kind::kKeep:
         one["kind"] = "keep";
         break;
+      case Kind::kAskNamed:
       case Kind::kAsk:
         one["kind"] = "ask";
         break;

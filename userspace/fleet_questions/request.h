@@ -4,11 +4,13 @@
 
 #include <absl/status/status.h>
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "userspace/fleet_questions/question.h"
 #include "userspace/fleet_questions/scratch_folder.h"
 
 namespace proftrace {
@@ -26,8 +28,9 @@ class FleetRequest {
   void Keep(std::string_view name, std::string_view text);
   // Makes all views, whose rows are found whenever they are asked for.
   void MakeViews();
-  // Asks, and calls the answer `name`.
-  void Ask(std::string_view name, std::string_view text);
+  // Asks a question that has a name, which the answer has then, or a text: "question".
+  void Ask(const Question& question);
+  void AskText(std::string_view text);
 
   // Returns all of it as one text for DuckDB's program.
   std::string AsSql() const;
@@ -38,7 +41,7 @@ class FleetRequest {
   std::string WithGivenNames(std::string message) const;
 
  private:
-  enum class Kind { kTable, kView, kKeep, kAsk };
+  enum class Kind { kTable, kView, kKeep, kAskNamed, kAsk };
   struct Statement {
     Kind kind;
     std::string name;
@@ -53,6 +56,7 @@ class FleetRequest {
 
   ScratchFolder& scratch_;
   std::vector<Directory> directories_;
+  uint64_t table_bytes_ = 0;  // of files of tables that are aligned
   std::vector<Statement> statements_;
 };
 
