@@ -32,7 +32,8 @@ std::vector<std::optional<MemoryUse>> MemoryUsesIn(const Timeline& timeline,
           if (!is_open) open();
           ++(event.bytes >= 0 ? use.allocations : use.frees);
           int64_t& bytes = event.bytes >= 0 ? use.allocated_bytes : use.freed_bytes;
-          bytes = SaturatingSum(bytes, event.bytes >= 0 ? event.bytes : -event.bytes);
+          bytes = event.bytes >= 0 ? SaturatingSum(bytes, event.bytes)
+                                   : SaturatingDifference(bytes, event.bytes);
           use.peak_bytes = std::max(use.peak_bytes, after);
           use.end_bytes = after;
         }

@@ -111,11 +111,13 @@ void TraceTables::SumOperators() {
     const int64_t duration_ns = call.end_ns - call.begin_ns;
     // A row that outlives the one around it takes of that what they share.
     if (!open.empty()) {
-      sums_of(*open.back()).self_ns -= std::min(call.end_ns, open.back()->end_ns) - call.begin_ns;
+      Sums& around = sums_of(*open.back());
+      around.self_ns = SaturatingDifference(
+          around.self_ns, std::min(call.end_ns, open.back()->end_ns) - call.begin_ns);
     }
     Sums& own = sums_of(call);
     ++own.calls;
-    own.self_ns += duration_ns;
+    own.self_ns = SaturatingSum(own.self_ns, duration_ns);
     own.total_ns = SaturatingSum(own.total_ns, duration_ns);
     open.push_back(&call);
     if (call.is_annotation || IsCallOfCollective(names_[call.name]) || call.end_ns <= covered_ns) {
