@@ -7,6 +7,8 @@ else()
 endif()
 install(FILES $<TARGET_FILE:proftrace_agent> DESTINATION lib/proftrace)
 install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The questions of a fleet, for other programs: ours has them in it.
+install(DIRECTORY fleet/sql DESTINATION lib/proftrace/fleet)
 # The Python package, of which the wheel is made; elsewhere PYTHONPATH may name its folder.
 install(DIRECTORY userspace/python/proftrace DESTINATION lib/proftrace/python PATTERN __pycache__ EXCLUDE)
 # The manual pages and the completions, of what the program says of itself.

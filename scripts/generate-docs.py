@@ -293,7 +293,7 @@ def page(root: Path, name: str, program: str | None) -> str:
         if kind == "options":
             if program is None:
                 return match.group(0)
-            return match.group(1) + render(options(ask(program, argument, "--help"), argument), match.group(3)) + match.group(4)
+            return match.group(1) + render(options(ask(program, *argument.split(), "--help"), argument), match.group(3)) + match.group(4)
         if kind not in LISTS:
             raise Missing(f"{name}: nobody knows how to list {kind!r}")
         return match.group(1) + render(LISTS[kind](root, argument), match.group(3)) + match.group(4)

@@ -4,6 +4,7 @@
 #   install-deps.sh              to build, run and test; with the headers of CUPTI (install-cupti-headers.sh)
 #   install-deps.sh --run-only   only the shared libraries that a built proftrace loads
 #   install-deps.sh --dev        also what changes to the code need: clang-format, clang-tidy, the browser test's driver
+#   install-deps.sh --fleet      only DuckDB, which answers the questions of `proftrace fleet` (install-fleet-engine.sh)
 #   install-deps.sh --torch      only a PyTorch for /usr/bin/python3, where the distribution has one (exit 3 where not)
 set -euo pipefail
 
@@ -106,6 +107,9 @@ main() {
       apt-cache show libbpf-dev >/dev/null 2>&1 || update_lists
       mapfile -t libraries < <(libraries_of "${library_packages[@]}")
       install_missing "${libraries[@]}" ;;
+    --fleet)
+      install_missing python3 python3-venv
+      "$(dirname "$0")/install-fleet-engine.sh" ;;
     --torch)
       local version
       if installed python3-torch; then
@@ -127,7 +131,7 @@ main() {
       "$(dirname "$0")/install-cupti-headers.sh" >/dev/null || say "no headers of CUPTI: the GPU agent's tests are done without"
       if [ "${1:-}" = --dev ]; then install_available "${dev_packages[@]}"; fi ;;
     *)
-      sed -n '2,7p' "$0" | sed 's/^# \{0,1\}//'
+      sed -n '2,8p' "$0" | sed 's/^# \{0,1\}//'
       exit 2 ;;
   esac
 }

@@ -59,19 +59,27 @@ def page(name: str, help_text: str, version: str, others: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def commands_of(program: str, group: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The words of each command, those of a group behind the group itself."""
+    found: list[tuple[str, ...]] = []
+    for heading, rows in sections(ask(program, *group, "--help"))[2]:
+        for head, _ in rows if heading == "Commands" else ():
+            found += [(*group, head), *commands_of(program, (*group, head))]
+    return found
+
+
 def main() -> int:
     if len(sys.argv) != 3:
         print(__doc__, file=sys.stderr)
         return 2
     program, out = sys.argv[1], Path(sys.argv[2])
     version = ask(program, "--version").strip()
-    whole = ask(program, "--help")
-    commands = [head for heading, rows in sections(whole)[2] if heading == "Commands" for head, _ in rows]
-    pages = ["proftrace", *(f"proftrace-{command}" for command in commands)]
+    commands = commands_of(program, ())
+    pages = ["proftrace", *("-".join(("proftrace", *words)) for words in commands)]
     folder = out / "man/man1"
     folder.mkdir(parents=True, exist_ok=True)
-    for name in pages:
-        text = whole if name == "proftrace" else ask(program, name.removeprefix("proftrace-"), "--help")
+    for name, words in zip(pages, [(), *commands], strict=True):
+        text = ask(program, *words, "--help")
         (folder / f"{name}.1").write_text(page(name, text, version, pages), encoding="utf-8")
     for shell, place in PLACES.items():
         path = out / place

@@ -80,8 +80,8 @@ struct OpenFile {
   bool is_nameless = false;
 };
 
-std::string TemporaryName(int attempt) {
-  return ".proftrace-" + std::to_string(getpid()) + "-" + std::to_string(attempt) + ".tmp";
+std::string TemporaryName(int attempt, int64_t pid = getpid()) {
+  return ".proftrace-" + std::to_string(pid) + "-" + std::to_string(attempt) + ".tmp";
 }
 
 // Nothing is left of a file without a name, however we end. Without /proc it could not get one.
@@ -246,6 +246,12 @@ int OpenDescriptor(int directory_fd, const std::string& name) {
 }
 
 }  // namespace
+
+void RemoveUnfinished(const GuardedFolder& folder, int64_t pid) {
+  for (int attempt = 0; attempt < kMaxTemporaryNames; ++attempt) {
+    folder.Remove(TemporaryName(attempt, pid));
+  }
+}
 
 absl::StatusOr<OutputDirectory> OutputDirectory::Open(const std::string& path,
                                                       const FolderTrust& trust) {

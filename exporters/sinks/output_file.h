@@ -43,6 +43,9 @@ class StringSink : public ByteSink {
   std::string text_;
 };
 
+// Removes what a process that was killed has left of files that were about to get their names.
+void RemoveUnfinished(const GuardedFolder& folder, int64_t pid);
+
 // A directory that outputs go into. Keeps it open: its files stay in it even if its path is renamed
 // meanwhile.
 class OutputDirectory {

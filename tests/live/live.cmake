@@ -43,7 +43,7 @@ set(only_unprivileged RecordTest EndTest RefusedTest DoctorTest ChildrenTest.tes
 
 set(live_tests
   agent all bounds budget calls children clean clocks collectives compare confined cuda damage displaced docs dump exit_codes
-  faults file_swap flight flooded_ring fork_kill_points gloo gpu gpu_check gpu_children gpu_idle
+  faults file_swap fleet_tables flight flooded_ring fork_kill_points gloo gpu gpu_check gpu_children gpu_idle
   gpu_kinds guardian hang harmless hostile_neighbour identity injection interpreters interrupted
   keywords kill_points loss memory memory_limit merge namespaces options other_processes outputs
   own_runtime patch patch_harmless patch_limits patch_tier process_limit python_api python_end python_gc

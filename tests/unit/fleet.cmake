@@ -36,3 +36,19 @@ proftrace_unit_test(fleet_sources_test PARSER
   LIBS proftrace_fleet_sources proftrace_exporters proftrace_pipeline GTest::gmock ZLIB::ZLIB PkgConfig::SQLITE3)
 target_compile_definitions(fleet_sources_test PRIVATE
   PROFTRACE_GOLDEN_DIRECTORY="${PROJECT_SOURCE_DIR}/tests/golden")
+
+# The directory of a fleet's tables.
+proftrace_unit_test(fleet_tables_test PARSER
+  SOURCES
+    fleet_tables/common_steps_test.cc
+    fleet_tables/input_facts_test.cc
+    fleet_tables/partition_test.cc
+    fleet_tables/trace_tables_test.cc
+  LIBS proftrace_fleet_tables GTest::gmock)
+
+# The questions of a fleet; their answers are in tests/fleet.
+proftrace_unit_test(fleet_questions_test PARSER
+  SOURCES
+    fleet_questions/answer_test.cc
+    fleet_questions/question_test.cc
+  LIBS proftrace_fleet_questions)

@@ -42,6 +42,16 @@ std::string WithHint(const std::string& text, const std::string& hint) {
   return text + (text.ends_with('?') ? " " : "; ") + hint;
 }
 
+bool IsGroup(const CLI::App& command) {
+  return !command.get_subcommands([](const CLI::App*) { return true; }).empty();
+}
+
+// Returns the command of a group that was given behind the group's name.
+const CLI::App& InnermostCommand(const CLI::App& command) {
+  const std::vector<CLI::App*> inner = command.get_subcommands();
+  return inner.empty() ? command : InnermostCommand(*inner.front());
+}
+
 // The library's words for what is wrong with a command line, where ours say more. A word that
 // nobody knows comes first: what else is missing is mostly what it was meant to be.
 std::string WhatIsWrong(const CLI::App& app, const std::vector<std::string>& arguments,
@@ -52,9 +62,15 @@ std::string WhatIsWrong(const CLI::App& app, const std::vector<std::string>& arg
     if (arguments.empty()) return WithHint("give a command, or a process: -p PID", kHint);
     return WithHint(UnknownCommand(app, arguments.front()), kHint);
   }
-  const CLI::App& command = *commands.front();
-  const std::string hint = "proftrace " + command.get_name() + " --help lists the options";
+  const CLI::App& command = InnermostCommand(*commands.front());
   const std::vector<std::string> unknown = command.remaining();
+  const std::string call = "proftrace " + CommandName(command);
+  if (IsGroup(command)) {
+    const std::string hint = call + " --help lists the commands";
+    if (unknown.empty()) return WithHint("give a command of " + call, hint);
+    return WithHint(UnknownCommand(command, unknown.front()), hint);
+  }
+  const std::string hint = call + " --help lists the options";
   if (!unknown.empty()) return WithHint(UnknownWord(command, unknown.front()), hint);
   std::string text = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
@@ -127,6 +143,7 @@ int RunCommandLine(int argc, char** argv) {
   AddReportCommand(app, &action);
   AddExportCommand(app, &action);
   AddMergeCommand(app, &action);
+  AddFleetCommand(app, &action);
   AddDumpCommand(app, &action);
   AddCleanCommand(app, &action);
   AddListCommand(app, &action);

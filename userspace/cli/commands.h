@@ -19,6 +19,14 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& arguments,
 void AddReportCommand(CLI::App& app, Action* action);
 void AddExportCommand(CLI::App& app, Action* action);
 void AddMergeCommand(CLI::App& app, Action* action);
+// A group of commands, which have a file each.
+void AddFleetCommand(CLI::App& app, Action* action);
+void AddFleetAlignCommand(CLI::App& fleet, Action* action);
+void AddFleetIngestCommand(CLI::App& fleet, Action* action);
+void AddFleetReportCommand(CLI::App& fleet, Action* action);
+void AddFleetQueryCommand(CLI::App& fleet, Action* action);
+void AddFleetSqlCommand(CLI::App& fleet, Action* action);
+void AddFleetDiffCommand(CLI::App& fleet, Action* action);
 void AddDumpCommand(CLI::App& app, Action* action);
 void AddCleanCommand(CLI::App& app, Action* action);
 void AddListCommand(CLI::App& app, Action* action);

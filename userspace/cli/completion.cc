@@ -7,6 +7,7 @@
 #include "exporters/formats.h"
 #include "exporters/text/table.h"
 #include "userspace/aggregate/stack_weights.h"
+#include "userspace/cli/option_help.h"
 #include "userspace/cli/record_arguments.h"
 
 namespace proftrace {
@@ -84,13 +85,30 @@ std::vector<const CLI::App*> CommandsOf(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); });
 }
 
+// Returns the commands that take options: those of a group stand in the group's place.
+std::vector<const CLI::App*> AllCommandsOf(const CLI::App& app) {
+  std::vector<const CLI::App*> commands;
+  for (const CLI::App* command : CommandsOf(app)) {
+    const std::vector<const CLI::App*> inner = CommandsOf(*command);
+    if (inner.empty()) commands.push_back(command);
+    commands.insert(commands.end(), inner.begin(), inner.end());
+  }
+  return commands;
+}
+
+std::vector<const CLI::App*> GroupsOfCommands(const CLI::App& app) {
+  std::vector<const CLI::App*> groups = CommandsOf(app);
+  std::erase_if(groups, [](const CLI::App* group) { return CommandsOf(*group).empty(); });
+  return groups;
+}
+
 // Returns the first clause of a description.
 std::string About(const std::string& text) { return text.substr(0, text.find_first_of(".;:(\n")); }
 
 std::vector<std::string> CommandNames(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : CommandsOf(app)) names.push_back(command->get_name());
-  names.emplace_back("help");
+  if (app.get_parent() == nullptr) names.emplace_back("help");
   return names;
 }
 
@@ -158,14 +176,22 @@ std::string ZshOption(const CLI::App& command, const CLI::Option& option) {
   return line + Single("[" + text + "]" + action) + " \\\n";
 }
 
+// Returns fish's condition for being behind the command.
+std::string FishPlace(const CLI::App& command) {
+  // Options without a command are record's.
+  if (command.get_name() == "record") {
+    return "not __fish_seen_subcommand_from $proftrace_others; and not __proftrace_behind_dashes";
+  }
+  // A group may have a command of the same name as the program has.
+  const bool is_inner = command.get_parent()->get_parent() != nullptr;
+  const std::string group = is_inner ? command.get_parent()->get_name() : "$proftrace_groups";
+  return (is_inner ? "" : "not ") + ("__fish_seen_subcommand_from " + group) +
+         "; and __fish_seen_subcommand_from " + command.get_name();
+}
+
 std::string FishOption(const CLI::App& command, const CLI::Option& option) {
   const Proposals proposals = ProposalsOf(command, option);
-  // Options without a command are record's.
-  const std::string where =
-      command.get_name() == "record"
-          ? "not __fish_seen_subcommand_from $proftrace_others; and not __proftrace_behind_dashes"
-          : "__fish_seen_subcommand_from " + command.get_name();
-  std::string line = "complete -c proftrace -n " + Single(where);
+  std::string line = "complete -c proftrace -n " + Single(FishPlace(command));
   for (const std::string& name : option.get_snames()) line += " -s " + name;
   for (const std::string& name : option.get_lnames()) line += " -l " + name;
   line += " -d " + Single(About(option.get_description()));
@@ -203,11 +229,19 @@ std::string AllWords(const CLI::App& command) {
 
 std::string BashCompletion(const CLI::App& app) {
   std::string cases;
-  for (const CLI::App* command : CommandsOf(app)) {
+  std::string groups;
+  for (const CLI::App* group : GroupsOfCommands(app)) {
+    groups += "    " + group->get_name() +
+              ")\n      if ((COMP_CWORD == 2)); then COMPREPLY=($(compgen -W " +
+              Single(Joined(CommandNames(*group), " ")) +
+              " -- \"$cur\")); return; fi\n      command+=\" ${COMP_WORDS[2]}\";;\n";
+  }
+  for (const CLI::App* command : AllCommandsOf(app)) {
     if (command->get_name() == kOwnCommand) continue;
     std::string options;
     for (const CLI::Option* option : OptionsOf(*command)) options += BashOption(*command, *option);
-    cases += "    " + command->get_name() + ")\n      options=" + Single(AllWords(*command)) + "\n";
+    cases +=
+        "    '" + CommandName(*command) + "')\n      options=" + Single(AllWords(*command)) + "\n";
     if (!options.empty()) cases += "      case $prev in\n" + options + "      esac\n";
     cases += "      ;;\n";
   }
@@ -248,6 +282,9 @@ _proftrace() {
   fi
   [[ ${COMP_WORDS[1]} == -* ]] || command=${COMP_WORDS[1]}
   case $command in
+)" + groups +
+         R"(  esac
+  case $command in
 )" + cases +
          R"(    help) COMPREPLY=($(compgen -W )" + Single(Joined(CommandNames(app), " ")) +
          R"( -- "$cur")); return;;
@@ -271,14 +308,22 @@ std::string ZshCompletion(const CLI::App& app) {
                 Single(command->get_name() + ":" +
                        Replaced(About(command->get_description()), ":", "\\:")) +
                 "\n";
+  }
+  for (const CLI::App* command : AllCommandsOf(app)) {
     if (command->get_name() == kOwnCommand) continue;
     std::string options;
     for (const CLI::Option* option : OptionsOf(*command)) options += ZshOption(*command, *option);
     cases +=
-        "    " + command->get_name() + ")\n      _arguments -s \\\n" + options +
+        "    '" + CommandName(*command) + "')\n      _arguments -s \\\n" + options +
         (command->get_name() == "record" ? "        '(-)--[command to run]:*:::command:_normal'\n"
                                          : "        '*:file:_files'\n") +
         "      ;;\n";
+  }
+  std::string groups;
+  for (const CLI::App* group : GroupsOfCommands(app)) {
+    groups += "    " + group->get_name() + ")\n      if ((CURRENT == 2)); then compadd " +
+              Joined(CommandNames(*group), " ") +
+              "; return; fi\n      command+=\" $words[2]\"; shift words; ((CURRENT--));;\n";
   }
   return R"zsh(#compdef proftrace
 # Completes proftrace in zsh: source <(proftrace completion zsh), or in $fpath as _proftrace.
@@ -304,6 +349,9 @@ _proftrace() {
     ((CURRENT--))
   fi
   case $command in
+)zsh" + groups +
+         R"zsh(  esac
+  case $command in
 )zsh" + cases +
          R"zsh(    help) _describe command commands;;
     completion) compadd bash zsh fish;;
@@ -320,6 +368,18 @@ std::string FishCompletion(const CLI::App& app) {
     if (command->get_name() != "record") others.push_back(command->get_name());
     text += "complete -c proftrace -n '__fish_use_subcommand' -f -a " + command->get_name() +
             " -d " + Single(About(command->get_description())) + "\n";
+  }
+  std::vector<std::string> groups;
+  for (const CLI::App* group : GroupsOfCommands(app)) {
+    groups.push_back(group->get_name());
+    for (const CLI::App* command : CommandsOf(*group)) {
+      text += "complete -c proftrace -n '__fish_seen_subcommand_from " + group->get_name() +
+              "; and not __fish_seen_subcommand_from " + Joined(CommandNames(*group), " ") +
+              "' -f -a " + command->get_name() + " -d " +
+              Single(About(command->get_description())) + "\n";
+    }
+  }
+  for (const CLI::App* command : AllCommandsOf(app)) {
     for (const CLI::Option* option : OptionsOf(*command)) text += FishOption(*command, *option);
   }
   return R"(# Completes proftrace in fish: proftrace completion fish | source
@@ -330,7 +390,7 @@ function __proftrace_behind_dashes
   contains -- -- (commandline -opc)
 end
 set -g proftrace_others help )" +
-         Joined(others, " ") + "\n" + text +
+         Joined(others, " ") + "\nset -g proftrace_groups " + Joined(groups, " ") + "\n" + text +
          "complete -c proftrace -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh "
          "fish'\n";
 }

@@ -14,6 +14,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/nearest_word.h"
 #include "userspace/base/text.h"
+#include "userspace/cli/clock_options.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"
 #include "userspace/cli/dump_merge.h"
@@ -32,12 +33,6 @@
 namespace proftrace {
 namespace {
 
-// One of the modes, or a file.
-struct ClockChoice {
-  ClockMode mode = ClockMode::kAuto;
-  std::string path;  // kGiven
-};
-
 struct MergeArguments {
   MergeOptions options;
   std::vector<std::string> inputs;
@@ -50,8 +45,6 @@ struct MergeArguments {
   std::vector<std::string> of_recordings;  // options that are given and mean nothing for dumps
 };
 
-constexpr std::array kClockModes = {ClockMode::kAuto, ClockMode::kCollectives, ClockMode::kRealtime,
-                                    ClockMode::kNone};
 constexpr std::array<Choice<MergeLanes>, 3> kLanes = {
     {{"auto", MergeLanes::kAuto}, {"full", MergeLanes::kFull}, {"summary", MergeLanes::kSummary}}};
 
@@ -93,22 +86,6 @@ absl::StatusOr<std::pair<int64_t, int64_t>> ParseSteps(const std::string& text) 
   const auto steps = ParseRange<int64_t>(text);
   if (!steps) return Fail(ExitCode::kUsage, "'" + text + "' are no steps; write 100-102");
   return *steps;
-}
-
-absl::StatusOr<ClockChoice> ParseClock(const std::string& text) {
-  std::vector<std::string_view> names;
-  for (const ClockMode mode : kClockModes) {
-    if (text == NameOf(mode)) return ClockChoice{mode, ""};
-    names.push_back(NameOf(mode));
-  }
-  struct stat facts {};
-  if (stat(text.c_str(), &facts) != 0) {
-    return Fail(ExitCode::kUsage, NoneOf(text, names) + ", and no file either");
-  }
-  if (!S_ISREG(facts.st_mode)) {
-    return Fail(ExitCode::kUsage, "'" + text + "' is no file of clocks");
-  }
-  return ClockChoice{ClockMode::kGiven, text};
 }
 
 absl::StatusOr<std::vector<std::string>> ParseCategories(const std::string& text) {
@@ -255,21 +232,6 @@ absl::Status MergeToStandardOutput(const MergeArguments& arguments) {
               "name the output with -o: job.pftrace.gz, job.json.gz, or a new directory");
 }
 
-// Reads the file that --clock names.
-absl::Status ReadClock(MergeArguments* arguments) {
-  MergedClockOptions& clock = arguments->options.clock;
-  clock.mode = arguments->clock.mode;
-  if (clock.mode != ClockMode::kGiven) return absl::OkStatus();
-  constexpr size_t kMostBytes = size_t{64} << 20;
-  clock.given_path = arguments->clock.path;
-  const absl::StatusOr<std::string> text = ReadText(clock.given_path, kMostBytes);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<std::vector<GivenClock>> given = ReadGivenClocks(*text, clock.given_path);
-  if (!given.ok()) return given.status();
-  clock.given = *std::move(given);
-  return absl::OkStatus();
-}
-
 // `place`: the output, or the directory that stands for it until all is written.
 absl::Status MergeInto(const MergeArguments& arguments, const std::string& place) {
   const absl::StatusOr<bool> are_dumps = AreDumps(arguments.inputs);
@@ -278,7 +240,8 @@ absl::Status MergeInto(const MergeArguments& arguments, const std::string& place
   const MergeFormat format = MergeFormatOf(arguments.output);
   const bool is_directory = format == MergeFormat::kDirectory;
   MergeArguments with_clock = arguments;
-  if (absl::Status status = ReadClock(&with_clock); !status.ok()) return status;
+  if (absl::Status status = ReadClock(with_clock.clock, &with_clock.options.clock); !status.ok())
+    return status;
   auto merge = Prepare(with_clock, is_directory ? place : ParentDirectory(place));
   if (!merge.ok()) return merge.status();
   absl::Status status =
@@ -342,17 +305,7 @@ void AddMergeCommand(CLI::App& app, Action* action) {
           ".json or .json.gz: Chrome's format; .pftrace or .pftrace.gz: Perfetto's; any "
           "other name: a new directory of one corrected file a rank, for HTA and TraceLens")
       ->type_name("PATH");
-  AddParsed(command, "--clock", "auto|collectives|realtime|none|FILE", &arguments->clock,
-            ParseClock,
-            "what puts the hosts on one clock. collectives: what ranks did together, or not at "
-            "all; realtime: their wall clocks as they are; none: each begins at the beginning; "
-            "FILE: a JSON document of offsets of their wall clocks; auto: collectives where they "
-            "bind, and what they do not is marked")
-      ->default_str(std::string(NameOf(ClockMode::kAuto)));
-  command
-      ->add_option("--reference", options->clock.reference,
-                   "whose clock the others are put on; without it the one that shares the most")
-      ->type_name("HOST");
+  AddClockOptions(command, &arguments->clock, &options->clock);
   AddParsed(command, "--max-clock-error", "TIME", &arguments->most_clock_error_ns, ParseClockError,
             "the most that the clocks may be wrong by, proved: 1ms, say; where they may be more, "
             "that is said, and with --strict the exit code is 9");

@@ -97,7 +97,7 @@ std::string Arguments(const CLI::App& command) {
 
 std::string HowToCall(const CLI::App& command) {
   std::string text = "Usage: proftrace ";
-  if (command.get_parent() != nullptr) text += command.get_name() + " ";
+  if (command.get_parent() != nullptr) text += CommandName(command) + " ";
   return WrappedText(
              text + (command.get_footer().empty() ? Arguments(command) : command.get_footer()),
              kHelpColumns, 7) +
@@ -168,8 +168,14 @@ std::string HelpText::make_help(const CLI::App* command, std::string /*name*/,
   return text;
 }
 
+std::string CommandName(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  if (parent == nullptr || parent->get_parent() == nullptr) return command.get_name();
+  return CommandName(*parent) + " " + command.get_name();
+}
+
 std::string UnknownWord(const CLI::App& command, std::string_view word) {
-  const std::string name = command.get_name();
+  const std::string name = CommandName(command);
   if (!word.starts_with("-")) {
     return "'" + ShownText(word) + "' is one argument too many for proftrace " + name;
   }
@@ -182,15 +188,17 @@ std::string UnknownWord(const CLI::App& command, std::string_view word) {
 }
 
 std::string UnknownCommand(const CLI::App& app, std::string_view word) {
+  const bool is_group = app.get_parent() != nullptr;
   std::string text = "'" + ShownText(word) + "' is no command of proftrace";
-  if (ParseNumber<uint32_t>(word).has_value()) {
+  if (is_group) text += " " + CommandName(app);
+  if (!is_group && ParseNumber<uint32_t>(word).has_value()) {
     return text + "; to record that process: proftrace -p " + std::string(word);
   }
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(command->get_name());
   }
-  names.emplace_back("help");
+  if (!is_group) names.emplace_back("help");
   const std::string_view nearest = Nearest(word, names);
   if (!nearest.empty()) text += "; did you mean " + std::string(nearest) + "?";
   return text;

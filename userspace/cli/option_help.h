@@ -31,10 +31,14 @@ class HelpText : public CLI::Formatter {
 // ends of the text stay. A word that is longer has a line of its own.
 std::string WrappedText(std::string_view text, size_t columns, size_t indent);
 
+// Returns what is typed after "proftrace": "report", "fleet query".
+std::string CommandName(const CLI::App& command);
+
 // Says that a word is no option, or no argument, of the command, and which one is near.
 std::string UnknownWord(const CLI::App& command, std::string_view word);
 
-// Says that a word is no command, and which one is near; of a number, how to record that process.
+// Says that a word is no command of `app`, the program or a group of its commands, and which one is
+// near; of a number, how to record that process.
 std::string UnknownCommand(const CLI::App& app, std::string_view word);
 
 }  // namespace proftrace

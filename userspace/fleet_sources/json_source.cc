@@ -13,8 +13,10 @@ namespace {
 
 class JsonSource final : public SourceInput {
  public:
-  JsonSource(const std::string& path, bool has_events_alone, bool is_dftracer, bool salvage)
-      : layout_(has_events_alone ? JsonSplitter::Layout::kEvents : JsonSplitter::Layout::kNotKnown),
+  JsonSource(const std::string& path, bool has_events_alone, bool is_dftracer, bool salvage,
+             SourceObserver* observer)
+      : observer_(observer),
+        layout_(has_events_alone ? JsonSplitter::Layout::kEvents : JsonSplitter::Layout::kNotKnown),
         salvage_(salvage) {
     facts_.path = path;
     facts_.kind = is_dftracer ? SourceKind::kDftracer : SourceKind::kKineto;
@@ -49,7 +51,10 @@ class JsonSource final : public SourceInput {
     unit_of_reading_ns_ = unit_ns_;
     facts_.remarks.clear();
     facts_.groups.clear();
+    facts_.group_descriptions.clear();
     facts_.calls.clear();
+    facts_.calls_without_group.clear();
+    if (observer_ != nullptr) observer_->Begin();
     TraceFacts collected;
     std::optional<TraceEvents> events;
     JsonSplitter splitter(facts_.path, layout_,
@@ -60,6 +65,7 @@ class JsonSource final : public SourceInput {
                            [&](std::string_view text, uint64_t offset) {
                              return events->Read(text, offset, [&](const SourceEvent& event) {
                                collected.TakeEvent(event);
+                               if (observer_ != nullptr) observer_->See(event);
                                return absl::OkStatus();
                              });
                            }});
@@ -68,6 +74,7 @@ class JsonSource final : public SourceInput {
     if (absl::Status status = Split(&splitter, &is_cut); !status.ok()) return status;
     unit_ns_ = collected.unit_ns().value_or(unit_ns_);
     base_ns_ = collected.base_ns().value_or(0);
+    facts_.base_ns = base_ns_;
     collected.Finish(is_cut, &facts_);
     events->AddRemarks(&facts_.remarks);
     return absl::OkStatus();
@@ -111,6 +118,7 @@ class JsonSource final : public SourceInput {
   }
 
   SourceFacts facts_;
+  SourceObserver* const observer_;
   JsonSplitter::Layout layout_;
   bool salvage_;
   int64_t unit_ns_ = 1000;
@@ -122,8 +130,10 @@ class JsonSource final : public SourceInput {
 
 absl::StatusOr<std::unique_ptr<SourceInput>> OpenJsonSource(const std::string& path,
                                                             bool has_events_alone, bool is_dftracer,
-                                                            bool salvage) {
-  auto source = std::make_unique<JsonSource>(path, has_events_alone, is_dftracer, salvage);
+                                                            bool salvage,
+                                                            SourceObserver* observer) {
+  auto source =
+      std::make_unique<JsonSource>(path, has_events_alone, is_dftracer, salvage, observer);
   if (absl::Status status = source->ReadFacts(); !status.ok()) return status;
   return source;
 }

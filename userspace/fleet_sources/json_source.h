@@ -7,15 +7,17 @@
 #include <memory>
 #include <string>
 
-#include "userspace/fleet/source_input.h"
+#include "userspace/collectives/source_input.h"
+#include "userspace/fleet_sources/source_observer.h"
 
 namespace proftrace {
 
 // Reads the whole file for its facts. `has_events_alone`: one after the other, in no document.
 // `salvage`: what is whole before the first place that is wrong is taken, and that is said; else
 // kInputDamaged. A file whose end is cut off is taken up to its last whole event in either case.
+// `observer`: sees the events meanwhile; null: nobody does.
 absl::StatusOr<std::unique_ptr<SourceInput>> OpenJsonSource(const std::string& path,
                                                             bool has_events_alone, bool is_dftracer,
-                                                            bool salvage);
+                                                            bool salvage, SourceObserver* observer);
 
 }  // namespace proftrace

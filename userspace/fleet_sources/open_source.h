@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "userspace/fleet/source_input.h"
+#include "userspace/collectives/source_input.h"
+#include "userspace/fleet_sources/source_observer.h"
 
 namespace proftrace {
 
@@ -16,6 +17,7 @@ struct SourceOptions {
   // Take what is whole of a file that is damaged in the middle; without it that is an error. What
   // is cut off at the end is no error in either case.
   bool salvage = false;
+  SourceObserver* observer = nullptr;
   std::string scratch_directory;  // for rows of captures that do not fit in memory; empty: /tmp
 };
 
@@ -26,6 +28,10 @@ struct SourceOptions {
 // Fails with kUsage where nothing is there or nobody knows the kind, and with kInputDamaged.
 absl::StatusOr<std::vector<std::unique_ptr<SourceInput>>> OpenSources(
     const std::string& path, const SourceOptions& options = {});
+
+// Whether the input is a capture or a result directory. Fails as OpenSources() where it cannot be
+// read.
+absl::StatusOr<bool> IsCaptureInput(const std::string& path);
 
 // Opens an input that holds one process or rank; fails with kUsage where it holds several.
 absl::StatusOr<std::unique_ptr<SourceInput>> OpenSource(const std::string& path,

@@ -115,6 +115,10 @@ bool DropCapabilities(std::initializer_list<int> kept) {
   return syscall(SYS_capset, &header, sets) == 0;
 }
 
+bool KeepRightToRead() {
+  return geteuid() == 0 ? DropCapabilities({CAP_DAC_READ_SEARCH}) : DropCapabilities({});
+}
+
 void LimitUse(int64_t cpu_s) {
   Lower(RLIMIT_CORE, 0);
   struct rusage use {};

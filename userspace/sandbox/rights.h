@@ -14,6 +14,9 @@ bool NoNewRights();
 // Gives up all capabilities but `kept` (CAP_…) for good.
 bool DropCapabilities(std::initializer_list<int> kept);
 
+// Does so but for root's right to read everybody's files, which nobody else has.
+bool KeepRightToRead();
+
 // Makes the capabilities effective that recording needs and that are permitted (a file with
 // `setcap …+p`). The ones that let a process write the files of others are not among them.
 void RaiseCapabilities();

@@ -59,6 +59,9 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(self.in_bash("merge", "--lan"), ["--lanes"])
         self.assertEqual(self.in_bash("completion", ""), ["bash", "zsh", "fish"])
         self.assertEqual(self.in_bash("help", "ex"), ["export"])
+        self.assertEqual(self.in_bash("fleet", "qu"), ["query"])
+        self.assertEqual(self.in_bash("fleet", "query", "--eng"), ["--engine"])
+        self.assertEqual(self.in_bash("fleet", "report", "--engine", "sp"), ["spark"])
 
     def test_bash_completes_what_options_take(self) -> None:
         self.assertEqual(self.in_bash("--tier", ""), ["bpf", "patch"])
@@ -105,6 +108,9 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(proposed("proftrace record --tier "), ["bpf", "patch"])
         self.assertEqual(proposed("proftrace record --activities cpu,f"), ["cpu,faults"])
         self.assertEqual(proposed("proftrace report --gpu-i"), ["--gpu-idle"])
+        self.assertEqual(proposed("proftrace fleet qu"), ["query"])
+        self.assertEqual(proposed("proftrace fleet query --eng"), ["--engine"])
+        self.assertEqual(proposed("proftrace fleet report --gpu-i"), [])
 
     def test_zsh(self) -> None:
         if not shutil.which("zsh"):
@@ -114,6 +120,8 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(self.in_zsh("proftrace --tier pa\t"), "proftrace --tier patch")
         self.assertEqual(self.in_zsh("proftrace dump -p 2\t"), "proftrace dump -p 23456")
         self.assertEqual(self.in_zsh("proftrace -p 2\t"), "proftrace -p 23456")
+        self.assertEqual(self.in_zsh("proftrace fleet que\t"), "proftrace fleet query")
+        self.assertEqual(self.in_zsh("proftrace fleet query --eng\t"), "proftrace fleet query --engine")
 
     def in_zsh(self, keys: str) -> str:
         """What stands on the command line of a real zsh after these keys."""

@@ -419,11 +419,12 @@ TEST_F(OutputDirectoryTest, ParquetHasATableAFileBeItWithoutARow) {
     const std::string bytes = ReadFile(entry.path());
     EXPECT_TRUE(bytes.starts_with("PAR1") && bytes.ends_with("PAR1")) << entry.path();
   }
-  EXPECT_EQ(tables, (std::set<std::string>{"captures.parquet", "clocks.parquet",
-                                           "data_waits.parquet", "events.parquet",
-                                           "gpu_idle.parquet", "io.parquet", "key_averages.parquet",
-                                           "losses.parquet", "modules.parquet", "processes.parquet",
-                                           "samples.parquet", "steps.parquet", "waits.parquet"}));
+  EXPECT_EQ(tables, (std::set<std::string>{
+                        "captures.parquet", "clocks.parquet", "collectives.parquet",
+                        "data_waits.parquet", "events.parquet", "gpu_idle.parquet", "io.parquet",
+                        "kernels.parquet", "key_averages.parquet", "losses.parquet",
+                        "memory.parquet", "modules.parquet", "operators.parquet",
+                        "processes.parquet", "samples.parquet", "steps.parquet", "waits.parquet"}));
 }
 
 }  // namespace

@@ -1,0 +1,79 @@
+#include "userspace/cli/fleet_options.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+
+#include "userspace/base/exit_status.h"
+#include "userspace/base/shown_text.h"
+#include "userspace/cli/calling_user.h"
+#include "userspace/cli/option_kinds.h"
+#include "userspace/cli/stop_signals.h"
+#include "userspace/fleet_questions/fleet_tables.h"
+
+namespace proftrace {
+namespace {
+
+constexpr std::array<Choice<EngineKind>, 2> kEngines = {
+    {{"duckdb", EngineKind::kDuckDb}, {"spark", EngineKind::kSpark}}};
+
+bool g_reader_is_gone = false;
+
+}  // namespace
+
+void AddEngineOptions(CLI::App* command, EngineOptions* options) {
+  AddChoice(command, "--engine", &options->kind, kEngines,
+            "who answers: the program duckdb, else python3 with the package of that name; or "
+            "Spark, by spark-submit, else python3 with pyspark");
+  command->add_option("--master", options->master, "for Spark: local[4], yarn, spark://HOST:7077")
+      ->type_name("URL");
+}
+
+bool FleetSession::IsRemote(const std::string& directory) {
+  return directory.find("://") != std::string::npos;
+}
+
+absl::StatusOr<FleetSession> BeginFleetSession(const EngineOptions& options,
+                                               const std::vector<std::string>& directories) {
+  absl::Status status = GiveUpRights();
+  if (!status.ok()) return status;
+  if (!options.master.empty() && options.kind != EngineKind::kSpark) {
+    return Fail(ExitCode::kUsage, "--master is for Spark; give --engine spark with it");
+  }
+  for (const std::string& directory : directories) {
+    const bool is_remote = FleetSession::IsRemote(directory);
+    if (is_remote && options.kind == EngineKind::kSpark) continue;
+    if (is_remote) {
+      return Fail(ExitCode::kUsage,
+                  ShownText(directory) + " is no directory here; --engine spark reads it");
+    }
+    status = CheckFleetDirectory(directory);
+    if (!status.ok()) return status;
+  }
+  auto scratch = ScratchFolder::Make();
+  if (!scratch.ok()) return scratch.status();
+  FleetSession session;
+  session.scratch = *std::move(scratch);
+  session.options = options;
+  session.options.stop = &StopAsked();
+  StopOnSignals();
+  return session;
+}
+
+void WriteAnswer(const std::string& text) {
+  if (g_reader_is_gone) return;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return;
+  if (errno != EPIPE) return;  // said at the end
+  std::clearerr(stdout);
+  g_reader_is_gone = true;
+  StopAsked().store(true);
+}
+
+absl::Status AskInSession(FleetSession& session, const FleetRequest& request, AnswerSink& sink) {
+  absl::Status status = AskEngine(session.options, request, *session.scratch, sink);
+  if (g_reader_is_gone) return absl::OkStatus();
+  if (!StopAsked()) return status;
+  return Fail(ExitCode::kOutputFailed, "stopped before the answer was there");
+}
+
+}  // namespace proftrace

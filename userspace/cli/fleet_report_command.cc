@@ -1,0 +1,61 @@
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "userspace/cli/commands.h"
+#include "userspace/cli/fleet_options.h"
+#include "userspace/cli/say.h"
+#include "userspace/fleet_questions/question.h"
+#include "userspace/fleet_questions/report.h"
+
+namespace proftrace {
+namespace {
+
+struct FleetReportArguments {
+  std::string directory;
+  bool json = false;
+  EngineOptions engine;
+};
+
+absl::Status RunFleetReport(const FleetReportArguments& arguments) {
+  auto session = BeginFleetSession(arguments.engine, {arguments.directory});
+  if (!session.ok()) return session.status();
+  FleetRequest request(*session->scratch);
+  absl::Status status =
+      request.UseTables(arguments.directory, FleetSession::IsRemote(arguments.directory));
+  if (!status.ok()) return status;
+  std::vector<std::string_view> texts;
+  for (const std::string_view name : ReportQuestions()) texts.push_back(FindQuestion(name)->text);
+  request.KeepViews(texts);
+  for (const std::string_view name : ReportQuestions()) {
+    request.Ask(*FindQuestion(name));
+  }
+  ReportAnswers answers;
+  status = AskInSession(*session, request, answers);
+  if (!status.ok()) return status;
+  if (arguments.json) {
+    PrintDocument(nlohmann::json(ReportJson(answers)));
+  } else {
+    WriteAnswer(ReportText(answers, arguments.directory));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddFleetReportCommand(CLI::App& fleet, Action* action) {
+  auto arguments = std::make_shared<FleetReportArguments>();
+  CLI::App* command = fleet.add_subcommand(
+      "report",
+      "Tell on one page which rank of a fleet is slow, since when, by how much, why and how sure "
+      "that is; then what ranks wait for.\n"
+      "Example: proftrace fleet report tables");
+  command->add_option("DIR", arguments->directory, "the directory of 'fleet ingest'")->required();
+  command->add_flag("--json", arguments->json, "print it as one JSON document");
+  AddEngineOptions(command, &arguments->engine);
+  command->callback(
+      [arguments, action] { *action = [arguments] { return RunFleetReport(*arguments); }; });
+}
+
+}  // namespace proftrace

@@ -1,0 +1,151 @@
+#include "userspace/fleet_questions/answer_output.h"
+
+#include <absl/strings/str_format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "exporters/sinks/escape.h"
+#include "exporters/text/text_table.h"
+
+namespace proftrace {
+namespace {
+
+using nlohmann::json;
+using Write = std::function<void(const std::string&)>;
+
+// A text as JSON has it, with what is not UTF-8 replaced.
+std::string Dump(const json& cell) {
+  return cell.is_string() ? JsonQuoted(cell.get_ref<const std::string&>()) : cell.dump();
+}
+
+class TableWriter : public AnswerWriter {
+ public:
+  explicit TableWriter(Write write) : write_(std::move(write)) {}
+
+  absl::Status OnQuestion(const std::string& /*name*/,
+                          const std::vector<AnswerColumn>& columns) override {
+    columns_ = columns;
+    return absl::OkStatus();
+  }
+
+  absl::Status OnRow(const std::vector<json>& cells) override {
+    if (count_++ < kMostTableRows) rows_.push_back(cells);
+    return absl::OkStatus();
+  }
+
+  void Finish() override {
+    std::vector<TextColumn> titles;
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      bool is_number = false;
+      for (const std::vector<json>& row : rows_) is_number = is_number || row[i].is_number();
+      titles.push_back({columns_[i].name, is_number});
+    }
+    TextTable table(std::move(titles));
+    for (const std::vector<json>& row : rows_) {
+      std::vector<std::string> cells;
+      for (const json& cell : row) cells.push_back(CellText(cell));
+      table.AddRow(std::move(cells));
+    }
+    write_(table.Take());
+    if (count_ > rows_.size()) {
+      write_(absl::StrFormat("%d of %d rows; --csv and --json give all\n", rows_.size(), count_));
+    }
+  }
+
+ private:
+  Write write_;
+  std::vector<AnswerColumn> columns_;
+  std::vector<std::vector<json>> rows_;
+  size_t count_ = 0;
+};
+
+class CsvWriter : public AnswerWriter {
+ public:
+  explicit CsvWriter(Write write) : write_(std::move(write)) {}
+
+  absl::Status OnQuestion(const std::string& /*name*/,
+                          const std::vector<AnswerColumn>& columns) override {
+    std::string line;
+    for (const AnswerColumn& column : columns) {
+      line += (line.empty() ? "" : ",") + CsvField(column.name);
+    }
+    write_(line + "\n");
+    return absl::OkStatus();
+  }
+
+  absl::Status OnRow(const std::vector<json>& cells) override {
+    std::string line;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      if (i > 0) line += ",";
+      if (cells[i].is_string()) line += CsvField(cells[i].get_ref<const std::string&>());
+      if (!cells[i].is_string() && !cells[i].is_null())
+        line += CsvField(cells[i].dump(), CsvText::kExact);
+    }
+    write_(line + "\n");
+    return absl::OkStatus();
+  }
+
+  void Finish() override {}
+
+ private:
+  Write write_;
+};
+
+class JsonWriter : public AnswerWriter {
+ public:
+  explicit JsonWriter(Write write) : write_(std::move(write)) {}
+
+  absl::Status OnQuestion(const std::string& name,
+                          const std::vector<AnswerColumn>& columns) override {
+    columns_ = columns;
+    std::string text = "{\"question\": " + JsonQuoted(name) + ", \"columns\": [";
+    for (size_t i = 0; i < columns.size(); ++i) {
+      text += (i == 0 ? "" : ", ") + JsonQuoted(columns[i].name);
+    }
+    write_(text + "], \"rows\": [");
+    return absl::OkStatus();
+  }
+
+  absl::Status OnRow(const std::vector<json>& cells) override {
+    std::string line = has_rows_ ? ",\n{" : "\n{";
+    has_rows_ = true;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      line += (i == 0 ? "" : ", ") + JsonQuoted(columns_[i].name) + ": " + Dump(cells[i]);
+    }
+    write_(line + "}");
+    return absl::OkStatus();
+  }
+
+  void Finish() override { write_("\n]}\n"); }
+
+ private:
+  Write write_;
+  std::vector<AnswerColumn> columns_;
+  bool has_rows_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerWriter> NewAnswerWriter(AnswerForm form, Write write) {
+  switch (form) {
+    case AnswerForm::kCsv:
+      return std::make_unique<CsvWriter>(std::move(write));
+    case AnswerForm::kJson:
+      return std::make_unique<JsonWriter>(std::move(write));
+    case AnswerForm::kTable:
+      break;
+  }
+  return std::make_unique<TableWriter>(std::move(write));
+}
+
+std::string CellText(const json& cell) {
+  if (cell.is_null()) return "";
+  if (cell.is_string()) return cell.get<std::string>();
+  if (!cell.is_number_float()) return cell.dump();
+  const double value = cell.get<double>();
+  if (std::abs(value) >= 1000) return absl::StrFormat("%.0f", value);
+  return absl::StrFormat("%.4g", value);
+}
+
+}  // namespace proftrace

@@ -1,0 +1,44 @@
+// The page of `fleet report`: sentences first, then tables. All numbers are answers of questions;
+// here they get their units and their places.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "userspace/fleet_questions/answer.h"
+
+namespace proftrace {
+
+// Returns the names of the questions that a report asks.
+std::vector<std::string_view> ReportQuestions();
+
+// Keeps the answers of a report.
+class ReportAnswers : public AnswerSink {
+ public:
+  absl::Status OnQuestion(const std::string& name,
+                          const std::vector<AnswerColumn>& columns) override;
+  absl::Status OnRow(const std::vector<nlohmann::json>& cells) override;
+
+  // Returns the answer of that name; one without rows where it was not asked.
+  const Answer& Of(std::string_view name) const;
+
+ private:
+  std::map<std::string, Answer, std::less<>> answers_;
+  Answer* last_ = nullptr;
+};
+
+// Returns the first sentences: which rank is slow, since when, by how much, why, by which evidence
+// and how surely; or why that cannot be known.
+std::vector<std::string> ReportSentences(const ReportAnswers& answers);
+
+// Returns the line that tells what the common clock is worth.
+std::string ClockLine(const ReportAnswers& answers);
+
+// `directory`: as it is named in what to type next.
+std::string ReportText(const ReportAnswers& answers, const std::string& directory);
+nlohmann::ordered_json ReportJson(const ReportAnswers& answers);
+
+}  // namespace proftrace

@@ -1,0 +1,17 @@
+// Numbers of answers with their units, as sentences and tables show them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace proftrace {
+
+// Each returns an empty text for null.
+std::string TimeOf(const nlohmann::json& ns);
+std::string ShareOf(const nlohmann::json& share);
+std::string BytesOf(const nlohmann::json& bytes);
+
+// Returns the number; 0 for null.
+double NumberOr0(const nlohmann::json& cell);
+
+}  // namespace proftrace
