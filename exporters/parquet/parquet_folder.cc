@@ -6,20 +6,15 @@
 #include <vector>
 
 #include "exporters/parquet/parquet_table.h"
+#include "exporters/parquet/summary_tables.h"
 #include "exporters/tables/capture_rows.h"
 #include "exporters/tables/cell_form.h"
 #include "exporters/tables/clock_rows.h"
-#include "exporters/tables/data_wait_rows.h"
 #include "exporters/tables/event_rows.h"
-#include "exporters/tables/gpu_idle_rows.h"
-#include "exporters/tables/io_rows.h"
 #include "exporters/tables/key_average_rows.h"
-#include "exporters/tables/loss_rows.h"
 #include "exporters/tables/module_rows.h"
-#include "exporters/tables/process_rows.h"
 #include "exporters/tables/sample_rows.h"
-#include "exporters/tables/step_rows.h"
-#include "exporters/tables/wait_rows.h"
+#include "exporters/tables/table_keys.h"
 
 namespace proftrace {
 namespace {
@@ -27,7 +22,8 @@ namespace {
 // Writes tables, and gives their files names when all are whole.
 class TableFolder {
  public:
-  explicit TableFolder(const OutputDirectory& folder) : folder_(folder) {}
+  TableFolder(const Timeline& timeline, const OutputDirectory& folder)
+      : keys_(timeline), folder_(folder) {}
 
   // Writes a table; `rows` gives its rows to the function that it is called with.
   template <typename Row, typename Rows>
@@ -38,8 +34,9 @@ class TableFolder {
       status_ = sink.status();
       return;
     }
-    ParquetTable<Row> table(**sink);
-    rows([&table](const Row& row) { return table.Add(row); });
+    using Keyed = KeyedRow<Row, /*kWithInput=*/false>;
+    ParquetTable<Keyed> table(**sink);
+    rows([&](const Row& row) { return table.Add(Keyed{&row, keys_.Of(row)}); });
     status_ = table.Finish();
     sinks_.push_back(*std::move(sink));
   }
@@ -52,6 +49,7 @@ class TableFolder {
   }
 
  private:
+  const TableKeys keys_;
   const OutputDirectory& folder_;
   std::vector<std::unique_ptr<ByteSink>> sinks_;
   absl::Status status_;
@@ -59,14 +57,14 @@ class TableFolder {
 
 // Calls `write` with the folder `name` of `directory`. A folder that was made for nothing goes.
 template <typename Write>
-absl::Status InFolder(const OutputDirectory& directory, const std::string& name,
-                      const Write& write) {
+absl::Status InFolder(const Timeline& timeline, const OutputDirectory& directory,
+                      const std::string& name, const Write& write) {
   bool is_made = false;
   const absl::StatusOr<OutputDirectory> folder = directory.MakeFolder(name, &is_made);
   if (!folder.ok()) return folder.status();
   absl::Status status;
   {
-    TableFolder tables(*folder);
+    TableFolder tables(timeline, *folder);
     write(tables);
     status = tables.Finish();
   }
@@ -79,11 +77,11 @@ absl::Status InFolder(const OutputDirectory& directory, const std::string& name,
 absl::Status ExportParquet(const Timeline& timeline, const Aggregates& aggregates,
                            const OutputDirectory& directory, const std::string& name) {
   if (!aggregates.python_rows.status().ok()) return aggregates.python_rows.status();
-  return InFolder(directory, name, [&](TableFolder& tables) {
+  return InFolder(timeline, directory, name, [&](TableFolder& tables) {
     tables.Add<CaptureRow>("captures", [&](auto add) { ForEachCaptureRow(timeline, add); });
     tables.Add<ClockRow>("clocks", [&](auto add) { ForEachClockRow(timeline, add); });
-    tables.Add<ProcessRow>("processes", [&](auto add) { ForEachProcessRow(timeline, add); });
-    tables.Add<StepRow>("steps", [&](auto add) { ForEachStepRow(timeline, aggregates, add); });
+    AddSummaryTables(timeline, aggregates, FindCollectiveCalls(timeline),
+                     StepRowsOf(timeline, aggregates), tables);
     tables.Add<KeyAverageRow>(
         "key_averages", [&](auto add) { ForEachKeyAverageRow(aggregates.key_averages, add); });
     tables.Add<ModuleRow>("modules",
@@ -91,19 +89,12 @@ absl::Status ExportParquet(const Timeline& timeline, const Aggregates& aggregate
     tables.Add<SampleRow>("samples", [&](auto add) {
       ForEachSampleRow(timeline, aggregates.step_rows, CellForm::Plain(), add);
     });
-    tables.Add<GpuIdleRow>(
-        "gpu_idle", [&](auto add) { ForEachGpuIdleRow(timeline, aggregates.device_idle, add); });
-    tables.Add<DataWaitRow>(
-        "data_waits", [&](auto add) { ForEachDataWaitRow(timeline, aggregates.data_waits, add); });
-    tables.Add<IoRow>("io", [&](auto add) { ForEachIoRow(timeline, add); });
-    tables.Add<WaitRow>("waits", [&](auto add) { ForEachWaitRow(timeline, add); });
-    tables.Add<LossRow>("losses", [&](auto add) { ForEachLossRow(timeline, add); });
   });
 }
 
 absl::Status ExportParquetEvents(const Timeline& timeline, const Aggregates& aggregates,
                                  const OutputDirectory& directory, const std::string& name) {
-  return InFolder(directory, name, [&](TableFolder& tables) {
+  return InFolder(timeline, directory, name, [&](TableFolder& tables) {
     tables.Add<EventRow>("events", [&](auto add) {
       ForEachEventRow(timeline, aggregates.steps, aggregates.step_rows, CellForm::Plain(), add);
     });

@@ -8,9 +8,9 @@
 #include <optional>
 #include <span>
 
+#include "userspace/collectives/json_text.h"
 #include "userspace/fleet_sources/byte_source.h"
 #include "userspace/fleet_sources/json_splitter.h"
-#include "userspace/fleet_sources/json_text.h"
 #include "userspace/fleet_sources/trace_facts.h"
 
 namespace proftrace {

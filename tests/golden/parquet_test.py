@@ -26,7 +26,8 @@ PROFTRACE, WRITE_PARQUET, GOLDEN = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 DAMAGED, OUTPUT_FAILED = 8, 7
 CSV_FORMATS = {"events": "events-csv", "key_averages": "csv", "modules": "modules", "samples": "samples-csv", "gpu_idle": "gpu-idle",
                "data_waits": "data-waits"}
-OTHERS = {"captures", "clocks", "processes", "steps", "io", "waits", "losses"}
+OTHERS = {"captures", "clocks", "processes", "steps", "collectives", "operators", "kernels", "memory", "io", "waits", "losses"}
+KEYS = ["job", "attempt", "host", "rank"]  # what each table begins with, and its CSV file has not
 Rows = tuple[list[str], list[tuple[object, ...]]]
 
 
@@ -130,6 +131,7 @@ class ParquetTest(unittest.TestCase):
                     if not is_recorded:
                         self.assertEqual(found[1], [], (table, name))
                         continue
+                    found = self.without_keys(found)
                     with open(target, newline="", encoding="utf-8") as file:
                         lines = csv.reader(file)
                         if self.compare(found, next(lines), lines, f"{capture} {table} {name}") > 0:
@@ -138,7 +140,50 @@ class ParquetTest(unittest.TestCase):
                 every = [read(folder / f"{table}.parquet") for read in readers().values()]
                 for one in every[1:]:
                     self.assertEqual([tuple(row) for row in one[1]], [tuple(row) for row in every[0][1]], table)
-        self.assertLessEqual({"events", "key_averages", "gpu_idle"}, seen)
+                self.assertLessEqual(set(KEYS), set(every[0][0]), table)
+                if every[0][1]:
+                    seen.add(table)
+            self.check_sums(folder)
+        self.assertLessEqual({"events", "key_averages", "gpu_idle", "operators", "kernels", "steps", "collectives", "memory"}, seen)
+
+    def without_keys(self, found: Rows) -> Rows:
+        names, rows = found
+        self.assertEqual(names[:len(KEYS)], KEYS)
+        return names[len(KEYS):], [tuple(row)[len(KEYS):] for row in rows]
+
+    def check_sums(self, folder: Path) -> None:
+        """What two tables say of the same is the same."""
+        read = next(iter(readers().values()))
+
+        def rows(table: str) -> list[dict[str, object]]:
+            names, cells = read(folder / f"{table}.parquet")
+            return [dict(zip(names, row)) for row in cells]
+
+        averages = rows("key_averages")
+        host = [(row["name"], row["count"], round(row["self_cpu_time_total_us"] * 1000)) for row in averages if row["device_type"] == "CPU"]
+        self.assertEqual(host, [(row["name"], row["calls"], row["self_ns"]) for row in rows("operators")])
+        kernels = rows("kernels")
+        for row in kernels:
+            self.assertLessEqual(row["least_ns"], row["median_ns"])
+            self.assertLessEqual(row["median_ns"], row["p99_ns"])
+            self.assertLessEqual(row["p99_ns"], row["longest_ns"])
+        device = {row["name"]: 0 for row in kernels}
+        calls = dict(device)
+        for row in kernels:
+            device[row["name"]] += row["total_ns"]
+            calls[row["name"]] += row["calls"]
+        for row in averages:
+            if row["device_type"] != "CPU" and row["name"] in device:
+                self.assertEqual((row["count"], round(row["self_device_time_total_us"] * 1000)), (calls[row["name"]], device[row["name"]]))
+        for row in rows("steps"):
+            for parts in (["compute_ns", "data_ns", "io_ns", "lock_ns", "event_ns", "run_queue_ns", "faults_ns", "other_ns"],
+                          [name for name in row if name.startswith("why_")]):
+                if row[parts[0]] is not None:
+                    self.assertEqual(sum(row[part] for part in parts), row["duration_ns"], parts)
+            self.assertEqual(row["comm_overlap_ns"] + row["comm_exposed_ns"], row["comm_ns"])
+            self.assertLessEqual(row["comm_ns"], row["duration_ns"])
+            if row["gpu_busy_ns"] is not None:
+                self.assertEqual(row["gpu_busy_ns"] + row["gpu_idle_ns"], row["duration_ns"])
 
     @unittest.skipIf(not readers(), "this Python has none of duckdb, pyarrow, polars and pandas")
     def test_made_up_tables(self) -> None:

@@ -17,6 +17,10 @@ add_test(NAME golden_parquet
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/parquet_test.py
           $<TARGET_FILE:proftrace> $<TARGET_FILE:write_parquet> ${CMAKE_CURRENT_LIST_DIR})
 set_tests_properties(golden_parquet PROPERTIES LABELS golden)
+add_test(NAME golden_fleet_tables
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/fleet_tables_test.py
+          $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})
+set_tests_properties(golden_fleet_tables PROPERTIES LABELS golden)
 add_test(NAME golden_processes
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/processes_test.py
           $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})

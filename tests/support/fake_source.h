@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "userspace/fleet/source_input.h"
+#include "userspace/collectives/source_input.h"
 
 namespace proftrace {
 

@@ -39,3 +39,12 @@ proftrace_unit_test(fleet_questions_test PARSER
     fleet_questions/answer_test.cc
     fleet_questions/question_test.cc
   LIBS proftrace_fleet_questions)
+
+# The directory of a fleet's tables.
+proftrace_unit_test(fleet_tables_test PARSER
+  SOURCES
+    fleet_tables/common_steps_test.cc
+    fleet_tables/input_facts_test.cc
+    fleet_tables/partition_test.cc
+    fleet_tables/trace_tables_test.cc
+  LIBS proftrace_fleet_tables GTest::gmock)

@@ -255,6 +255,28 @@ bool GuardedFolder::GiveToOwner(int fd) const {
   return !trust_.caller.has_value() || fchown(fd, trust_.caller->uid, trust_.caller->gid) == 0;
 }
 
+std::optional<GuardedFolder> GuardedFolder::OpenInner(const std::string& name) const {
+  if (!IsOneName(name)) return std::nullopt;
+  UniqueFd inner(openat(fd(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!inner.valid()) return std::nullopt;
+  return GuardedFolder(std::move(inner), path_ + "/" + name, trust_);
+}
+
+UniqueFd GuardedFolder::OpenLock(const std::string& name) const {
+  if (!IsOneName(name)) {
+    errno = EINVAL;
+    return UniqueFd();
+  }
+  const auto open_it = [&] {
+    return UniqueFd(openat(fd(), name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  };
+  UniqueFd file = open_it();
+  if (file.valid() || errno != ENOENT) return file;
+  file = Create(name, O_RDWR);
+  // Another one may have made it meanwhile.
+  return file.valid() || errno != EEXIST ? std::move(file) : open_it();
+}
+
 UniqueFd GuardedFolder::Create(const std::string& name, int flags) const {
   if (!IsOneName(name)) {
     errno = EINVAL;

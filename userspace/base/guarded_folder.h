@@ -74,6 +74,12 @@ class GuardedFolder {
   // Returns the directory `name` in it, which is made where it is missing; `is_made` tells of that.
   absl::StatusOr<GuardedFolder> Make(const std::string& name, bool* is_made) const;
 
+  // Opens the directory `name` in it, if there is one that is no link.
+  std::optional<GuardedFolder> OpenInner(const std::string& name) const;
+
+  // Opens a file that is there to be locked, for reading and writing; it is made where it is
+  // missing. Invalid: errno says why not.
+  UniqueFd OpenLock(const std::string& name) const;
   // Makes a new file; what has the name already is not opened. Invalid: errno says why not.
   UniqueFd Create(const std::string& name, int flags) const;
   // Makes a new file without a name, for reading and writing; a file system may know no such files.

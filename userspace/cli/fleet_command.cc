@@ -9,6 +9,8 @@ void AddFleetCommand(CLI::App& app, Action* action) {
       "costs the job. Without root, on any machine.\n"
       "Example: proftrace fleet report tables");
   fleet->require_subcommand(1);
+  AddFleetIngestCommand(*fleet, action);
+  AddFleetAlignCommand(*fleet, action);
   AddFleetReportCommand(*fleet, action);
   AddFleetQueryCommand(*fleet, action);
   AddFleetSqlCommand(*fleet, action);

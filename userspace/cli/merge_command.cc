@@ -13,6 +13,7 @@
 #include "exporters/sinks/output_file.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
+#include "userspace/cli/clock_options.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"
 #include "userspace/cli/dump_merge.h"
@@ -41,8 +42,6 @@ struct MergeArguments {
   std::vector<std::string> of_recordings;  // options that are given and mean nothing for dumps
 };
 
-constexpr std::array kClockModes = {ClockMode::kAuto, ClockMode::kCollectives, ClockMode::kRealtime,
-                                    ClockMode::kNone};
 constexpr std::array<Choice<MergeLanes>, 3> kLanes = {
     {{"auto", MergeLanes::kAuto}, {"full", MergeLanes::kFull}, {"summary", MergeLanes::kSummary}}};
 
@@ -286,18 +285,7 @@ void AddMergeCommand(CLI::App& app, Action* action) {
           ".json or .json.gz: Chrome's format; .pftrace or .pftrace.gz: Perfetto's; any "
           "other name: a new directory of one corrected file a rank, for HTA and TraceLens")
       ->type_name("PATH");
-  std::array<Choice<ClockMode>, 4> modes;
-  std::transform(kClockModes.begin(), kClockModes.end(), modes.begin(), [](ClockMode mode) {
-    return Choice<ClockMode>{NameOf(mode), mode};
-  });
-  AddChoice(command, "--clock", &options->clock.mode, modes,
-            "what puts the hosts on one clock. collectives: what ranks did together, or not at "
-            "all; realtime: their wall clocks as they are; none: each begins at the beginning; "
-            "auto: collectives where they bind, and what they do not is marked");
-  command
-      ->add_option("--reference", options->clock.reference,
-                   "whose clock the others are put on; without it the one that shares the most")
-      ->type_name("HOST");
+  AddClockOptions(command, &options->clock);
   AddParsed(command, "--max-clock-error", "TIME", &arguments->most_clock_error_ns, ParseClockError,
             "the most that the clocks may be wrong by, proved: 1ms, say; where they may be more, "
             "that is said, and with --strict the exit code is 9");

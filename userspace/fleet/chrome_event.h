@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "exporters/sinks/text_writer.h"
-#include "userspace/fleet/source_input.h"
+#include "userspace/collectives/source_input.h"
 
 namespace proftrace {
 

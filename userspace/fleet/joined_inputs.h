@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "userspace/collectives/source_input.h"
 #include "userspace/fleet/rank_pattern.h"
-#include "userspace/fleet/source_input.h"
 #include "userspace/fleet/wall_clock.h"
 #include "userspace/fleet_clock/fleet_input.h"
 

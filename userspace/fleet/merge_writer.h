@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "userspace/fleet/source_input.h"
+#include "userspace/collectives/source_input.h"
 
 namespace proftrace {
 

@@ -84,8 +84,8 @@ class MergedClockMaker {
     for (const JoinedBoot& joined : joined_.boots) out_.fleet_.boots.push_back(joined.boot);
     MakeOps();
     const std::vector<uint32_t> processes = ProcessesWithCalls();
-    const bool are_apart = HasRestartedRank(processes);
-    for (const uint32_t process : processes) AddRank(process, are_apart);
+    out_.attempts_are_apart_ = HasRestartedRank(processes);
+    for (const uint32_t process : processes) AddRank(process, out_.attempts_are_apart_);
     if (absl::Status status = Solve(); !status.ok()) return status;
     PlaceTimelines();
     FindAligned();
@@ -189,6 +189,7 @@ class MergedClockMaker {
         std::max({kLeastResolutionNs, out_.fleet_options_.resolution_ns, resolution_ns});
     out_.fleet_.ranks.push_back(std::move(rank));
     out_.process_of_rank_.push_back(index);
+    out_.input_of_rank_.push_back(input);
   }
 
   uint32_t GroupOf(const FleetGroup& group) {
@@ -401,6 +402,10 @@ CommonTime MergedClock::MapByHost(uint32_t boot, int64_t local_ns) const {
   time.low_ns = time.common_ns - kNothingProvedNs;
   time.high_ns = time.common_ns + kNothingProvedNs;
   return time;
+}
+
+bool MergedClock::IsProved(const CommonTime& time) {
+  return time.bound_ns() < kNothingProvedNs / 2;
 }
 
 bool MergedClock::IsAligned(uint32_t input) const { return is_aligned_[input]; }

@@ -84,6 +84,17 @@ class MergedClock {
   std::optional<CollectiveTimes> TimesOf(size_t moment) const;
   // Returns the process of a rank of fleet().
   uint32_t ProcessOf(uint32_t fleet_rank) const { return process_of_rank_[fleet_rank]; }
+  // Returns the input that the calls of a rank of fleet() are of: SourceFacts::calls of it has them
+  // at the same places.
+  uint32_t InputOf(uint32_t fleet_rank) const { return input_of_rank_[fleet_rank]; }
+  // Whether collectives of a rank before and after a restart are told apart.
+  bool attempts_are_apart() const { return attempts_are_apart_; }
+  // Returns the common time of a boot's local one; nullopt: its clock broke just then.
+  std::optional<CommonTime> MapLocal(uint32_t boot, int64_t local_ns) const;
+  // Returns what was solved; null: times are by wall clocks.
+  const FleetClock* solved() const { return clock_ ? &*clock_ : nullptr; }
+  // Whether a time says how wrong it can be.
+  static bool IsProved(const CommonTime& time);
   // Returns the operation of a call of fleet(): "allreduce/Float".
   const std::string& OpOf(const CollectiveCall& call) const { return ops_[call.op]; }
 
@@ -93,7 +104,6 @@ class MergedClock {
   friend class MergedClockMaker;
   MergedClock(const std::vector<const SourceFacts*>& inputs, const JoinedInputs& joined)
       : inputs_(&inputs), joined_(&joined) {}
-  std::optional<CommonTime> MapLocal(uint32_t boot, int64_t local_ns) const;
   CommonTime MapByHost(uint32_t boot, int64_t local_ns) const;
 
   const std::vector<const SourceFacts*>* inputs_;
@@ -102,6 +112,8 @@ class MergedClock {
   FleetInput fleet_;
   FleetOptions fleet_options_;
   std::vector<uint32_t> process_of_rank_;
+  std::vector<uint32_t> input_of_rank_;
+  bool attempts_are_apart_ = false;
   std::vector<std::string> ops_;
   std::optional<FleetClock> clock_;  // none: by wall clocks
   FleetMoments moments_;             // where there is none

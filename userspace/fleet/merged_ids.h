@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "userspace/fleet/source_input.h"
+#include "userspace/collectives/source_input.h"
 
 namespace proftrace {
 

@@ -55,7 +55,7 @@ class CaptureSource final : public SourceInput {
     collected.Finish(/*is_cut=*/false, &facts_);
     facts_.clock = SourceClock::kMonotonic;
     facts_.resolution_ns = 1;
-    TakeRecording(*info);
+    TakeRecordingFacts(*info, &facts_);
     return absl::OkStatus();
   }
 
@@ -66,41 +66,6 @@ class CaptureSource final : public SourceInput {
   }
 
  private:
-  void TakeRecording(const RecordingInfo& info) {
-    facts_.host = info.host.name;
-    const Target* target = nullptr;
-    for (const Target& one : info.targets) {
-      if (target == nullptr || (one.rank && !target->rank)) target = &one;
-    }
-    if (target != nullptr) {
-      facts_.pid = Raw(target->pid);
-      if (target->rank) facts_.rank = *target->rank;
-      if (target->world_size) facts_.world_size = *target->world_size;
-      facts_.namespace_pids.assign(target->namespace_pids.begin(), target->namespace_pids.end());
-      TakeJob(target->job);
-    }
-    if (!info.host.boot_id.empty()) facts_.boot_id = info.host.boot_id;
-    facts_.snapshots = info.clocks;
-    if (!facts_.snapshots.empty()) return;
-    // An older capture has this alone.
-    ClockSnapshot snapshot;
-    snapshot.monotonic_ns = info.window.start_ns;
-    snapshot.realtime_ns = info.window.start_ns + info.window.monotonic_to_unix_ns;
-    facts_.snapshots = {snapshot};
-  }
-
-  void TakeJob(const JobIdentity& job) {
-    if (job.local_rank) facts_.local_rank = static_cast<int32_t>(*job.local_rank);
-    facts_.attempt = static_cast<int32_t>(
-        job.elastic_restart_count.value_or(job.slurm_restart_count.value_or(0)));
-    // torchrun calls a run "none" that nobody has named.
-    if (!job.elastic_run_id.empty() && job.elastic_run_id != "none") {
-      facts_.job = job.elastic_run_id;
-    } else if (job.slurm_job_id) {
-      facts_.job = std::to_string(*job.slurm_job_id);
-    }
-  }
-
   // Builds the timeline and takes its rows as the exporter of Chrome's format writes them.
   absl::Status Replay(int64_t base_ns,
                       const std::function<void(std::string_view, std::string_view)>& take_member,
@@ -148,7 +113,14 @@ class CaptureSource final : public SourceInput {
   int64_t base_ns_ = 0;
 };
 
-// What to open: everything where there is one rank at most.
+void TakeJob(const JobIdentity& job, SourceFacts* facts) {
+  if (job.local_rank) facts->local_rank = static_cast<int32_t>(*job.local_rank);
+  facts->attempt = AttemptOf(job);
+  facts->job = JobNameOf(job);
+}
+
+}  // namespace
+
 std::vector<ProcessChoice> ChoicesOf(const CaptureMetadata& metadata) {
   std::vector<Target> targets;
   std::set<int> ranks;
@@ -175,7 +147,28 @@ std::vector<ProcessChoice> ChoicesOf(const CaptureMetadata& metadata) {
   return choices;
 }
 
-}  // namespace
+void TakeRecordingFacts(const RecordingInfo& info, SourceFacts* facts) {
+  facts->host = info.host.name;
+  const Target* target = nullptr;
+  for (const Target& one : info.targets) {
+    if (target == nullptr || (one.rank && !target->rank)) target = &one;
+  }
+  if (target != nullptr) {
+    facts->pid = Raw(target->pid);
+    if (target->rank) facts->rank = *target->rank;
+    if (target->world_size) facts->world_size = *target->world_size;
+    facts->namespace_pids.assign(target->namespace_pids.begin(), target->namespace_pids.end());
+    TakeJob(target->job, facts);
+  }
+  if (!info.host.boot_id.empty()) facts->boot_id = info.host.boot_id;
+  facts->snapshots = info.clocks;
+  if (!facts->snapshots.empty()) return;
+  // An older capture has this alone.
+  ClockSnapshot snapshot;
+  snapshot.monotonic_ns = info.window.start_ns;
+  snapshot.realtime_ns = info.window.start_ns + info.window.monotonic_to_unix_ns;
+  facts->snapshots = {snapshot};
+}
 
 absl::StatusOr<std::vector<std::unique_ptr<SourceInput>>> OpenCaptureSources(
     const std::string& path, bool salvage, const std::string& scratch_directory) {

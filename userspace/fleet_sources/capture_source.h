@@ -8,9 +8,19 @@
 #include <string>
 #include <vector>
 
-#include "userspace/fleet/source_input.h"
+#include "userspace/collectives/source_input.h"
+#include "userspace/model/recording.h"
+#include "userspace/pipeline/process_choice.h"
+#include "userspace/wire/metadata.h"
 
 namespace proftrace {
+
+// Returns what to open of a capture, one by one: everything where there is one rank at most; else
+// each rank, and each process that belongs to none.
+std::vector<ProcessChoice> ChoicesOf(const CaptureMetadata& metadata);
+
+// Sets what the recording tells of the process with a rank, or of its first one, and of its host.
+void TakeRecordingFacts(const RecordingInfo& info, SourceFacts* facts);
 
 // Opens a result directory or a capture file. A capture of several ranks gives one input a rank,
 // with the processes that each has forked, and one a process that belongs to no rank. The timeline

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "userspace/fleet/source_input.h"
+#include "userspace/collectives/source_input.h"
 
 namespace proftrace {
 

@@ -7,10 +7,10 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/tar.h"
 #include "userspace/base/text.h"
+#include "userspace/collectives/json_text.h"
 #include "userspace/fleet_sources/byte_source.h"
 #include "userspace/fleet_sources/capture_source.h"
 #include "userspace/fleet_sources/json_source.h"
-#include "userspace/fleet_sources/json_text.h"
 #include "userspace/fleet_sources/nsight_source.h"
 #include "userspace/wire/capture_format.h"
 
@@ -65,7 +65,22 @@ absl::StatusOr<Sources> One(absl::StatusOr<std::unique_ptr<SourceInput>> source)
   return sources;
 }
 
+bool BeginsAsCapture(const std::string& path, const std::string& beginning) {
+  return beginning.starts_with(std::string_view(kCaptureMagic, sizeof kCaptureMagic)) ||
+         IsTar(std::as_bytes(std::span(beginning))) ||
+         // One whose first bytes are lost: the reader says what it finds.
+         (!beginning.empty() && path.ends_with(".ptrec"));
+}
+
 }  // namespace
+
+absl::StatusOr<bool> IsCaptureInput(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return true;
+  const absl::StatusOr<std::string> beginning = BeginningOf(path);
+  if (!beginning.ok()) return beginning.status();
+  return BeginsAsCapture(path, *beginning);
+}
 
 absl::StatusOr<Sources> OpenSources(const std::string& path, const SourceOptions& options) {
   std::error_code error;
@@ -74,8 +89,7 @@ absl::StatusOr<Sources> OpenSources(const std::string& path, const SourceOptions
   }
   const absl::StatusOr<std::string> beginning = BeginningOf(path);
   if (!beginning.ok()) return beginning.status();
-  if (beginning->starts_with(std::string_view(kCaptureMagic, sizeof kCaptureMagic)) ||
-      IsTar(std::as_bytes(std::span(*beginning)))) {
+  if (BeginsAsCapture(path, *beginning)) {
     return OpenCaptureSources(path, options.salvage, options.scratch_directory);
   }
   if (beginning->starts_with(kSqliteMark)) return OpenNsightSources(path);
@@ -89,10 +103,6 @@ absl::StatusOr<Sources> OpenSources(const std::string& path, const SourceOptions
   }
   if (beginning->empty()) {
     return Fail(ExitCode::kInputDamaged, path + " is empty; its recording has not been finished");
-  }
-  // A capture whose first bytes are lost: the reader says what it finds.
-  if (path.ends_with(".ptrec")) {
-    return OpenCaptureSources(path, options.salvage, options.scratch_directory);
   }
   return Fail(ExitCode::kUsage,
               path +

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "userspace/fleet/source_input.h"
+#include "userspace/collectives/source_input.h"
 
 namespace proftrace {
 
@@ -26,6 +26,10 @@ struct SourceOptions {
 // Fails with kUsage where nothing is there or nobody knows the kind, and with kInputDamaged.
 absl::StatusOr<std::vector<std::unique_ptr<SourceInput>>> OpenSources(
     const std::string& path, const SourceOptions& options = {});
+
+// Whether the input is a capture or a result directory. Fails as OpenSources() where it cannot be
+// read.
+absl::StatusOr<bool> IsCaptureInput(const std::string& path);
 
 // Opens an input that holds one process or rank; fails with kUsage where it holds several.
 absl::StatusOr<std::unique_ptr<SourceInput>> OpenSource(const std::string& path,

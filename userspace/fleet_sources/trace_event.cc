@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "userspace/base/text.h"
-#include "userspace/fleet_sources/json_text.h"
+#include "userspace/collectives/json_text.h"
 
 namespace proftrace {
 namespace {

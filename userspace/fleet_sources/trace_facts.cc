@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "userspace/base/text.h"
-#include "userspace/fleet_sources/json_text.h"
+#include "userspace/collectives/json_text.h"
 
 namespace proftrace {
 namespace {

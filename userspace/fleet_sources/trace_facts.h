@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "userspace/fleet/source_input.h"
-#include "userspace/fleet_sources/collective_rows.h"
-#include "userspace/fleet_sources/job_facts.h"
+#include "userspace/collectives/collective_rows.h"
+#include "userspace/collectives/job_facts.h"
+#include "userspace/collectives/source_input.h"
 #include "userspace/fleet_sources/json_splitter.h"
 #include "userspace/fleet_sources/trace_event.h"
 

@@ -62,4 +62,17 @@ void ForEachJobField(Job& job, Visit visit) {
   visit(JobField{"kubernetes_node", "NODE_NAME MY_NODE_NAME K8S_NODE_NAME"}, job.kubernetes_node);
 }
 
+// Returns what a job is called: torchrun's run id, else Slurm's number of the job; empty where none
+// is known. torchrun calls a run "none" that nobody has named.
+inline std::string JobNameOf(const JobIdentity& job) {
+  if (!job.elastic_run_id.empty() && job.elastic_run_id != "none") return job.elastic_run_id;
+  return job.slurm_job_id ? std::to_string(*job.slurm_job_id) : "";
+}
+
+// Returns which attempt of the job it is: 0 for the first one, also where nothing tells it.
+inline int32_t AttemptOf(const JobIdentity& job) {
+  return static_cast<int32_t>(
+      job.elastic_restart_count.value_or(job.slurm_restart_count.value_or(0)));
+}
+
 }  // namespace proftrace

@@ -36,6 +36,19 @@ inline bool IsTitleOfWork(std::string_view name) {
                      [name](std::string_view backend) { return name.starts_with(backend); });
 }
 
+// Whether a GPU's kernel is NCCL's or RCCL's: "ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)", also
+// behind a return type ("void ncclKernel…").
+inline bool IsCommunicationKernel(std::string_view name) {
+  return name.starts_with("nccl") || name.starts_with("rccl") ||
+         name.find("ncclKernel") != std::string_view::npos ||
+         name.find("ncclDevKernel") != std::string_view::npos;
+}
+
+// Whether a row only asks for a collective, or stands around what does.
+inline bool IsCallOfCollective(std::string_view name) {
+  return name == "record_param_comms" || name.starts_with("c10d::");
+}
+
 // Rows that events() and key_averages() do not have (torch/autograd/profiler.py, _filter_name):
 // what they enclose belongs to what is around them.
 inline bool IsLeftOutOfEvents(std::string_view name) {

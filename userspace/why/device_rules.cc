@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "userspace/base/shown_text.h"
+#include "userspace/model/torch_rules.h"
 #include "userspace/why/rules.h"
 
 namespace proftrace {
@@ -61,7 +62,7 @@ DeviceWork WorkOf(const Case& job, const DeviceIdle& device) {
     if (activity.kind == DeviceActivityKind::kMemcpy && is_pageable) {
       work.pageable_ns += activity.duration_ns;
     }
-    const bool is_communication = job.timeline.device_name(activity.name).starts_with("nccl");
+    const bool is_communication = IsCommunicationKernel(job.timeline.device_name(activity.name));
     edges.push_back({activity.start_ns, is_communication, 1});
     edges.push_back({activity.end_ns(), is_communication, -1});
   }

@@ -1,9 +1,9 @@
 // Collectives from the rows of traces, as torch of each age and backend writes them.
-#include "userspace/fleet_sources/collective_rows.h"
+#include "userspace/collectives/collective_rows.h"
 
 #include <gmock/gmock.h>
 
-#include "userspace/fleet_sources/json_text.h"
+#include "userspace/collectives/json_text.h"
 
 namespace proftrace {
 namespace {

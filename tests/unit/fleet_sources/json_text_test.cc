@@ -1,5 +1,5 @@
 // JSON in place: ends of values, numbers, repairs; and the splitter, however its bytes come in.
-#include "userspace/fleet_sources/json_text.h"
+#include "userspace/collectives/json_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include "exporters/traces/chrome_trace.h"
 #include "tests/unit/fleet_sources/source_files.h"
 #include "userspace/aggregate/aggregates.h"
-#include "userspace/fleet_sources/json_text.h"
+#include "userspace/collectives/json_text.h"
 #include "userspace/pipeline/build_timeline.h"
 #include "userspace/wire/capture_reader.h"
 

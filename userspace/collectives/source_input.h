@@ -1,6 +1,6 @@
-// What `proftrace merge` reads: one process's events as a profiler wrote them, in a stream, and
-// what is known of that process and of its clock. Readers of each format make these; writers of the
-// merged timeline see nothing else.
+// What `proftrace merge` and `proftrace fleet` read: one process's events as a profiler wrote them,
+// in a stream, and what is known of that process and of its clock. Readers of each format make
+// these; writers of the merged timeline see nothing else.
 //
 // An input is read twice: once for its facts (facts), once for its events, each time from its
 // first byte on, so that memory does not grow with the file.
@@ -48,10 +48,24 @@ enum class SourceClock : uint8_t {
   kOwn,        // begins at a moment that the file does not tell: no clock of the host leads to it
 };
 
+// What the times of a collective are those of.
+enum class CallPlace : uint8_t {
+  kKernel,  // a GPU's kernel
+  kGloo,    // a work of gloo, on its own thread
+  kHost,    // the call that enqueues, which returns before the collective ends
+};
+
 // The group of a call, by name and members; index into SourceFacts::groups.
 struct SourceCall {
   CollectiveCall call;  // times on the input's clock; call.group is the index
   std::string op;  // torch's name of the operation and of the type of elements: "allreduce/Float"
+  CallPlace place = CallPlace::kHost;
+  // What tables have and clocks do not need.
+  std::optional<int64_t> in_bytes;
+  std::optional<int64_t> out_bytes;
+  std::optional<int64_t> device;
+  std::optional<int64_t> stream;
+  std::optional<int64_t> launch_ns;  // when the host asked for it
 };
 
 // The facts of an input's process, as far as the file tells them.
@@ -75,7 +89,10 @@ struct SourceFacts {
   std::optional<int64_t> last_ns;
   uint64_t events = 0;
   std::vector<FleetGroup> groups;
+  std::vector<std::string> group_descriptions;  // of the groups, by index; empty: none
   std::vector<SourceCall> calls;  // of this process, each group's in the order of issue
+  // Those whose group's members are not known, in order of time; their group means nothing.
+  std::vector<SourceCall> calls_without_group;
   // All that stands beside the events at the top of a Kineto file, as `"key":value,…` text, without
   // times and base; empty: none.
   std::string head;

@@ -1,4 +1,4 @@
-#include "userspace/fleet_sources/collective_names.h"
+#include "userspace/collectives/collective_names.h"
 
 #include "userspace/base/text.h"
 

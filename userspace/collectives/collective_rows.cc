@@ -1,4 +1,4 @@
-#include "userspace/fleet_sources/collective_rows.h"
+#include "userspace/collectives/collective_rows.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,8 @@
 #include <tuple>
 
 #include "userspace/base/text.h"
-#include "userspace/fleet_sources/json_text.h"
+#include "userspace/collectives/json_text.h"
+#include "userspace/model/torch_rules.h"
 
 namespace proftrace {
 namespace {
@@ -14,11 +15,6 @@ namespace {
 constexpr std::string_view kParamComms = "record_param_comms";
 // gloo runs the works of a group on so many threads (ProcessGroupGloo::Options).
 constexpr size_t kThreadsOfGroup = 2;
-
-bool IsNcclKernel(std::string_view name) {
-  return name.starts_with("nccl") || name.starts_with("rccl") || Contains(name, "ncclKernel") ||
-         Contains(name, "ncclDevKernel");
-}
 
 // Adds up the elements of the tensors in "Input Dims", [[5], [2, 3]] or [[[5]], …] of lists.
 // nullopt: it has no tensor.
@@ -63,6 +59,14 @@ std::string TextOfValue(std::string_view value) {
   return text ? UnescapedJson(*text) : std::string(value);
 }
 
+std::optional<int64_t> BytesOf(const std::optional<int64_t>& elements, const ElementType* type) {
+  int64_t bytes = 0;
+  if (!elements || type == nullptr || __builtin_mul_overflow(*elements, type->bytes, &bytes)) {
+    return std::nullopt;
+  }
+  return bytes;
+}
+
 std::optional<int64_t> TidOf(const SourceId& id) {
   if (const auto* number = std::get_if<int64_t>(&id)) return *number;
   return std::nullopt;
@@ -77,7 +81,10 @@ std::string IdText(const SourceId& id) {
 
 int64_t CollectiveRows::KeyOf(GroupKey key) {
   const auto [at, is_new] = key_numbers_.try_emplace(key, static_cast<int64_t>(keys_.size()));
-  if (is_new) keys_.push_back(std::move(key));
+  if (is_new) {
+    keys_.push_back(std::move(key));
+    descriptions_.emplace_back();
+  }
   return at->second;
 }
 
@@ -88,6 +95,7 @@ std::optional<CollectiveRows::Facts> CollectiveRows::FactsOf(std::string_view ar
   std::optional<CollectiveFamily> family;
   std::optional<int64_t> source;
   std::optional<int64_t> destination;
+  std::string description;
   bool has_group = false;
   ForEachJsonMember(args, [&](std::string_view member, std::string_view value) {
     if (member == "Collective name") {
@@ -103,6 +111,8 @@ std::optional<CollectiveRows::Facts> CollectiveRows::FactsOf(std::string_view ar
     } else if (member == "Process Group Name") {
       key.name = TextOfValue(value);
       has_group = true;
+    } else if (member == "Process Group Description") {
+      description = TextOfValue(value);
     } else if (member == "Process Group Ranks") {
       key.ranks = TextOfValue(value);
       has_group = true;
@@ -130,7 +140,10 @@ std::optional<CollectiveRows::Facts> CollectiveRows::FactsOf(std::string_view ar
   facts.family = *family;
   if (*family == CollectiveFamily::kSend && destination) facts.rank = destination;
   if (*family == CollectiveFamily::kRecv && source) facts.rank = source;
-  if (has_group || key.size > 0) facts.key = KeyOf(std::move(key));
+  if (has_group || key.size > 0) {
+    facts.key = KeyOf(std::move(key));
+    if (!description.empty()) descriptions_[static_cast<size_t>(facts.key)] = description;
+  }
   return facts;
 }
 
@@ -157,13 +170,15 @@ void CollectiveRows::Take(const SourceEvent& event) {
   const bool is_kernel = event.category == "kernel" || event.category == "Kernel";
   if (!is_host && !is_kernel) return;
   const bool has_facts = Contains(event.args, "\"Collective name\"");
-  if (!has_facts && !(is_kernel && IsNcclKernel(event.name))) return;
+  if (!has_facts && !(is_kernel && IsCommunicationKernel(event.name))) return;
   Row row;
-  row.place = is_host ? Place::kHost : Place::kDevice;
+  row.place = is_host ? CallPlace::kHost : CallPlace::kKernel;
   row.begin_ns = *event.begin_ns;
   row.end_ns = row.begin_ns + event.duration_ns;
   ForEachJsonMember(event.args, [&row](std::string_view key, std::string_view value) {
     if (key == "External id") row.external_id = JsonInteger(value);
+    if (key == "device") row.device = JsonInteger(value);
+    if (key == "stream") row.stream = JsonInteger(value);
   });
   if (has_facts) {
     row.facts = FactsOf(event.args, "");
@@ -174,7 +189,7 @@ void CollectiveRows::Take(const SourceEvent& event) {
 
 void CollectiveRows::TakeWork(const SourceEvent& event, CollectiveFamily family) {
   Row row;
-  row.place = Place::kWork;
+  row.place = CallPlace::kGloo;
   row.begin_ns = *event.begin_ns;
   row.end_ns = row.begin_ns + event.duration_ns;
   row.tid = TidOf(event.tid).value_or(-1);
@@ -204,18 +219,21 @@ void CollectiveRows::TakeCall(const SourceEvent& event, CollectiveFamily family)
   });
 }
 
-// A kernel that does not tell its collective gets it from the row that launched it.
+// A kernel has been asked for when the row that launched it began. One that does not tell its
+// collective gets it from there.
 void CollectiveRows::JoinKernels() {
   absl::flat_hash_map<int64_t, size_t> hosts;
   for (size_t i = 0; i < rows_.size(); ++i) {
-    if (rows_[i].place == Place::kHost && rows_[i].external_id) {
+    if (rows_[i].place == CallPlace::kHost && rows_[i].external_id) {
       hosts.try_emplace(*rows_[i].external_id, i);
     }
   }
   for (Row& row : rows_) {
-    if (row.place != Place::kDevice || row.facts || !row.external_id) continue;
+    if (row.place != CallPlace::kKernel || !row.external_id) continue;
     const auto at = hosts.find(*row.external_id);
-    if (at != hosts.end()) row.facts = rows_[at->second].facts;
+    if (at == hosts.end()) continue;
+    row.launch_ns = rows_[at->second].begin_ns;
+    if (!row.facts) row.facts = rows_[at->second].facts;
   }
 }
 
@@ -225,7 +243,7 @@ void CollectiveRows::JoinKernels() {
 void CollectiveRows::FindRootsOfWorks(bool is_one_group) {
   std::map<CollectiveFamily, std::vector<Row*>> works;
   for (Row& row : rows_) {
-    if (row.place == Place::kWork && !row.facts->rank) works[row.facts->family].push_back(&row);
+    if (row.place == CallPlace::kGloo && !row.facts->rank) works[row.facts->family].push_back(&row);
   }
   for (auto& [family, calls] : calls_) {
     std::vector<Row*>& rows = works[family];
@@ -256,7 +274,7 @@ void CollectiveRows::FindGroupsOfWorks(const JobFacts& job, SourceFacts* facts) 
   std::set<int64_t> threads;
   uint64_t without = 0;
   for (const Row& row : rows_) {
-    if (row.place != Place::kWork || row.facts->key != kNoGroup) continue;
+    if (row.place != CallPlace::kGloo || row.facts->key != kNoGroup) continue;
     ++without;
     // Messages are awaited by whoever calls.
     if (!IsMessage(row.facts->family)) threads.insert(row.tid);
@@ -290,7 +308,7 @@ void CollectiveRows::FindGroupsOfWorks(const JobFacts& job, SourceFacts* facts) 
   size_t number = 0;
   for (const int64_t tid : threads) group_of_thread[tid] = is_one ? 0 : number++ / kThreadsOfGroup;
   for (Row& row : rows_) {
-    if (row.place != Place::kWork || row.facts->key != kNoGroup) continue;
+    if (row.place != CallPlace::kGloo || row.facts->key != kNoGroup) continue;
     if (IsMessage(row.facts->family)) {
       // Groups with equal ranks agree on who sends and who receives.
       if (is_one || members.size() == 1) row.facts->key = KeyOf(groups.front());
@@ -337,18 +355,42 @@ CollectiveCall CollectiveRows::CallOf(const Row& row, const FleetGroup& group) {
   if (facts.family == CollectiveFamily::kSend) call.destination = member;
   if (facts.family == CollectiveFamily::kRecv) call.source = member;
   const bool needs_member = HasRoot(facts.family) || IsMessage(facts.family);
-  if (row.place == Place::kHost || is_empty || facts.has_empty_part ||
+  if (row.place == CallPlace::kHost || is_empty || facts.has_empty_part ||
       (needs_member && !has_member)) {
     call.kind = CollectiveKind::kNoDependence;
   }
   // torch numbers the messages of a group, not of a pair.
   if (!IsMessage(facts.family)) call.sequence = facts.sequence;
-  int64_t bytes = 0;
-  if (facts.type != nullptr && facts.in_elements && IsOfEqualParts(facts.family) &&
-      !__builtin_mul_overflow(*facts.in_elements, facts.type->bytes, &bytes)) {
-    call.bytes = bytes;
+  if (IsOfEqualParts(facts.family)) {
+    call.bytes = BytesOf(facts.in_elements, facts.type).value_or(0);
   }
   return call;
+}
+
+std::optional<SourceCall> CollectiveRows::SourceCallOf(const Row& row, const FleetGroup& group,
+                                                       const std::optional<int32_t>& rank,
+                                                       int64_t base_ns) const {
+  const Facts& facts = *row.facts;
+  SourceCall source;
+  CollectiveCall& call = source.call;
+  call = CallOf(row, group);
+  if (rank && IsMessage(facts.family)) {
+    (facts.family == CollectiveFamily::kSend ? call.source : call.destination) = *rank;
+  }
+  if (__builtin_add_overflow(call.entered_ns, base_ns, &call.entered_ns) ||
+      __builtin_add_overflow(call.left_ns, base_ns, &call.left_ns)) {
+    return std::nullopt;
+  }
+  source.op = std::string(CollectiveFamilyName(facts.family)) + "/";
+  if (facts.type != nullptr) source.op += facts.type->name;
+  source.place = row.place;
+  source.device = row.device;
+  source.stream = row.stream;
+  if (row.place == CallPlace::kHost) source.launch_ns = call.entered_ns;
+  if (row.launch_ns) source.launch_ns = *row.launch_ns + base_ns;
+  source.in_bytes = BytesOf(facts.in_elements, facts.type);
+  source.out_bytes = BytesOf(facts.out_elements, facts.type);
+  return source;
 }
 
 void CollectiveRows::AddCalls(const JobFacts& job, int64_t base_ns, SourceFacts* facts) {
@@ -360,36 +402,33 @@ void CollectiveRows::AddCalls(const JobFacts& job, int64_t base_ns, SourceFacts*
     if (ranks.empty()) continue;
     const auto [at, is_new] = groups.try_emplace({keys_[i].name, ranks}, facts->groups.size());
     if (is_new) facts->groups.push_back({keys_[i].name, std::move(ranks)});
+    facts->group_descriptions.resize(facts->groups.size());
+    std::string& description = facts->group_descriptions[static_cast<size_t>(at->second)];
+    if (description.empty()) description = descriptions_[i];
     group_of_key[i] = at->second;
   }
   FindRank(group_of_key, facts);
   const bool has_kernels = std::any_of(rows_.begin(), rows_.end(), [](const Row& row) {
-    return row.place == Place::kDevice && row.facts;
+    return row.place == CallPlace::kKernel && row.facts;
   });
   for (const Row& row : rows_) {
-    if (has_kernels && row.place == Place::kHost) continue;
+    if (has_kernels && row.place == CallPlace::kHost) continue;
     const int64_t group = row.facts && row.facts->key != kNoGroup
                               ? group_of_key[static_cast<size_t>(row.facts->key)]
                               : kNoGroup;
     if (group == kNoGroup) {
-      if (row.place != Place::kWork || (row.facts && row.facts->key != kNoGroup)) ++unknown;
+      if (row.place != CallPlace::kGloo || (row.facts && row.facts->key != kNoGroup)) ++unknown;
+      if (!row.facts) continue;
+      auto call = SourceCallOf(row, FleetGroup(), facts->rank, base_ns);
+      if (call) facts->calls_without_group.push_back(*std::move(call));
       continue;
     }
     const FleetGroup& of = facts->groups[static_cast<size_t>(group)];
     if (of.ranks.size() <= 1) continue;
-    CollectiveCall call = CallOf(row, of);
-    if (facts->rank && IsMessage(row.facts->family)) {
-      (row.facts->family == CollectiveFamily::kSend ? call.source : call.destination) =
-          *facts->rank;
-    }
-    if (__builtin_add_overflow(call.entered_ns, base_ns, &call.entered_ns) ||
-        __builtin_add_overflow(call.left_ns, base_ns, &call.left_ns)) {
-      continue;
-    }
-    call.group = static_cast<uint32_t>(group);
-    std::string op = std::string(CollectiveFamilyName(row.facts->family)) + "/";
-    if (row.facts->type != nullptr) op += row.facts->type->name;
-    facts->calls.push_back({call, std::move(op)});
+    auto call = SourceCallOf(row, of, facts->rank, base_ns);
+    if (!call) continue;
+    call->call.group = static_cast<uint32_t>(group);
+    facts->calls.push_back(*std::move(call));
   }
   if (unknown > 0) {
     facts->remarks.push_back(OneOrMore(unknown, "collective does", "collectives do") +
@@ -403,7 +442,7 @@ void CollectiveRows::FindRank(const std::vector<int64_t>& group_of_key, SourceFa
   if (facts->rank) return;
   std::set<int32_t> found;
   for (const Row& row : rows_) {
-    if (row.place == Place::kWork || !row.facts || row.facts->key == kNoGroup) continue;
+    if (row.place == CallPlace::kGloo || !row.facts || row.facts->key == kNoGroup) continue;
     if (!row.facts->rank || HasRoot(row.facts->family) || IsMessage(row.facts->family)) continue;
     const int64_t group = group_of_key[static_cast<size_t>(row.facts->key)];
     if (group == kNoGroup || *row.facts->rank < 0) continue;
@@ -419,7 +458,7 @@ void CollectiveRows::Finish(const JobFacts& job, int64_t base_ns, SourceFacts* f
   FindGroupsOfWorks(job, facts);
   std::set<int64_t> keys_of_works;
   for (const Row& row : rows_) {
-    if (row.place == Place::kWork) keys_of_works.insert(row.facts->key);
+    if (row.place == CallPlace::kGloo) keys_of_works.insert(row.facts->key);
   }
   FindRootsOfWorks(keys_of_works.size() <= 1);
   AddCalls(job, base_ns, facts);
@@ -441,6 +480,10 @@ void CollectiveRows::Finish(const JobFacts& job, int64_t base_ns, SourceFacts* f
     ++kept;
   }
   calls.resize(kept);
+  std::stable_sort(facts->calls_without_group.begin(), facts->calls_without_group.end(),
+                   [](const SourceCall& a, const SourceCall& b) {
+                     return a.call.entered_ns < b.call.entered_ns;
+                   });
   rows_.clear();
   calls_.clear();
 }

@@ -1,11 +1,11 @@
-#include "userspace/fleet_sources/job_facts.h"
+#include "userspace/collectives/job_facts.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "userspace/base/text.h"
-#include "userspace/fleet_sources/json_text.h"
+#include "userspace/collectives/json_text.h"
 
 namespace proftrace {
 namespace {

@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "userspace/fleet/source_input.h"
-#include "userspace/fleet_sources/collective_names.h"
-#include "userspace/fleet_sources/job_facts.h"
+#include "userspace/collectives/collective_names.h"
+#include "userspace/collectives/job_facts.h"
+#include "userspace/collectives/source_input.h"
 
 namespace proftrace {
 
@@ -34,7 +34,6 @@ class CollectiveRows {
   void Finish(const JobFacts& job, int64_t base_ns, SourceFacts* facts);
 
  private:
-  enum class Place : uint8_t { kDevice, kWork, kHost };
   // A group as a row names it.
   struct GroupKey {
     std::string name;
@@ -57,11 +56,14 @@ class CollectiveRows {
     bool has_empty_part = false;  // a split of no elements
   };
   struct Row {
-    Place place{};
+    CallPlace place{};
     int64_t begin_ns = 0;
     int64_t end_ns = 0;
     int64_t tid = 0;
     std::optional<int64_t> external_id;
+    std::optional<int64_t> device;
+    std::optional<int64_t> stream;
+    std::optional<int64_t> launch_ns;
     std::optional<Facts> facts;  // none: a kernel of NCCL that does not tell
   };
   // A call of c10d, which names root and peer.
@@ -78,6 +80,9 @@ class CollectiveRows {
   void FindGroupsOfWorks(const JobFacts& job, SourceFacts* facts);
   std::vector<int32_t> RanksOf(const GroupKey& key, const JobFacts& job) const;
   void AddCalls(const JobFacts& job, int64_t base_ns, SourceFacts* facts);
+  // nullopt: its times are none.
+  std::optional<SourceCall> SourceCallOf(const Row& row, const FleetGroup& group,
+                                         const std::optional<int32_t>& rank, int64_t base_ns) const;
   static CollectiveCall CallOf(const Row& row, const FleetGroup& group);
   void FindRank(const std::vector<int64_t>& group_of_key, SourceFacts* facts) const;
   int64_t KeyOf(GroupKey key);
@@ -87,6 +92,7 @@ class CollectiveRows {
   absl::flat_hash_map<std::string, size_t> open_works_;  // "b" events, by their id: places in rows_
   std::map<GroupKey, int64_t> key_numbers_;
   std::vector<GroupKey> keys_;
+  std::vector<std::string> descriptions_;  // of the groups of keys_
 };
 
 }  // namespace proftrace

@@ -1,4 +1,4 @@
-#include "userspace/fleet_sources/json_text.h"
+#include "userspace/collectives/json_text.h"
 
 #include <emmintrin.h>
 

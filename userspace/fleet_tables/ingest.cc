@@ -1,0 +1,334 @@
+#include "userspace/fleet_tables/ingest.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "exporters/parquet/summary_tables.h"
+#include "exporters/tables/capture_rows.h"
+#include "exporters/tables/clock_rows.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/base/shown_text.h"
+#include "userspace/base/stable_hash.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/fleet/rank_pattern.h"
+#include "userspace/fleet_sources/capture_source.h"
+#include "userspace/fleet_sources/open_source.h"
+#include "userspace/fleet_tables/input_facts.h"
+#include "userspace/fleet_tables/part_tables.h"
+#include "userspace/fleet_tables/trace_tables.h"
+#include "userspace/pipeline/build_timeline.h"
+#include "userspace/wire/capture_reader.h"
+
+namespace proftrace {
+namespace {
+
+constexpr size_t kReadBytes = size_t{1} << 20;
+
+// The file of an input: of a result directory, its capture.
+std::string FileOf(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error) ? path + "/capture.ptrec" : path;
+}
+
+// The parts of one input, which become one record.
+class InputIngest {
+ public:
+  InputIngest(const FleetDirectory& directory, const std::string& path, InputRecord record,
+              const IngestOptions& options)
+      : directory_(directory), path_(path), record_(std::move(record)), options_(options) {}
+
+  absl::Status Run() {
+    absl::Status status = ReadRankPattern();
+    if (status.ok()) {
+      const absl::StatusOr<bool> is_capture = IsCaptureInput(path_);
+      if (!is_capture.ok()) {
+        status = is_capture.status();
+      } else {
+        status = *is_capture ? TakeCapture() : TakeTrace();
+      }
+    }
+    if (status.ok()) return directory_.Commit(record_);
+    if (is_announced_) {
+      for (const std::string& file : record_.files) directory_.RemoveFile(file);
+    }
+    return status;
+  }
+
+ private:
+  absl::Status ReadRankPattern() {
+    if (options_.rank_of.empty()) return absl::OkStatus();
+    absl::StatusOr<RankPattern> pattern = RankPattern::Parse(options_.rank_of);
+    if (!pattern.ok()) return pattern.status();
+    rank_of_ = *std::move(pattern);
+    return absl::OkStatus();
+  }
+
+  std::string IdOf(const SourceFacts& facts, size_t part) const {
+    StableHash hash;
+    hash.Add(record_.name).Add(static_cast<int64_t>(part)).Add(facts.pid.value_or(-1));
+    return hash.Hex();
+  }
+
+  absl::Status TakeCapture() {
+    CaptureReader::Options options;
+    options.salvage = options_.salvage;
+    absl::StatusOr<std::unique_ptr<CaptureReader>> reader = CaptureReader::Open(path_, options);
+    if (!reader.ok()) return reader.status();
+    const std::vector<ProcessChoice> choices = ChoicesOf((*reader)->metadata());
+    for (const ProcessChoice& choice : choices) {
+      // A capture is read once for each of its ranks: one of them fits in memory.
+      if (&choice != &choices.front()) {
+        reader = CaptureReader::Open(path_, options);
+        if (!reader.ok()) return reader.status();
+      }
+      if (absl::Status status = TakePart(**reader, choice); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TakePart(CaptureReader& reader, const ProcessChoice& choice) {
+    const std::unique_ptr<RecordSource> devices = reader.DeviceRecords();
+    absl::StatusOr<std::unique_ptr<Timeline>> built = BuildTimeline(
+        reader.metadata(), &reader, options_.scratch_directory, devices.get(), choice);
+    if (!built.ok()) return built.status();
+    const Timeline& timeline = **built;
+    AggregateOptions aggregate;
+    aggregate.spill_directory = options_.scratch_directory;
+    const Aggregates aggregates = Aggregate(timeline, aggregate);
+    const std::vector<ProcessCalls> calls = FindCollectiveCalls(timeline);
+    InputFacts facts = FactsOf(timeline, aggregates, calls);
+    if (!reader.damage().empty()) {
+      facts.source.remarks.push_back("it is damaged: " + reader.damage() +
+                                     "; what is whole was taken");
+    }
+    TableKeys keys(timeline);
+    keys.SetInput(facts.id, kUnnamedJob);
+    PartTables tables(directory_, keys, PlaceOf(facts.source), facts.id);
+    tables.Add<CaptureRow>("recordings", [&](auto add) { ForEachCaptureRow(timeline, add); });
+    tables.Add<ClockRow>("clock_readings", [&](auto add) { ForEachClockRow(timeline, add); });
+    AddSummaryTables(timeline, aggregates, calls, facts.steps, tables);
+    return FinishPart(facts, tables);
+  }
+
+  InputFacts FactsOf(const Timeline& timeline, const Aggregates& aggregates,
+                     const std::vector<ProcessCalls>& calls) {
+    const RecordingInfo& info = timeline.info();
+    InputFacts facts;
+    SourceFacts& source = facts.source;
+    source.kind = SourceKind::kCapture;
+    source.clock = SourceClock::kMonotonic;
+    source.path = record_.stamp.path;
+    TakeRecordingFacts(info, &source);
+    for (const ProcessCalls& process : calls) {
+      // A part has one rank; what its helpers say of collectives is the same group's.
+      if (!source.calls.empty() || !source.groups.empty()) break;
+      source.groups = process.facts.groups;
+      source.group_descriptions = process.facts.group_descriptions;
+      source.calls = process.facts.calls;
+      source.calls_without_group = process.facts.calls_without_group;
+      source.remarks = process.facts.remarks;
+    }
+    source.events = uint64_t{timeline.span_count()} + timeline.memory_events().size() +
+                    timeline.system_event_count() + timeline.device_activities().size();
+    source.first_ns = info.window.start_ns;
+    source.last_ns = info.window.start_ns + info.window.duration_ns;
+    facts.unix_offset_ns = info.window.monotonic_to_unix_ns;
+    facts.kernel = info.host.kernel;
+    facts.cpus = info.host.cpus;
+    if (!timeline.devices().empty()) facts.gpu = timeline.devices().front().name;
+    for (const Target& target : info.targets) {
+      if (facts.torch_version.empty()) facts.torch_version = target.torch_version;
+      if (facts.cuda_version.empty()) facts.cuda_version = target.cuda_version;
+    }
+    facts.proftrace_version = info.proftrace_version;
+    if (info.has_end) {
+      facts.lost = static_cast<int64_t>(timeline.any_loss() ? LostRecords(timeline) : 0);
+      facts.overhead_percent = info.cost.estimated_overhead_percent;
+    }
+    for (const Unsupported& gap : info.unsupported) {
+      if (gap.is_only_loaded) continue;
+      facts.unsupported +=
+          (facts.unsupported.empty() ? "" : "; ") + gap.feature + ": " + gap.reason;
+    }
+    facts.steps = StepRowsOf(timeline, aggregates);
+    facts.id = IdOf(source, record_.parts.size());
+    return facts;
+  }
+
+  static uint64_t LostRecords(const Timeline& timeline) {
+    uint64_t lost = 0;
+    ForEachLossRow(timeline, [&lost](const LossRow& row) {
+      if (row.counter.ends_with("lost")) lost += row.count;
+      return true;
+    });
+    return std::max<uint64_t>(lost, 1);
+  }
+
+  absl::Status TakeTrace() {
+    SourceOptions options;
+    options.salvage = options_.salvage;
+    options.scratch_directory = options_.scratch_directory;
+    absl::StatusOr<std::vector<std::unique_ptr<SourceInput>>> inputs = OpenSources(path_, options);
+    if (!inputs.ok()) return inputs.status();
+    for (const std::unique_ptr<SourceInput>& input : *inputs) {
+      if (absl::Status status = TakeSource(*input); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeSource(SourceInput& input) {
+    InputFacts facts;
+    facts.source = input.facts();
+    SourceFacts& source = facts.source;
+    source.head.clear();
+    if (!source.rank && rank_of_) source.rank = rank_of_->RankOf(path_);
+    source.path = record_.stamp.path;
+    facts.id = IdOf(source, record_.parts.size());
+    TraceTables trace;
+    absl::Status status = input.ForEachEvent([&trace](const SourceEvent& event) {
+      trace.Take(event);
+      return absl::OkStatus();
+    });
+    if (!status.ok()) return status;
+    trace.Finish();
+    facts.steps = trace.steps();
+    const RowKeys place = PlaceOf(source);
+    TableKeys keys(place);
+    keys.SetInput(facts.id, kUnnamedJob);
+    PartTables tables(directory_, keys, place, facts.id);
+    const auto none = [](const auto&) {};
+    tables.Add<CaptureRow>("recordings", none);
+    tables.Add<ClockRow>("clock_readings", none);
+    tables.Add<ProcessRow>("processes", [&](auto add) { AddProcess(source, add); });
+    tables.Add<StepRow>("steps", [&](auto add) {
+      for (const StepRow& row : trace.steps()) add(row);
+    });
+    tables.Add<CollectiveCallRow>("collectives", [&](auto add) { AddCalls(facts, add); });
+    tables.Add<OperatorRow>("operators", [&](auto add) { trace.ForEachOperator(add); });
+    tables.Add<KernelRow>("kernels", [&](auto add) { trace.ForEachKernel(source.pid, add); });
+    tables.Add<MemoryRow>("memory", none);
+    tables.Add<GpuIdleRow>("gpu_idle", none);
+    tables.Add<DataWaitRow>("data_waits", none);
+    tables.Add<IoRow>("io", none);
+    tables.Add<WaitRow>("waits", none);
+    tables.Add<LossRow>("losses", none);
+    return FinishPart(facts, tables);
+  }
+
+  template <typename Add>
+  static void AddProcess(const SourceFacts& source, const Add& add) {
+    if (!source.pid || *source.pid < 0 || *source.pid > UINT32_MAX) return;
+    ProcessRow row;
+    row.pid = static_cast<uint32_t>(*source.pid);
+    row.rank = source.rank;
+    row.world_size = source.world_size;
+    add(row);
+  }
+
+  template <typename Add>
+  static void AddCalls(const InputFacts& facts, const Add& add) {
+    const SourceFacts& source = facts.source;
+    std::vector<GroupTexts> groups;
+    for (size_t i = 0; i < source.groups.size(); ++i) {
+      groups.push_back(TextsOfGroup(source.groups[i], source.group_descriptions[i]));
+    }
+    const GroupTexts none;
+    const auto add_call = [&](const SourceCall& call, const GroupTexts& group) {
+      CollectiveCallRow row = RowOfCall(call, group, facts.unix_offset_ns);
+      if (source.pid && *source.pid >= 0 && *source.pid <= UINT32_MAX) {
+        row.pid = static_cast<uint32_t>(*source.pid);
+      }
+      row.step = StepAt(facts.steps, row.begin_ns);
+      add(row);
+    };
+    for (const SourceCall& call : source.calls) add_call(call, groups[call.call.group]);
+    for (const SourceCall& call : source.calls_without_group) add_call(call, none);
+  }
+
+  static RowKeys PlaceOf(const SourceFacts& source) {
+    RowKeys keys;
+    keys.job = source.job;
+    keys.attempt = source.attempt;
+    keys.host = source.host;
+    if (source.rank) keys.rank = *source.rank;
+    return keys;
+  }
+
+  // Nothing of the part is there until it is announced, and then all of it, but for a kill.
+  absl::Status FinishPart(InputFacts& facts, PartTables& tables) {
+    facts.bytes = static_cast<uint64_t>(record_.stamp.bytes);
+    tables.AddFacts(facts);
+    if (!tables.status().ok()) return tables.status();
+    record_.parts.push_back(facts.id);
+    record_.files.insert(record_.files.end(), tables.files().begin(), tables.files().end());
+    if (absl::Status status = directory_.Announce(record_); !status.ok()) return status;
+    is_announced_ = true;
+    return tables.Finish();
+  }
+
+  const FleetDirectory& directory_;
+  const std::string& path_;
+  InputRecord record_;
+  const IngestOptions& options_;
+  std::optional<RankPattern> rank_of_;
+  bool is_announced_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<FileStamp> StampOf(const std::string& path) {
+  const std::string file = FileOf(path);
+  struct stat info {};
+  if (stat(file.c_str(), &info) != 0) {
+    return Fail(ExitCode::kUsage, "cannot read " + ShownText(file) + ": " + ErrnoText(errno));
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return Fail(ExitCode::kUsage, ShownText(file) + " is no file; write it into one first");
+  }
+  FileStamp stamp;
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::canonical(path, error);
+  stamp.path = error ? path : whole.string();
+  stamp.bytes = info.st_size;
+  stamp.modified_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+  stamp.inode = static_cast<int64_t>(info.st_ino);
+  return stamp;
+}
+
+absl::StatusOr<std::string> NameOfFile(const std::string& path) {
+  const std::string file = FileOf(path);
+  const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) {
+    return Fail(ExitCode::kUsage, "cannot read " + ShownText(file) + ": " + ErrnoText(errno));
+  }
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
+                                                                              XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  std::string buffer(kReadBytes, '\0');
+  while (true) {
+    const ssize_t got = read(fd.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      return Fail(ExitCode::kInputDamaged,
+                  "cannot read " + ShownText(file) + ": " + ErrnoText(errno));
+    }
+    if (got == 0) break;
+    XXH3_64bits_update(state.get(), buffer.data(), static_cast<size_t>(got));
+  }
+  return StableHash().Add(static_cast<int64_t>(XXH3_64bits_digest(state.get()))).Hex();
+}
+
+absl::Status IngestInput(const FleetDirectory& directory, const std::string& path,
+                         InputRecord record, const IngestOptions& options) {
+  return InputIngest(directory, path, std::move(record), options).Run();
+}
+
+}  // namespace proftrace

@@ -1,0 +1,85 @@
+// One job on one clock: its rows with common times.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "exporters/tables/table_keys.h"
+#include "userspace/fleet/joined_inputs.h"
+#include "userspace/fleet/merged_clock.h"
+#include "userspace/fleet_tables/aligned_call_row.h"
+#include "userspace/fleet_tables/aligned_step_row.h"
+#include "userspace/fleet_tables/clock_knot_row.h"
+#include "userspace/fleet_tables/fleet_capture_row.h"
+#include "userspace/fleet_tables/input_facts.h"
+
+namespace proftrace {
+
+class JobAlignment {
+ public:
+  // `inputs` must outlive the result. Fails as JoinInputs() and MergedClock::Make().
+  static absl::StatusOr<std::unique_ptr<JobAlignment>> Make(const std::string& job,
+                                                            std::vector<const InputFacts*> inputs,
+                                                            const MergedClockOptions& options);
+
+  const JoinedInputs& joined() const { return joined_; }
+  const MergedClock& clock() const { return *clock_; }
+
+  template <typename Row>
+  using Add = absl::FunctionRef<void(const RowKeys&, const Row&)>;
+  void ForEachCapture(Add<FleetCaptureRow> add) const;
+  void ForEachKnot(Add<ClockKnotRow> add) const;
+  void ForEachStep(Add<AlignedStepRow> add) const;
+  void ForEachCall(Add<AlignedCallRow> add) const;
+
+ private:
+  // What a call is part of, as seen by its rank.
+  struct Match {
+    int64_t sequence = 0;
+    int64_t wait_ns = 0;
+    int64_t transfer_ns = 0;
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;
+    std::optional<int64_t> bound_ns;
+    std::optional<int64_t> estimate_error_ns;
+    uint32_t moment = 0;
+    bool is_matched = false;
+    bool is_by_order = false;
+  };
+
+  JobAlignment(std::string job, std::vector<const InputFacts*> inputs)
+      : job_(std::move(job)), inputs_(std::move(inputs)) {}
+  void SetTimes(uint32_t input, FleetCaptureRow* row) const;
+  void ChooseInputs();
+  void FindMatches();
+  void FindSteps();
+  RowKeys KeysOf(uint32_t input) const;
+  std::string_view NameOfJob() const { return job_.empty() ? kUnnamedJob : std::string_view(job_); }
+  std::string_view MethodOf(bool is_aligned) const;
+  std::optional<CommonTime> MapTable(uint32_t input, int64_t table_ns) const;
+  // Returns the step of the process that a call began in, by the process's own count.
+  std::optional<int64_t> StepOfCall(uint32_t input, const SourceCall& call) const;
+  void AddKnots(uint32_t boot, const FleetBoot& of, Add<ClockKnotRow> add) const;
+  void AddCall(uint32_t input, const SourceCall& call, const Match& match, const GroupTexts& group,
+               Add<AlignedCallRow> add) const;
+
+  std::string job_;
+  int32_t attempt_ = 0;  // of all rows, where attempts are not apart
+  std::vector<const InputFacts*> inputs_;
+  std::vector<const SourceFacts*> facts_;
+  JoinedInputs joined_;
+  std::optional<MergedClock> clock_;
+  std::vector<uint32_t> call_input_;         // by process: whose calls stand for it
+  std::vector<uint32_t> step_input_;         // by process: whose steps do
+  std::vector<std::vector<Match>> matches_;  // by input: of its calls; empty where none is used
+  std::vector<int64_t> step_offsets_;        // by process
+};
+
+}  // namespace proftrace
