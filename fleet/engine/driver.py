@@ -90,7 +90,7 @@ class Spark:
 
     def ask(self, sql):
         frame = self.session.sql(sql)
-        return [(field.name, field.dataType.simpleString()) for field in frame.schema.fields], frame.toLocalIterator()
+        return [(field.name, field.dataType.simpleString()) for field in frame.schema.fields], iter(frame.collect())
 
 
 def answer(engine, request, out):
@@ -172,7 +172,9 @@ def main():
     except BrokenPipeError:
         os._exit(0)
     except Exception as error:  # the engine's, whichever they are
-        print(f"{type(error).__name__}: {error}" if request["engine"] == "spark" else error, file=sys.stderr)
+        java = getattr(error, "java_exception", None)  # says what py4j's own message does not
+        text = java.toString() if java is not None else f"{type(error).__name__}: {error}"
+        print(text if request["engine"] == "spark" else error, file=sys.stderr)
         return 1
     return 0
 

@@ -3,7 +3,8 @@
 WITH own AS (
   SELECT o.job, o.attempt, o.rank, c.host, c.cohort, o.name, SUM(o.self_ns) * 1e0 / MAX(c.steps) AS self_ns,
          SUM(o.calls) * 1e0 / MAX(c.steps) AS calls
-  FROM operators o JOIN cohorts c ON o.job = c.job AND o.attempt = c.attempt AND o.rank = c.rank
+  FROM operators o JOIN captures k ON k.input = o.input AND k.is_main = 1
+  JOIN cohorts c ON o.job = c.job AND o.attempt = c.attempt AND o.rank = c.rank
   GROUP BY o.job, o.attempt, o.rank, c.host, c.cohort, o.name),
 m AS (
   SELECT job, attempt, cohort, name, MEDIAN(self_ns) AS middle_ns, COUNT(*) AS ranks FROM own GROUP BY job, attempt, cohort, name)

@@ -203,7 +203,7 @@ def write_fleet(folder: Path, fleet: Fleet) -> dict[str, numpy.ndarray]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "fleet.json").write_text(json.dumps({"version": 1}), encoding="ascii")
     write(folder / "aligned/captures.parquet", {
-        **columns_of(fleet, seen), "source": ["proftrace"] * count, "path": [f"rank-{rank}" for rank in seen], "bytes": seen * 0 + 1000,
+        **columns_of(fleet, seen), "source": ["proftrace"] * count, "is_main": seen * 0 + 1, "path": [f"rank-{rank}" for rank in seen], "bytes": seen * 0 + 1000,
         "boot_id": [fleet.host(rank) + "-boot" for rank in seen], "gpu": ["NVIDIA H200"] * count, "pid": seen + 1000,
         "world_size": seen * 0 + fleet.ranks, "local_rank": seen % fleet.ranks_a_host, "torch_version": ["2.11.0"] * count,
         "bound_ns": seen * 0 + int(fleet.bound_ms * MS), "estimate_error_ns": seen * 0 + 1000, "clock_method": ["collectives"] * count,

@@ -37,6 +37,13 @@ proftrace_unit_test(fleet_sources_test PARSER
 target_compile_definitions(fleet_sources_test PRIVATE
   PROFTRACE_GOLDEN_DIRECTORY="${PROJECT_SOURCE_DIR}/tests/golden")
 
+# The questions of a fleet; their answers are in tests/fleet.
+proftrace_unit_test(fleet_questions_test PARSER
+  SOURCES
+    fleet_questions/answer_test.cc
+    fleet_questions/question_test.cc
+  LIBS proftrace_fleet_questions)
+
 # The directory of a fleet's tables.
 proftrace_unit_test(fleet_tables_test PARSER
   SOURCES
@@ -45,10 +52,3 @@ proftrace_unit_test(fleet_tables_test PARSER
     fleet_tables/partition_test.cc
     fleet_tables/trace_tables_test.cc
   LIBS proftrace_fleet_tables GTest::gmock)
-
-# The questions of a fleet; their answers are in tests/fleet.
-proftrace_unit_test(fleet_questions_test PARSER
-  SOURCES
-    fleet_questions/answer_test.cc
-    fleet_questions/question_test.cc
-  LIBS proftrace_fleet_questions)

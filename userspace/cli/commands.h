@@ -21,9 +21,9 @@ void AddExportCommand(CLI::App& app, Action* action);
 void AddMergeCommand(CLI::App& app, Action* action);
 // A group of commands, which have a file each.
 void AddFleetCommand(CLI::App& app, Action* action);
+void AddFleetReportCommand(CLI::App& fleet, Action* action);
 void AddFleetAlignCommand(CLI::App& fleet, Action* action);
 void AddFleetIngestCommand(CLI::App& fleet, Action* action);
-void AddFleetReportCommand(CLI::App& fleet, Action* action);
 void AddFleetQueryCommand(CLI::App& fleet, Action* action);
 void AddFleetSqlCommand(CLI::App& fleet, Action* action);
 void AddFleetDiffCommand(CLI::App& fleet, Action* action);

@@ -12,7 +12,6 @@
 
 #include "exporters/sinks/output_file.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/base/nearest_word.h"
 #include "userspace/base/text.h"
 #include "userspace/cli/clock_options.h"
 #include "userspace/cli/commands.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "userspace/fleet/busy_time.h"
-#include "userspace/fleet/source_input.h"
+#include "userspace/collectives/source_input.h"
 
 namespace proftrace {
 

@@ -60,8 +60,7 @@ absl::Status NoEngine(EngineKind kind) {
               "the package; 'pip install duckdb-cli' installs it");
 }
 
-// The lines of an error that say what is wrong: the first one of DuckDB's, and of Spark's the one
-// that has no place in a stack.
+// Returns the line of an error that says what is wrong; the rest tells the place.
 std::string FirstLineOf(std::string_view errors) {
   std::string_view last;
   for (const std::string_view line : SplitText(errors, "\n", /*skip_empty=*/true)) {

@@ -51,7 +51,8 @@ const std::string_view kCommonColumns =
 const std::vector<FleetTable>& FleetTables() {
   static const auto* const kTables = new std::vector<FleetTable>{
       {"captures", true,
-       "source VARCHAR, path VARCHAR, bytes BIGINT, boot_id VARCHAR, kernel VARCHAR, cpus BIGINT, "
+       "source VARCHAR, is_main BIGINT, path VARCHAR, bytes BIGINT, boot_id VARCHAR, kernel "
+       "VARCHAR, cpus BIGINT, "
        "gpu VARCHAR, pid BIGINT, world_size BIGINT, local_rank BIGINT, torch_version VARCHAR, "
        "cuda_version VARCHAR, proftrace_version VARCHAR, start_ns BIGINT, end_ns BIGINT, "
        "local_start_ns BIGINT, offset_ns BIGINT, drift_ppb BIGINT, bound_ns BIGINT, "
@@ -111,6 +112,9 @@ const std::vector<FleetTable>& FleetTables() {
        "python VARCHAR, syscall VARCHAR, waker_pid BIGINT, waker_thread_name VARCHAR, "
        "count BIGINT, blocked_ns BIGINT, longest_ns BIGINT"},
       {"losses", false, "ledger VARCHAR, counter VARCHAR, count BIGINT"},
+      {"recordings", false,
+       "kernel VARCHAR, cpus BIGINT, tier VARCHAR, start_ns BIGINT, duration_ns BIGINT, "
+       "has_loss BIGINT"},
       {"clock_readings", false,
        "monotonic_ns BIGINT, boottime_ns BIGINT, realtime_ns BIGINT, gap_ns BIGINT, "
        "ntp_synchronised BIGINT, ntp_max_error_ns BIGINT"},
