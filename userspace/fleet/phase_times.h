@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "userspace/fleet/busy_time.h"
 #include "userspace/collectives/source_input.h"
+#include "userspace/fleet/busy_time.h"
 
 namespace proftrace {
 
