@@ -5,7 +5,7 @@ WITH compared AS (
   SELECT o.*, c.cohort, c.cohort_ranks
   FROM own_time o JOIN cohorts c ON o.job = c.job AND o.attempt = c.attempt AND o.rank = c.rank),
 medians AS (
-  SELECT o.job, o.attempt, o.cohort, o.step, COUNT(*) AS ranks, MEDIAN(o.duration_ns) AS duration_ns,
+  SELECT o.job, o.attempt, o.cohort, o.step, COUNT(*) AS members, MEDIAN(o.duration_ns) AS duration_ns,
          MEDIAN(o.own_ns) AS own_ns, MEDIAN(o.gpu_compute_ns) AS gpu_compute_ns,
          MEDIAN(o.data_ns) AS data_ns,
          MEDIAN(o.io_ns) AS io_ns,
@@ -18,7 +18,7 @@ medians AS (
          MEDIAN(o.waiting_ns) AS waiting_ns
   FROM compared o
   GROUP BY o.job, o.attempt, o.cohort, o.step)
-SELECT o.job, o.attempt, o.rank, o.host, o.step, o.cohort, o.cohort_ranks, m.ranks AS step_ranks,
+SELECT o.job, o.attempt, o.rank, o.host, o.step, o.cohort, o.cohort_ranks, m.members AS step_ranks,
        m.duration_ns AS cohort_duration_ns, o.own_ns - m.own_ns AS own_ns, o.gpu_compute_ns - m.gpu_compute_ns AS gpu_compute_ns,
        o.data_ns - m.data_ns AS data_ns,
        o.io_ns - m.io_ns AS io_ns,
@@ -30,4 +30,4 @@ SELECT o.job, o.attempt, o.rank, o.host, o.step, o.cohort, o.cohort_ranks, m.ran
        o.python_ns - m.python_ns AS python_ns,
        o.waiting_ns - m.waiting_ns AS waiting_ns
 FROM compared o JOIN medians m ON o.job = m.job AND o.attempt = m.attempt AND o.cohort = m.cohort AND o.step = m.step
-WHERE m.ranks > 2
+WHERE m.members > 2

@@ -18,7 +18,11 @@ TEST(QuestionTest, EachHasATitleAndANameOfItsOwn) {
     EXPECT_TRUE(question.title.ends_with('.') || question.title.ends_with('?')) << question.title;
     EXPECT_TRUE(CheckOneStatement(question.text).ok()) << question.name;
   }
-  for (const FleetTable& table : FleetTables()) EXPECT_EQ(names.count(table.name), 0);
+  // In SQL a view and a table of one name could not be told apart.
+  for (const FleetTable& table : FleetTables()) {
+    const Question* const question = FindQuestion(table.name);
+    EXPECT_TRUE(question == nullptr || !question->is_view) << table.name;
+  }
   EXPECT_GE(names.size(), 30);
 }
 

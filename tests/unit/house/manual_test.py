@@ -27,11 +27,19 @@ class ManualTest(unittest.TestCase):
     def page(self, name: str) -> str:
         return (self.folder / f"man/man1/{name}.1").read_text(encoding="utf-8")
 
+    @staticmethod
+    def commands(*group: str) -> list[str]:
+        text = subprocess.run([PROGRAM, *group, "--help"], capture_output=True, text=True, check=True).stdout
+        return re.findall(r"^  (\w+)", text.partition("Commands:")[2], re.MULTILINE)
+
     def test_there_is_a_page_for_each_command(self) -> None:
-        text = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, check=True).stdout
-        commands = re.findall(r"^  (\w+)", text.partition("Commands:")[2], re.MULTILINE)
+        commands = self.commands()
         self.assertIn("record", commands)
-        self.assertEqual(sorted(path.stem for path in (self.folder / "man/man1").iterdir()), sorted(["proftrace", *(f"proftrace-{c}" for c in commands)]))
+        # A group has a page of its own, and one for each of its commands.
+        of_groups = [f"{command}-{one}" for command in commands for one in self.commands(command)]
+        self.assertIn("fleet-ingest", of_groups)
+        pages = ["proftrace", *(f"proftrace-{command}" for command in commands + of_groups)]
+        self.assertEqual(sorted(path.stem for path in (self.folder / "man/man1").iterdir()), sorted(pages))
         for command in commands:
             self.assertIn(f".BR proftrace\\-{command} (1)", self.page("proftrace"))
 
