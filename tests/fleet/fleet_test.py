@@ -387,6 +387,20 @@ class OutputsTest(FleetTest):
         self.assertIn("fleet align", run("report", str(folder), code=2).stderr)
         self.assertIn("--engine spark", run("report", "s3a://bucket/tables", code=2).stderr)
 
+    def test_inputs_that_came_after_the_alignment_are_told_of(self) -> None:
+        folder, golden = self.folder / "tables", Path(__file__).resolve().parent.parent / "golden"
+        run("ingest", str(golden / "mlp/capture.ptrec"), "-o", str(folder))
+        run("align", str(folder))
+        self.assertEqual(run("query", str(folder), "SELECT 1").stderr, "")
+        run("ingest", str(golden / "workers/capture.ptrec"), "-o", str(folder))
+        self.assertIn("fleet align", run("query", str(folder), "SELECT 1").stderr)
+        run("align", str(folder))
+        self.assertEqual(run("query", str(folder), "SELECT 1").stderr, "")
+        # What says so may be damaged: then nobody knows.
+        for text in ('{"version": "one"}', '{"version": 1, "of_inputs": 7}', "[", ""):
+            (folder / "aligned/alignment.json").write_text(text, encoding="utf-8")
+            self.assertIn("fleet align", run("query", str(folder), "SELECT 1").stderr, text)
+
     def test_the_prompt_has_the_views(self) -> None:
         folder = self.write()
         for engine in (DUCKDB, PYTHON):

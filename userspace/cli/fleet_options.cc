@@ -8,8 +8,10 @@
 #include "userspace/base/shown_text.h"
 #include "userspace/cli/calling_user.h"
 #include "userspace/cli/option_kinds.h"
+#include "userspace/cli/say.h"
 #include "userspace/cli/stop_signals.h"
 #include "userspace/fleet_questions/fleet_tables.h"
+#include "userspace/fleet_tables/align.h"
 
 namespace proftrace {
 namespace {
@@ -18,6 +20,17 @@ constexpr std::array<Choice<EngineKind>, 2> kEngines = {
     {{"duckdb", EngineKind::kDuckDb}, {"spark", EngineKind::kSpark}}};
 
 bool g_reader_is_gone = false;
+
+// Answers of inputs that came later, or have gone since, would be missed without a word.
+void SayIfOutOfDate(const std::string& directory) {
+  const auto fleet = FleetDirectory::Open(directory);
+  if (!fleet.ok()) return;  // tables that something else has made
+  const absl::StatusOr<bool> is_current = IsAlignmentCurrent(**fleet);
+  if (!is_current.ok() || *is_current) return;
+  Say("%s has other inputs than when it was aligned, and answers are of those; 'proftrace fleet "
+      "align %s' takes in the new ones",
+      ShownText(directory).c_str(), ShownText(directory).c_str());
+}
 
 }  // namespace
 
@@ -49,6 +62,7 @@ absl::StatusOr<FleetSession> BeginFleetSession(const EngineOptions& options,
     }
     status = CheckFleetDirectory(directory);
     if (!status.ok()) return status;
+    SayIfOutOfDate(directory);
   }
   auto scratch = ScratchFolder::Make();
   if (!scratch.ok()) return scratch.status();

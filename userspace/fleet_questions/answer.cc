@@ -83,7 +83,8 @@ absl::Status AnswerReader::ReadLine(std::string_view line) {
   if (!document.is_object()) {
     return Fail(ExitCode::kBug, "the engine's answer cannot be read: " + ShownText(line));
   }
-  if (const auto name = document.find("proftrace_question"); name != document.end()) {
+  if (const auto name = document.find("proftrace_question");
+      name != document.end() && name->is_string()) {
     question_ = name->get<std::string>();
     columns_.clear();
     is_in_rows_ = false;

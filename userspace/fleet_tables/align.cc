@@ -249,12 +249,16 @@ absl::StatusOr<bool> IsAlignmentCurrent(const FleetDirectory& directory) {
   std::ifstream file(directory.path() + "/" + kStatement, std::ios::binary);
   if (!file) return false;
   const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || json.value("version", 0) != kAlignmentVersion) return false;
+  // Whatever a damaged one has there, a comparison does not fail.
+  const auto field = [&json](const char* name) {
+    return json.is_object() && json.contains(name) ? json.at(name) : Json();
+  };
+  if (field("version") != kAlignmentVersion) return false;
   const auto inputs = directory.Inputs();
   if (!inputs.ok()) return inputs.status();
   Json names = Json::array();
   for (const auto& [name, record] : *inputs) names.push_back(name);
-  return json.value("of_inputs", Json::array()) == names;
+  return field("of_inputs") == names;
 }
 
 }  // namespace proftrace

@@ -162,7 +162,8 @@ absl::StatusOr<std::unique_ptr<FleetDirectory>> FleetDirectory::Open(const std::
                                                  "'proftrace fleet ingest INPUT... -o DIR'");
   }
   const Json json = Json::parse(*mark, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || json.value("proftrace_fleet", 0) != kDirectoryVersion) {
+  if (!json.is_object() || !json.contains("proftrace_fleet") ||
+      json.at("proftrace_fleet") != kDirectoryVersion) {
     return proftrace::Fail(
         ExitCode::kInputDamaged,
         ShownText(path) + "/" + kMark + " is damaged, or of another version of proftrace");

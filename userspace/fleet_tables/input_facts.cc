@@ -298,13 +298,14 @@ class FactsReader {
  private:
   bool ReadFirst(std::string_view line) {
     const Json head = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!head.is_object() || head.value("version", int64_t{0}) != kFactsVersion) return false;
+    if (!head.is_object()) return false;
     try {
+      if (head.at("version") != kFactsVersion) return false;
       ReadHead(head, &facts_);
+      confidence_ = head.value("confidence", int64_t{0});
     } catch (const Json::exception&) {
       return false;
     }
-    confidence_ = head.value("confidence", int64_t{0});
     return facts_.source.kind <= SourceKind::kNsight && facts_.source.clock <= SourceClock::kOwn;
   }
 
