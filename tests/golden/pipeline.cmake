@@ -12,7 +12,7 @@ add_test(NAME golden_sqlite
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/sqlite_test.py
           $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})
 set_tests_properties(golden_sqlite PROPERTIES LABELS golden)
-# PROFTRACE_PARQUET_PYTHON names a Python that has duckdb, pyarrow, polars or pandas, where Python3 has none.
+# PROFTRACE_PARQUET_PYTHON names a Python that has duckdb, pyarrow, polars or pandas: that of fleet's questions.
 add_test(NAME golden_parquet
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/parquet_test.py
           $<TARGET_FILE:proftrace> $<TARGET_FILE:write_parquet> ${CMAKE_CURRENT_LIST_DIR})
@@ -21,6 +21,10 @@ add_test(NAME golden_fleet_tables
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/fleet_tables_test.py
           $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})
 set_tests_properties(golden_fleet_tables PROPERTIES LABELS golden)
+if(PROFTRACE_FLEET_PYTHON)
+  set_tests_properties(golden_parquet golden_fleet_tables PROPERTIES
+    ENVIRONMENT PROFTRACE_PARQUET_PYTHON=${PROFTRACE_FLEET_PYTHON})
+endif()
 add_test(NAME golden_processes
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/processes_test.py
           $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})
