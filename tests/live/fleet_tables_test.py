@@ -94,7 +94,7 @@ class FleetTablesTest(LiveTest):
             self.assertEqual(len(inner), 3 * STEPS)
             for row, (begin_ns, event) in zip(inner, wanted, strict=True):
                 self.assertEqual((row["op"], row["dtype"], row["source"], row["is_p2p"], row["group_size"], row["members"], row["match"]),
-                                 (OPS[event["name"]], "Float", "gloo", 0, 2, "0,1", "order"))
+                                 (OPS[event["name"]], "Float", "gloo", 0, 2, "0,1", "seq"))
                 dims = json.loads(json.dumps(event["args"]["Input Dims"], default=int))
                 while isinstance(dims[0], list):
                     dims = dims[0]
