@@ -51,7 +51,7 @@ set(live_tests
   stack_storms stacks standstill steps system targets threads told_cost two_tracers unprivileged views waits why)
 foreach(test IN LISTS live_tests)
   set(python "${live_python}")
-  if(test MATCHES "^(agent|cuda|fleet_tables|gpu_check|keywords|python_gc|slow_rank)$")
+  if(test MATCHES "^(agent|cuda|fleet_tables|gpu_check|keywords|python_gc)$")
     set(python "${cuda_python}")
   endif()
   set(file "${test}")
