@@ -190,6 +190,7 @@ def weights(root: Path, name: str) -> Table:
 
 SUMMARY_PARTS = (
     ("", "exporters/text/summary_json.cc", "SummaryJson"), ("target[].", "exporters/text/summary_json.cc", "TargetJson"),
+    ("proftrace.tier_choice.", "exporters/text/summary_json.cc", "TierChoiceJson"),
     ("target[].process_groups[].", "exporters/text/summary_json.cc", "GroupsJson"),
     ("target[].job.", "userspace/model/job_identity.h", "ForEachJobField"),
     ("clocks.first.", "exporters/text/summary_json.cc", "ClocksJson"),

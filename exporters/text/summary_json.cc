@@ -250,6 +250,16 @@ OrderedJson IdleJson(const std::vector<DeviceIdle>& devices) {
   return list;
 }
 
+OrderedJson TierChoiceJson(const TierChoice& choice) {
+  const bool is_counted = choice.probes_percent.has_value();
+  return {{"limit_percent", choice.limit_percent},
+          {"probes_percent", NumberOrNull(is_counted, choice.probes_percent.value_or(0))},
+          {"operators_per_s", NumberOrNull(is_counted, choice.operators_per_s)},
+          {"ns_per_operator", NumberOrNull(is_counted, choice.ns_per_operator)},
+          {"tid", NumberOrNull(is_counted, Raw(choice.tid))},
+          {"reason", ToValidUtf8(choice.reason)}};
+}
+
 }  // namespace
 
 OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) {
@@ -269,6 +279,9 @@ OrderedJson SummaryJson(const Timeline& timeline, const Aggregates& aggregates) 
                        {"tier", ToValidUtf8(info.tier)},
                        {"gpu", ToValidUtf8(info.gpu)},
                        {"arguments", TextList(info.arguments)}};
+  if (info.tier_choice.has_value()) {
+    json["proftrace"]["tier_choice"] = TierChoiceJson(*info.tier_choice);
+  }
   json["trace_name"] = TextOrNull(info.trace_name);
   json["metadata"] = std::move(metadata);
   json["host"] = {{"name", ToValidUtf8(info.host.name)},

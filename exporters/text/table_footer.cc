@@ -191,6 +191,12 @@ std::string CostLine(const Cost& cost) {
   return line + "\n";
 }
 
+std::string TierLine(const RecordingInfo& info) {
+  if (!info.tier_choice.has_value()) return "";
+  return absl::StrCat("Recorded by ", info.tier == "patch" ? "jumps" : "the kernel's probes",
+                      " (--tier auto): ", ShownText(info.tier_choice->reason), "\n");
+}
+
 // So many are named; summary.json names all.
 constexpr size_t kMostDemoted = 20;
 
@@ -311,6 +317,7 @@ std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggreg
             (is_one ? " truncated span is" : " truncated spans are") +
             " not in the table: the end was not seen\n";
   }
+  text += TierLine(timeline.info());
   text += timeline.info().has_end ? CostLine(timeline.info().cost) : "Cost: not known\n";
   text += BudgetLine(timeline.info().budget);
   return text + UnsupportedLines(timeline.info().unsupported, is_verbose);

@@ -154,6 +154,7 @@ void PatchRecorder::Add(Pid pid, Process process, std::shared_ptr<JobThreads> th
   std::string executable = ExecutableOf(pid);
   const std::lock_guard lock(mutex_);
   if (!executable.empty()) executables_.insert(std::move(executable));
+  has_patched_ = true;
   processes_[Raw(pid)] = std::move(process);
   threads_[Raw(pid)] = std::move(threads);
 }
@@ -477,6 +478,11 @@ void PatchRecorder::Detach() {
   CleanForks(processes);
   const std::lock_guard lock(mutex_);
   emptied_until_ns_ = MonotonicNs();
+}
+
+bool PatchRecorder::has_patched() const {
+  const std::lock_guard lock(mutex_);
+  return has_patched_;
 }
 
 uint64_t PatchRecorder::lost() const {

@@ -79,6 +79,8 @@ class PatchRecorder {
   // Returns until when all rings have been emptied (CLOCK_MONOTONIC).
   int64_t emptied_until_ns() const;
 
+  // Whether any process has had jumps.
+  bool has_patched() const;
   // Records that found no room, of all processes.
   uint64_t lost() const;
   uint64_t read_failed() const;
@@ -156,6 +158,7 @@ class PatchRecorder {
   int64_t emptied_until_ns_ = 0;
   std::multiset<int64_t> begun_;  // when attaches began that go on (CLOCK_MONOTONIC)
   int64_t lapse_ns_ = 0;          // in which processes did not record
+  bool has_patched_ = false;
   bool stop_ = false;
   std::thread thread_;
 

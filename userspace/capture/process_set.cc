@@ -49,13 +49,13 @@ bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errn
 }  // namespace
 
 ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* system,
-                       PatchRecorder* patch, CaptureSink* sink, TargetReader* reader,
-                       PlanOptions plan_options, OnFollow on_follow, OnAwaited on_awaited,
+                       Jumps jumps, CaptureSink* sink, TargetReader* reader, PlanOptions plan_options, OnFollow on_follow, OnAwaited on_awaited,
                        OnChange on_change)
     : programs_(programs),
       sampler_(sampler),
       system_(system),
-      patch_(patch),
+      patch_(jumps.recorder),
+      are_jumps_optional_(jumps.are_optional),
       sink_(sink),
       reader_(reader),
       plan_options_(std::move(plan_options)),
@@ -70,7 +70,8 @@ ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* 
                              const std::vector<OperatorInfo>& added) {
                         AddLateOperators(pid, plan, image, added);
                       }),
-      library_watch_(plan_options_.python_gc) {
+      library_watch_(plan_options_.python_gc),
+      left_on_probes_(std::move(jumps.left_out)) {
   // What one of them takes the others wait for, and the end of the recording as well.
   plan_options_.ShareWithOthers();
   plan_options_.stop = &stop_;
@@ -244,7 +245,8 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   PrepareWaits(system_, pid);
   if (programs_->wants_stacks() || sampler_ != nullptr) {
     std::vector<Unsupported> gaps =
-        PrepareStacks(programs_, patch_, &modules_, sampler_, pid, &entry.target);
+        PrepareStacks(programs_, IsLeftOnProbes(pid) ? nullptr : patch_, &modules_, sampler_, pid,
+                      &entry.target);
     const std::lock_guard lock(mutex_);
     for (Unsupported& gap : gaps) AddGap(std::move(gap));
   }
@@ -294,7 +296,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
 absl::StatusOr<std::vector<ModulePlan>> ProcessSet::PutJumps(Pid pid,
                                                              std::shared_ptr<const ProbePlan> plan,
                                                              bool followed, StoppedThreads* held) {
-  if (patch_ != nullptr) {
+  if (patch_ != nullptr && !IsLeftOnProbes(pid)) {
     absl::StatusOr<std::vector<ModulePlan>> left = patch_->Attach(pid, plan, held);
     const bool has_probes = programs_->is_loaded();
     if (left.ok() || !has_probes) return left;
@@ -302,9 +304,10 @@ absl::StatusOr<std::vector<ModulePlan>> ProcessSet::PutJumps(Pid pid,
       NoteAnothersJumps(pid, *plan);
       return plan->modules;
     }
-    if (!followed || !HasFiles(pid, *plan)) return left;
+    if ((!followed && !are_jumps_optional_) || !HasFiles(pid, *plan)) return left;
     // A child that cannot have jumps is recorded all the same.
     const std::lock_guard lock(mutex_);
+    if (jumps_refused_.empty()) jumps_refused_ = std::string(left.status().message());
     AddGap({"jumps in the job's code",
             "PID " + std::to_string(Raw(pid)) +
                 " is recorded by the kernel's probes: " + std::string(left.status().message())});
@@ -316,6 +319,14 @@ absl::StatusOr<std::vector<ModulePlan>> ProcessSet::PutJumps(Pid pid,
     if (!cleaned.ok()) NoteAnothersJumps(pid, *plan);
   }
   return plan->modules;
+}
+
+bool ProcessSet::IsLeftOnProbes(Pid pid) {
+  const std::lock_guard lock(mutex_);
+  if (left_on_probes_.contains(Raw(pid))) return true;
+  if (left_on_probes_.empty() || !left_on_probes_.contains(Raw(ReadParent(pid)))) return false;
+  left_on_probes_.insert(Raw(pid));
+  return true;
 }
 
 std::optional<uint32_t> ProcessSet::ImageOf(Pid pid) const {

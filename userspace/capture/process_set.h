@@ -59,9 +59,17 @@ class ProcessSet {
   // since; `parent`: who forked it, 0 = not known. From the follower's thread or the caller's.
   using OnChange = std::function<void(Pid pid, Pid parent)>;
 
-  // `programs`, `sampler`, `system`, `patch` (these may be null), `sink` and `reader`, of a worker
-  // that runs ReadTargetWords(), must outlive the set.
-  ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* system, PatchRecorder* patch,
+  // How operators are recorded by jumps.
+  struct Jumps {
+    PatchRecorder* recorder = nullptr;  // null: by the kernel's probes alone
+    // Processes that cannot have them are recorded by probes, also those that were named.
+    bool are_optional = false;
+    std::set<uint32_t> left_out;  // pids: these and their children are to have probes
+  };
+
+  // `programs`, `sampler`, `system` (these may be null), the recorder of `jumps`, `sink` and
+  // `reader`, of a worker that runs ReadTargetWords(), must outlive the set.
+  ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* system, Jumps jumps,
              CaptureSink* sink, TargetReader* reader, PlanOptions plan_options, OnFollow on_follow,
              OnAwaited on_awaited, OnChange on_change);
   ~ProcessSet();
@@ -143,6 +151,8 @@ class ProcessSet {
   std::vector<Pid> pids() const;
   // Returns a sentence that names the processes with another tracer's jumps; empty: none has.
   std::string anothers_jumps() const;
+  // Why the first process that was to have jumps has none; empty: there is none such.
+  std::string jumps_refused() const;
   // Sentences that came since the last call: of processes with code that no probe reaches.
   std::vector<std::string> TakeWarnings();
   // Processes of which such a sentence was said.
@@ -194,6 +204,8 @@ class ProcessSet {
   // jump.
   absl::StatusOr<std::vector<ModulePlan>> PutJumps(Pid pid, std::shared_ptr<const ProbePlan> plan,
                                                    bool followed, StoppedThreads* held);
+  // Whether the process is to have probes where others have jumps: it or its parent was left out.
+  bool IsLeftOnProbes(Pid pid);
   // Lets the kernel tell of the process from here on.
   absl::Status Trace(Pid pid);
   absl::Status AttachImage(Pid pid, ProbePlan plan, Arrival arrival,
@@ -249,6 +261,7 @@ class ProcessSet {
   Sampler* sampler_;
   SystemPrograms* system_;
   PatchRecorder* patch_;
+  const bool are_jumps_optional_;
   CaptureSink* sink_;
   TargetReader* reader_;
   PlanOptions plan_options_;
@@ -268,9 +281,11 @@ class ProcessSet {
   std::map<uint32_t, Process> processes_;  // by pid
   std::deque<Task> tasks_;
   std::map<uint32_t, Awaited> awaited_;  // by pid
+  std::set<uint32_t> left_on_probes_;  // pids: they have no jumps where others have
   std::set<uint32_t> refused_;           // pids; the first of them are among gaps_
   std::vector<Unsupported> gaps_;
   std::string anothers_jumps_;
+  std::string jumps_refused_;
   std::vector<std::string> warnings_;
   std::set<uint32_t> unreached_;  // pids
   // Files of lower layers that processes were found to have mapped, by the file that was analysed.

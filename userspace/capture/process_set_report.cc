@@ -61,6 +61,11 @@ void ProcessSet::NoteAnothersJumps(Pid pid, const ProbePlan& plan) {
   AddGap({"jumps in the job's code", who + " is recorded without them: " + why});
 }
 
+std::string ProcessSet::jumps_refused() const {
+  const std::lock_guard lock(mutex_);
+  return jumps_refused_;
+}
+
 std::string ProcessSet::anothers_jumps() const {
   const std::lock_guard lock(mutex_);
   return anothers_jumps_;

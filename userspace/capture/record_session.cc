@@ -39,6 +39,7 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
   if (IsBeforeBegin(head)) return;
   if (measures_hit_) job_hit_cost_.Observe(head);
   stretch_.Observe(head);
+  rates_.Observe(head);
   if (head.kind == abi::PT_COST || head.kind == abi::PT_COST_AGAIN) return;
   if (IsInWindow(head)) {
     meter_.Count(head);

@@ -27,6 +27,7 @@
 #include "userspace/capture/live_meter.h"
 #include "userspace/capture/map_watch.h"
 #include "userspace/capture/name_resolver.h"
+#include "userspace/capture/operator_rates.h"
 #include "userspace/capture/patch_recorder.h"
 #include "userspace/capture/plain_processes.h"
 #include "userspace/capture/price_comparison.h"
@@ -86,6 +87,22 @@ class RecordSession {
   // control group: the kernel would kill it without a word, with its probes in the job.
   absl::Status FitOwnMemory();
   absl::Status LoadPrograms();
+  // --tier: whether jumps are put in. Counts operators for a moment with kAuto.
+  absl::Status ChooseTier();
+  // Processes whose operators can be counted before the probes go in, with their plans.
+  std::vector<std::pair<Pid, const ProbePlan*>> PlansToCount() const;
+  // Counts for a moment; adds to `counted` the processes that had the probe for it.
+  absl::StatusOr<std::vector<OperatorRates::Thread>> CountOperators(std::vector<Pid>* counted);
+  // What recording an operator by probes usually takes of the job's time.
+  double UsualProbeNsPerOperator() const;
+  bool ChooseByRates(const std::vector<Pid>& counted,
+                     const std::vector<OperatorRates::Thread>& threads, TierChoice* choice);
+  absl::Status PrepareJumps();
+  // Adds why there is no eBPF to why a process could not be attached to by jumps.
+  absl::Status WithoutEitherTier(const absl::Status& attached) const;
+  // Says what was chosen, once it is known which processes have jumps.
+  void TellTier();
+  std::unique_ptr<ProcessSet> MakeProcesses();
   // Waits until an instant of CLOCK_MONOTONIC, or the user's signal. Records are taken meanwhile.
   absl::Status WaitUntil(int64_t time_ns);
   absl::Status AwaitOperators(Pid pid, absl::StatusOr<ProbePlan>* plan);
@@ -211,6 +228,9 @@ class RecordSession {
   int64_t last_cpu_look_ns_ = 0;
   std::unique_ptr<StepWatch> step_watch_;  // none when nobody asks for steps
   std::unique_ptr<BudgetKeeper> budget_;   // none: there is no budget
+  bool puts_jumps_ = false;          // as chosen
+  std::vector<Pid> stay_on_probes_;  // of processes that have no jumps then
+  OperatorRates rates_;
   StretchMeter stretch_;
   PriceComparison comparison_;
   bool compares_ = false;  // a stretch of the window

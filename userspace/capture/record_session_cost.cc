@@ -43,7 +43,22 @@ constexpr double kJumpFactor = 1.3;
 constexpr double kJumpSpread = 0.6;
 constexpr double kLeastJumpFactor = 0.3;
 
+// Before anything is recorded: what an operator usually takes by probes, as found with the jobs of
+// tests/bench/told_cost.py (RESULTS.md).
+constexpr double kHitsOfOperator = 2.3;
+constexpr double kInputsNsOfOperator = 500;
+constexpr double kStackNsOfOperator = 2000;
+
 }  // namespace
+
+double RecordSession::UsualProbeNsPerOperator() const {
+  const double factor =
+      kFactorOfLoop * (kWarmFactor + kUsualColdness * (kColdFactor - kWarmFactor));
+  double ns = kHitsOfOperator * factor * programs_->ns_per_hit();
+  if (options_.bpf.record_shapes) ns += kInputsNsOfOperator;
+  if (options_.bpf.with_stack) ns += kStackNsOfOperator;
+  return ns;
+}
 
 LinkSet RecordSession::AttachCounters() {
   LinkSet links;

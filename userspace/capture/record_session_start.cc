@@ -118,7 +118,7 @@ absl::Status RecordSession::PlanTargets() {
 
 absl::StatusOr<ProbePlan> RecordSession::PlanTarget(Pid pid) {
   // Before the analysis, which can do without and take its time.
-  if (options_.puts_jumps) {
+  if (options_.tier == Tier::kPatch) {
     if (absl::Status status = CheckTraceable(pid); !status.ok()) return status;
   }
   absl::StatusOr<ProbePlan> plan = PlanRunning(pid, HasAgent(pid));
@@ -234,6 +234,7 @@ absl::Status RecordSession::LoadPrograms() {
   }
   BpfOptions bpf = options_.bpf;
   bpf.ring_bytes = ring_bytes_;
+  bpf.beside_jumps = puts_jumps_;
   absl::Status refused;
   if (options_.without_bpf) {
     without_bpf_ = "it was not to be used (--no-bpf)";
@@ -245,7 +246,7 @@ absl::Status RecordSession::LoadPrograms() {
       return absl::OkStatus();
     }
     refused = programs.status();
-    if (!options_.puts_jumps) {
+    if (options_.tier == Tier::kBpf) {
       if (ExitCodeOf(refused) != ExitCode::kNotPermitted) return refused;
       return Fail(ExitCode::kNotPermitted, std::string(refused.message()) +
                                                "; a running job of one's own can be recorded "
@@ -261,6 +262,16 @@ absl::Status RecordSession::LoadPrograms() {
     writer.AddUnsupported({"eBPF", without_bpf_});
   });
   return absl::OkStatus();
+}
+
+std::unique_ptr<ProcessSet> RecordSession::MakeProcesses() {
+  ProcessSet::Jumps jumps{patch_.get(), /*are_optional=*/options_.tier == Tier::kAuto, {}};
+  for (const Pid pid : stay_on_probes_) jumps.left_out.insert(Raw(pid));
+  return std::make_unique<ProcessSet>(
+      programs_.get(), sampler_.get(), system_.get(), std::move(jumps), &sink_, reader_.get(),
+      options_.plan, callbacks_.on_follow, callbacks_.on_awaited, [this](Pid pid, Pid parent) {
+        if (agents_ != nullptr) agents_->Consider(pid, parent);
+      });
 }
 
 absl::Status RecordSession::LoadActivities() {
@@ -372,22 +383,11 @@ absl::Status RecordSession::Start() {
   }
   if (absl::Status status = LoadPrograms(); !status.ok()) return status;
   if (absl::Status status = LoadActivities(); !status.ok()) return status;
-  if (options_.puts_jumps) {
-    const absl::StatusOr<JumpCost> jump_cost = MeasureJumpCost();
-    if (!jump_cost.ok()) return jump_cost.status();
-    jump_cost_ = *jump_cost;
-    patch_ = std::make_unique<PatchRecorder>(
-        /*alone=*/!programs_->is_loaded(), options_.bpf.with_stack, options_.plan.cache_directory,
-        [this](std::span<const std::byte> record) {
-          if (processes_ != nullptr) processes_->OnModule(record);
-        });
-    if (options_.bpf.with_stack) stacks_ = std::make_unique<StackMerger>();
+  if (absl::Status status = ChooseTier(); !status.ok()) return status;
+  if (puts_jumps_) {
+    if (absl::Status status = PrepareJumps(); !status.ok()) return status;
   }
-  processes_ = std::make_unique<ProcessSet>(
-      programs_.get(), sampler_.get(), system_.get(), patch_.get(), &sink_, reader_.get(),
-      options_.plan, callbacks_.on_follow, callbacks_.on_awaited, [this](Pid pid, Pid parent) {
-        if (agents_ != nullptr) agents_->Consider(pid, parent);
-      });
+  processes_ = MakeProcesses();
   names_ = std::make_unique<NameResolver>(
       [this](Pid pid) { return processes_->ImageOf(pid); },
       [this](const std::function<void(MetadataWriter&)>& add) { sink_.AddMetadata(add); },
@@ -407,7 +407,7 @@ absl::Status RecordSession::Start() {
   if (absl::Status status = MeasureAlone(); !status.ok()) return status;
   absl::Status attached = AttachTargets();
   plans_.clear();
-  if (!attached.ok()) return attached;
+  if (!attached.ok()) return WithoutEitherTier(attached);
   if (absl::Status status = MeasureHitInJob(); !status.ok()) return status;
   if (agents_ != nullptr) agents_->BeginWindow();
   const int64_t attached_ns = MonotonicNs();
@@ -454,6 +454,7 @@ absl::Status RecordSession::Start() {
   cpu_times_.Begin(WithProcesses([](auto& processes) { return processes.pids(); }));
   info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
   info_.window.attach_s = ToSeconds(attached_ns - begin_ns_);
+  TellTier();
   sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });
   TellClocks();
   if (sampler_ != nullptr) {

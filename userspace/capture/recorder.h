@@ -45,6 +45,13 @@ struct Ready {
   double attach_s = 0;
 };
 
+// How the calls of operators are recorded.
+enum class Tier {
+  kBpf,    // by the kernel's probes
+  kPatch,  // by jumps in the code of the processes where they can be, the kernel's probes elsewhere
+  kAuto,   // by probes where they cost little, by jumps where these can be, else by probes
+};
+
 struct RecordOptions {
   std::vector<Pid> pids;     // running processes
   bool all = false;          // every PyTorch process of the host, also those that start later
@@ -63,10 +70,10 @@ struct RecordOptions {
   std::optional<int64_t> sample_period_ns;
   // Threads are sampled when they wake others (--waker-stacks).
   bool samples_wakers = false;
-  // Tier patch: jumps in the code of the processes where they can be, the kernel's probes
-  // elsewhere.
-  bool puts_jumps = false;
-  // With jumps: no BPF program is loaded. Without it they are loaded where that is possible.
+  Tier tier = Tier::kAuto;
+  // With kAuto: what probes may slow a thread by before jumps take their place.
+  double auto_limit_percent = 3;
+  // Not with kBpf: no BPF program is loaded. Without it they are loaded where that is possible.
   bool without_bpf = false;
   BpfOptions bpf;
   PlanOptions plan;
@@ -81,6 +88,8 @@ struct RecordOptions {
 
 struct RecordCallbacks {
   std::function<void(const Ready&)> on_ready;
+  // Tells which tier kAuto has chosen ("bpf" or "patch"), and why, before anything is attached.
+  std::function<void(const std::string& tier, const TierChoice& choice)> on_tier;
   // Tells that there is no eBPF, and jumps record alone; `why`: a sentence.
   std::function<void(const std::string& why)> on_without_bpf;
   // Tells that recording waits for a process that is in the middle of its import of PyTorch.

@@ -68,7 +68,11 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
       static_cast<double>(result.window.duration_ns) * 1e-9,
       static_cast<unsigned long long>(ledger.ring_lost + ledger.system_lost),
       result.cost.estimated_overhead_percent);
-  if (!arguments.options.puts_jumps && !arguments.no_inject &&
+  const RecordingInfo& info = results.timeline->info();
+  const bool could_have_jumps =
+      info.tier == "bpf" && !arguments.no_inject &&
+      !(info.tier_choice.has_value() && info.tier_choice->are_jumps_refused);
+  if (could_have_jumps &&
       result.cost.estimated_overhead_percent >= kDearPercent) {
     Say("--tier patch records the same for a fraction of that cost");
   }

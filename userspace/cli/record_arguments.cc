@@ -111,12 +111,17 @@ absl::Status CompleteSteps(RecordArguments* arguments) {
 
 absl::Status CompleteTier(RecordArguments* arguments) {
   RecordOptions& options = arguments->options;
-  if (options.puts_jumps && arguments->no_inject) return Exclude("--tier patch", "--no-inject");
-  if (options.without_bpf && !options.puts_jumps) {
+  if (options.tier == Tier::kPatch && arguments->no_inject) {
+    return Exclude("--tier patch", "--no-inject");
+  }
+  if (options.without_bpf && arguments->no_inject) return Exclude("--no-bpf", "--no-inject");
+  if (options.without_bpf && options.tier == Tier::kBpf) {
     return Fail(ExitCode::kUsage, "--no-bpf is for --tier patch: tier bpf records by eBPF alone");
   }
-  options.bpf.beside_jumps = options.puts_jumps;
-  options.info.tier = options.puts_jumps ? "patch" : "bpf";
+  // Where one of the two is ruled out there is nothing to choose.
+  if (options.without_bpf) options.tier = Tier::kPatch;
+  if (arguments->no_inject) options.tier = Tier::kBpf;
+  options.info.tier = options.tier == Tier::kPatch ? "patch" : "bpf";
   return absl::OkStatus();
 }
 

@@ -112,6 +112,12 @@ RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOpti
       Say("jumps record alone, without eBPF: %s", why.c_str());
     };
   }
+  callbacks.on_tier = [is_verbose = arguments.verbose > 0](const std::string& tier,
+                                                           const TierChoice& choice) {
+    // Probes that cost little are nothing to tell of.
+    if (tier != "patch" && !choice.are_jumps_refused && !is_verbose) return;
+    Say("by %s: %s", tier == "patch" ? "jumps" : "probes", choice.reason.c_str());
+  };
   callbacks.on_import = [](Pid pid) {
     Say("PID %u is importing PyTorch: waiting for its operators", Raw(pid));
   };

@@ -11,7 +11,8 @@
 namespace proftrace {
 namespace {
 
-constexpr std::array<Choice<bool>, 2> kTiers = {{{"bpf", false}, {"patch", true}}};
+constexpr std::array<Choice<Tier>, 3> kTiers = {
+    {{"auto", Tier::kAuto}, {"bpf", Tier::kBpf}, {"patch", Tier::kPatch}}};
 constexpr std::array<Choice<GpuChoice>, 4> kGpuChoices = {{{"auto", GpuChoice::kAuto},
                                                            {"agent", GpuChoice::kAgent},
                                                            {"launch", GpuChoice::kLaunch},
@@ -150,13 +151,17 @@ void AddWhen(CLI::App* record, RecordArguments* arguments) {
 
 void AddHow(CLI::App* record, RecordArguments* arguments) {
   RecordOptions* options = &arguments->options;
-  AddChoice(record, "--tier", &options->puts_jumps, kTiers,
+  AddChoice(record, "--tier", &options->tier, kTiers,
             "bpf: by the kernel's probes; patch: by jumps in the job's code, for a fraction of the "
-            "cost")
+            "cost; auto: by probes where they cost little, else by jumps where these can be")
+      ->group(kGroupHow);
+  AddParsed(record, "--auto-limit", "PERCENT", &options->auto_limit_percent, ParsePercent,
+            "what --tier auto lets probes slow a thread by before it takes jumps")
+      ->default_str("3%")
       ->group(kGroupHow);
   record
       ->add_flag("--no-bpf", options->without_bpf,
-                 "with --tier patch: load no BPF programs, as where this user may not; what needs "
+                 "by jumps alone: load no BPF programs, as where this user may not; what needs "
                  "them is named as missing")
       ->group(kGroupHow);
   record

@@ -184,9 +184,23 @@ struct Host {
   std::string machine_id_hash = {};
 };
 
+// How `--tier auto` chose between the kernel's probes and jumps.
+struct TierChoice {
+  double limit_percent = 0;  // that probes may slow a thread by (--auto-limit)
+  // What they were estimated to slow the busiest thread by; nullopt: its operators were not
+  // counted. The next three are of that thread.
+  std::optional<double> probes_percent = std::nullopt;
+  double operators_per_s = 0;  // of the time in which it ran or slept, without waits for a CPU
+  double ns_per_operator = 0;  // what probes were estimated to take
+  Tid tid{};
+  std::string reason = {};         // a sentence, without the full stop
+  bool are_jumps_refused = false;  // they would have been chosen, and could not be used
+};
+
 struct RecordingInfo {
   std::string proftrace_version;
   std::string tier = "bpf";
+  std::optional<TierChoice> tier_choice;  // none: the tier was forced, or no operators are recorded
   // "launch": the calls of the CUDA Runtime and Driver alone; "agent": what CUPTI tells.
   std::string gpu = "off";
   std::vector<GpuAgent> gpu_agents;  // one a process, in the order of their first words

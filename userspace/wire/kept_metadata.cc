@@ -33,7 +33,8 @@ void KeptMetadata::Add(const std::vector<std::string>& json_arrays, int64_t now_
       entry.tid = Number<uint32_t>(json_entry, "tid");
       entry.image = Number<uint32_t>(json_entry, "image");
       entry.text = json_entry.dump(-1, ' ', false, json::error_handler_t::replace);
-      if (type == "recording" || type == "end" || type == "steps" || type == "budget") {
+      if (type == "recording" || type == "end" || type == "steps" || type == "budget" ||
+          type == "tier_choice") {
         bytes_ += entry.text.size() - last_[type].size();
         last_[type] = std::move(entry.text);
         continue;
@@ -110,7 +111,7 @@ std::vector<std::string> KeptMetadata::ToJson() const {
       arrays.back() += "," + text;
     }
   };
-  for (const char* type : {"recording"}) {
+  for (const char* type : {"recording", "tier_choice"}) {
     if (const auto it = last_.find(type); it != last_.end()) add(it->second);
   }
   for (const Entry& entry : entries_) add(entry.text);

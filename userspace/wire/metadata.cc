@@ -12,6 +12,7 @@
 #include "userspace/wire/clock_metadata.h"
 #include "userspace/wire/metadata_json.h"
 #include "userspace/wire/process_metadata.h"
+#include "userspace/wire/tier_metadata.h"
 
 namespace proftrace {
 namespace {
@@ -348,6 +349,8 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
       MergeGpuAgent(entry, &info);
     } else if (type == "steps") {
       MergeSteps(entry, &info);
+    } else if (type == "tier_choice") {
+      info.tier_choice = TierChoiceFromJson(entry);
     } else if (type == "budget") {
       info.budget = BudgetFromJson(entry);
     } else if (type == "cut") {
@@ -530,6 +533,10 @@ void MetadataWriter::AddSteps(const RecordedSteps& steps) {
                             {"how", ToJsonText(steps.how)},
                             {"confidence", steps.confidence},
                             {"times", std::move(times)}});
+}
+
+void MetadataWriter::AddTierChoice(const TierChoice& choice) {
+  impl_->entries.push_back(TierChoiceToJson(choice));
 }
 
 void MetadataWriter::AddBudget(const Budget& budget) {

@@ -150,6 +150,8 @@ class MetadataWriter {
   // Adds what the GPU agent of a process says of itself; its last words count.
   void AddGpuAgent(const GpuAgent& agent);
   void AddSteps(const RecordedSteps& steps);
+  // Adds how `--tier auto` chose; the last one counts.
+  void AddTierChoice(const TierChoice& choice);
   // Adds a budget; the last one counts.
   void AddBudget(const Budget& budget);
   // Says that the part of the recording that the capture holds begins later: it was cut out of a

@@ -1,0 +1,213 @@
+#include <absl/strings/str_format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/capture/record_session.h"
+#include "userspace/capture/recording_cost.h"
+#include "userspace/capture/target_info.h"
+#include "userspace/patch/patched_process.h"
+#include "userspace/patch/tsc_clock.h"
+
+// `--tier auto`: whether operators are recorded by the kernel's probes or by jumps.
+
+namespace proftrace {
+namespace {
+
+constexpr int64_t kCountNs = 200'000'000;
+// A job that waits for its GPU or for data calls no operator for a while.
+constexpr int64_t kLongestCountNs = 600'000'000;
+constexpr int kCountPollMs = 20;
+
+// What the reasons end with where jumps would be chosen.
+std::string WithoutJumps(const std::string& why, const absl::Status& refused) {
+  return why + ", and jumps cannot be used: " + std::string(refused.message());
+}
+
+std::string DescribeRate(const OperatorRates::Thread& thread, const TierChoice& choice) {
+  return absl::StrFormat(
+      "probes of the kernel would slow thread %u by about %.1f %% (%.0f operators a second, %.1f us "
+      "each)",
+      Raw(thread.tid), *choice.probes_percent, choice.operators_per_s,
+      choice.ns_per_operator * 1e-3);
+}
+
+}  // namespace
+
+std::vector<std::pair<Pid, const ProbePlan*>> RecordSession::PlansToCount() const {
+  std::vector<std::pair<Pid, const ProbePlan*>> found;
+  for (const auto& [pid, plan] : plans_) {
+    if (plan.ok()) found.emplace_back(pid, &*plan);
+  }
+  const size_t named = found.size();
+  for (const auto& [pid, plan] : child_plans_) {
+    if (plan.ok()) found.emplace_back(Pid{pid}, &*plan);
+  }
+  // Forked children have their parents' plans.
+  for (const Pid child : FindChildrenWithTorch()) {
+    if (child_plans_.contains(Raw(child))) continue;
+    Pid ancestor = child;
+    for (int i = 0; i < kMostGenerations && Raw(ancestor) != 0; ++i) {
+      ancestor = ReadParent(ancestor);
+      const auto end = found.begin() + static_cast<std::ptrdiff_t>(named);
+      const auto of = std::find_if(found.begin(), end,
+                                   [&](const auto& known) { return known.first == ancestor; });
+      if (of == end) continue;
+      found.emplace_back(child, of->second);
+      break;
+    }
+  }
+  return found;
+}
+
+absl::StatusOr<std::vector<OperatorRates::Thread>> RecordSession::CountOperators(
+    std::vector<Pid>* counted) {
+  LinkSet links;
+  for (const auto& [pid, plan] : PlansToCount()) {
+    LinkSet added = processes_->AttachCounter(pid, *plan);
+    if (added.empty()) continue;
+    counted->push_back(pid);
+    std::move(added.begin(), added.end(), std::back_inserter(links));
+  }
+  if (counted->empty()) return std::vector<OperatorRates::Thread>();
+  rates_.Begin(*counted);
+  const int64_t begin_ns = MonotonicNs();
+  absl::Status status;
+  int64_t passed_ns = 0;
+  while (status.ok() && !stop_.load(std::memory_order_relaxed) &&
+         (passed_ns < kCountNs || (rates_.operators() == 0 && passed_ns < kLongestCountNs))) {
+    status = Drain(kCountPollMs);
+    passed_ns = MonotonicNs() - begin_ns;
+  }
+  std::vector<OperatorRates::Thread> threads = rates_.End();
+  if (!status.ok()) return status;
+  return threads;
+}
+
+// Jumps in the processes that probes would slow by more than the limit; the others keep probes.
+bool RecordSession::ChooseByRates(const std::vector<Pid>& counted,
+                                  const std::vector<OperatorRates::Thread>& threads,
+                                  TierChoice* choice) {
+  choice->ns_per_operator = UsualProbeNsPerOperator();
+  const auto percent_of = [&](const OperatorRates::Thread& thread) {
+    return 1e-7 * thread.operators_per_s() * choice->ns_per_operator;
+  };
+  std::map<Pid, double> percents;
+  for (const Pid pid : counted) percents[pid] = 0;
+  for (const OperatorRates::Thread& thread : threads) percents[thread.pid] = percent_of(thread);
+  const auto busiest =
+      std::max_element(threads.begin(), threads.end(), [&](const auto& one, const auto& other) {
+        return percent_of(one) < percent_of(other);
+      });
+  if (busiest == threads.end()) {
+    choice->probes_percent = 0;
+    choice->reason = "no operator was called for a moment, so that probes cost nothing";
+    return false;
+  }
+  choice->probes_percent = percent_of(*busiest);
+  choice->operators_per_s = busiest->operators_per_s();
+  choice->tid = busiest->tid;
+  choice->reason = DescribeRate(*busiest, *choice);
+  if (*choice->probes_percent <= choice->limit_percent) {
+    choice->reason += absl::StrFormat(", not more than --auto-limit %g%%", choice->limit_percent);
+    return false;
+  }
+  choice->reason += absl::StrFormat(", more than --auto-limit %g%%", choice->limit_percent);
+  absl::Status refused = CheckTimeStampCounter();
+  bool is_possible = false;
+  for (const auto& [pid, percent] : percents) {
+    if (percent <= choice->limit_percent) {
+      stay_on_probes_.push_back(pid);
+      continue;
+    }
+    absl::Status one = refused.ok() ? CheckPatchable(pid) : refused;
+    is_possible = is_possible || one.ok();
+    if (!one.ok()) refused = std::move(one);
+  }
+  if (is_possible) return true;
+  choice->reason = WithoutJumps(choice->reason, refused);
+  choice->are_jumps_refused = true;
+  return false;
+}
+
+absl::Status RecordSession::ChooseTier() {
+  puts_jumps_ = options_.tier == Tier::kPatch;
+  if (options_.tier != Tier::kAuto || !options_.info.system.operators) return absl::OkStatus();
+  TierChoice choice;
+  choice.limit_percent = options_.auto_limit_percent;
+  if (!programs_->is_loaded()) {
+    puts_jumps_ = true;
+    choice.reason = "eBPF cannot be used: " + without_bpf_;
+  } else if (programs_->api() == UprobeApi::kPerf || programs_->are_links_for_all()) {
+    const absl::Status clock = CheckTimeStampCounter();
+    puts_jumps_ = clock.ok();
+    choice.are_jumps_refused = !clock.ok();
+    choice.reason = "this kernel's probes take long to go out, or slow other processes as well";
+    if (!clock.ok()) choice.reason = WithoutJumps(choice.reason, clock);
+  } else if (!options_.awaited.empty()) {
+    puts_jumps_ = CheckTimeStampCounter().ok();
+    choice.reason = "what probes would cost a job that is yet to start is not known";
+  } else {
+    processes_ = MakeProcesses();
+    std::vector<Pid> counted;
+    const auto threads = CountOperators(&counted);
+    processes_.reset();
+    if (!threads.ok()) return threads.status();
+    if (counted.empty()) {
+      choice.reason = "there was no process whose operators could be counted";
+    } else {
+      puts_jumps_ = ChooseByRates(counted, *threads, &choice);
+    }
+  }
+  info_.tier = puts_jumps_ ? "patch" : "bpf";
+  info_.tier_choice = std::move(choice);
+  return absl::OkStatus();
+}
+
+absl::Status RecordSession::PrepareJumps() {
+  const absl::StatusOr<JumpCost> jump_cost = MeasureJumpCost();
+  if (!jump_cost.ok()) return jump_cost.status();
+  jump_cost_ = *jump_cost;
+  // Programs that read stacks have to know of the jumps beside them.
+  if (options_.tier == Tier::kAuto && options_.bpf.with_stack && programs_->is_loaded()) {
+    programs_.reset();
+    if (absl::Status status = LoadPrograms(); !status.ok()) return status;
+  }
+  patch_ = std::make_unique<PatchRecorder>(
+      /*alone=*/!programs_->is_loaded(), options_.bpf.with_stack, options_.plan.cache_directory,
+      [this](std::span<const std::byte> record) {
+        if (processes_ != nullptr) processes_->OnModule(record);
+      });
+  if (options_.bpf.with_stack) stacks_ = std::make_unique<StackMerger>();
+  return absl::OkStatus();
+}
+
+absl::Status RecordSession::WithoutEitherTier(const absl::Status& attached) const {
+  if (options_.tier != Tier::kAuto || without_bpf_.empty() || options_.without_bpf) return attached;
+  return Fail(ExitCodeOf(attached), without_bpf_ + "; and jumps, which need no eBPF, cannot be used: " +
+                                        std::string(attached.message()));
+}
+
+void RecordSession::TellTier() {
+  if (!info_.tier_choice.has_value()) return;
+  TierChoice& choice = *info_.tier_choice;
+  if (puts_jumps_) {
+    // One that cannot have jumps after all has probes.
+    const std::string why = processes_->jumps_refused();
+    const bool has_jumps = patch_->has_patched() || processes_->process_count() == 0;
+    info_.tier = has_jumps ? "patch" : "bpf";
+    if (!has_jumps) {
+      choice.are_jumps_refused = true;
+      choice.reason += ", and jumps cannot be used: " + why;
+    }
+  }
+  sink_.AddMetadata([&](MetadataWriter& writer) { writer.AddTierChoice(choice); });
+  if (callbacks_.on_tier) callbacks_.on_tier(info_.tier, choice);
+}
+
+}  // namespace proftrace
