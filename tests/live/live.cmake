@@ -2,7 +2,7 @@
 # tracer had there.
 #
 # The files in `alone` run by themselves: they compare times with limits, or put probes into all processes.
-set(alone bounds budget guardian other_processes sched told_cost two_tracers)
+set(alone auto_tier bounds budget guardian other_processes sched told_cost two_tracers)
 #
 # Files whose checks a busy machine may disturb (losses, times, who is found how soon) have the label `disturbable`: ./test gives them a
 # second chance. Files that are to show that a job is never harmed do not have it.
@@ -42,7 +42,7 @@ set(only_python_end PythonEndTest.test_python_ends_when_a_thread_has_read_its_fr
 set(only_unprivileged RecordTest EndTest RefusedTest DoctorTest ChildrenTest.test_forked_children)
 
 set(live_tests
-  agent all bounds budget calls children clean clocks collectives compare confined cuda damage displaced docs dump exit_codes
+  agent all auto_tier bounds budget calls children clean clocks collectives compare confined cuda damage displaced docs dump exit_codes
   faults file_swap fleet_tables flight flooded_ring fork_kill_points gloo gpu gpu_check gpu_children gpu_idle
   gpu_kinds guardian hang harmless hostile_neighbour identity injection interpreters interrupted
   keywords kill_points loss memory memory_limit merge namespaces options other_processes outputs

@@ -42,8 +42,8 @@ for sudo in ("SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND"):
 BINARY = Path(os.environ.get("PROFTRACE_BINARY", HERE.parents[1] / "build/release/bin/proftrace"))
 SKIP = 77
 MOST_BYTES_TOLD = 10
-# PROFTRACE_LIVE_TIER=patch: what records does it by jumps.
-TIER = ("--tier", os.environ["PROFTRACE_LIVE_TIER"]) if "PROFTRACE_LIVE_TIER" in os.environ else ()
+# What records does it by the kernel's probes unless a test says how, or PROFTRACE_LIVE_TIER: by jumps (patch), or as it chooses (auto).
+TIER = ("--tier", os.environ.get("PROFTRACE_LIVE_TIER", "bpf"))
 # PROFTRACE_LIVE_PATIENCE: how many times as long as a quiet machine needs is waited at most.
 START_S, READY_S, WORK_S, STOP_S = (seconds * float(os.environ.get("PROFTRACE_LIVE_PATIENCE", "4"))
                                     for seconds in (30.0, 15.0, 20.0, 15.0))

@@ -14,6 +14,7 @@ proftrace_unit_test(capture_test
     capture/name_resolver_test.cc
     capture/target_reader_test.cc
     capture/operator_meter_test.cc
+    capture/operator_rates_test.cc
     capture/overhead_budget_test.cc
     capture/price_comparison_test.cc
     capture/process_plan_test.cc

@@ -43,7 +43,7 @@ void OperatorRates::Observe(const abi::pt_record& head) {
   ++calls_[{head.pid, head.tid}];
 }
 
-std::vector<OperatorRates::Thread> OperatorRates::End() {
+std::vector<OperatorRates::Thread> OperatorRates::End(double ns_per_call) {
   const int64_t passed_ns = MonotonicNs() - begin_ns_;
   is_open_ = false;
   std::map<uint32_t, Thread> busiest;  // by pid
@@ -51,8 +51,10 @@ std::vector<OperatorRates::Thread> OperatorRates::End() {
     const auto before = waited_ns_.find(key);
     const int64_t waited_ns = WaitedForCpuNs(key.pid, key.tid).value_or(0) -
                               (before == waited_ns_.end() ? 0 : before->second);
+    const auto counting_ns = static_cast<int64_t>(ns_per_call * static_cast<double>(calls));
     // Also where clocks differ: what is left is never nothing.
-    const int64_t able_ns = std::max(passed_ns - std::max<int64_t>(0, waited_ns), passed_ns / 20);
+    const int64_t able_ns =
+        std::max(passed_ns - std::max<int64_t>(0, waited_ns) - counting_ns, passed_ns / 20);
     const Thread thread{Pid{key.pid}, Tid{key.tid}, calls, able_ns};
     const auto [at, is_new] = busiest.try_emplace(key.pid, thread);
     if (!is_new && at->second.operators_per_s() < thread.operators_per_s()) at->second = thread;

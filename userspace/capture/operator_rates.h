@@ -22,8 +22,8 @@ class OperatorRates {
     Tid tid{};
     uint64_t operators = 0;
     // That it could have used: the stretch without what it waited for a CPU (schedstat in
-    // Documentation/scheduler/sched-stats.rst of Linux). A thread that is kept off the CPUs by
-    // others is slowed by probes as much as one that is not.
+    // Documentation/scheduler/sched-stats.rst of Linux), and without what the counter took. A
+    // thread that is kept off the CPUs by others is slowed by probes as much as one that is not.
     int64_t able_ns = 0;
 
     double operators_per_s() const {
@@ -36,9 +36,9 @@ class OperatorRates {
   // Takes every record; others than the counter's, and of other processes, are left out.
   void Observe(const abi::pt_record& head);
   uint64_t operators() const { return operators_; }
-  // Ends the stretch. Returns the thread with the most operators a second of each process that
-  // called any.
-  std::vector<Thread> End();
+  // Ends the stretch, in which the counter took `ns_per_call` of each call. Returns the thread with
+  // the most operators a second of each process that called any.
+  std::vector<Thread> End(double ns_per_call);
 
  private:
   struct Key {

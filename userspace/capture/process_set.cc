@@ -48,9 +48,9 @@ bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errn
 
 }  // namespace
 
-ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* system,
-                       Jumps jumps, CaptureSink* sink, TargetReader* reader, PlanOptions plan_options, OnFollow on_follow, OnAwaited on_awaited,
-                       OnChange on_change)
+ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* system, Jumps jumps,
+                       CaptureSink* sink, TargetReader* reader, PlanOptions plan_options,
+                       OnFollow on_follow, OnAwaited on_awaited, OnChange on_change)
     : programs_(programs),
       sampler_(sampler),
       system_(system),
@@ -244,9 +244,8 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   }
   PrepareWaits(system_, pid);
   if (programs_->wants_stacks() || sampler_ != nullptr) {
-    std::vector<Unsupported> gaps =
-        PrepareStacks(programs_, IsLeftOnProbes(pid) ? nullptr : patch_, &modules_, sampler_, pid,
-                      &entry.target);
+    std::vector<Unsupported> gaps = PrepareStacks(programs_, IsLeftOnProbes(pid) ? nullptr : patch_,
+                                                  &modules_, sampler_, pid, &entry.target);
     const std::lock_guard lock(mutex_);
     for (Unsupported& gap : gaps) AddGap(std::move(gap));
   }

@@ -281,7 +281,7 @@ class ProcessSet {
   std::map<uint32_t, Process> processes_;  // by pid
   std::deque<Task> tasks_;
   std::map<uint32_t, Awaited> awaited_;  // by pid
-  std::set<uint32_t> left_on_probes_;  // pids: they have no jumps where others have
+  std::set<uint32_t> left_on_probes_;    // pids: they have no jumps where others have
   std::set<uint32_t> refused_;           // pids; the first of them are among gaps_
   std::vector<Unsupported> gaps_;
   std::string anothers_jumps_;

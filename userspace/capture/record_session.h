@@ -60,7 +60,8 @@ class RecordSession {
         keeper_(options.flight
                     ? new FlightKeeper(FlightRecorder::LimitsOf(*options.flight), MonotonicNs)
                     : nullptr),
-        sink_(keeper_ != nullptr ? std::unique_ptr<BlockSink>(keeper_) : std::move(writer)) {}
+        sink_(keeper_ != nullptr ? std::unique_ptr<BlockSink>(keeper_) : std::move(writer)),
+        puts_jumps_(options.tier == Tier::kPatch) {}
 
   ~RecordSession() {
     // What it is asked for comes to members that end before it.
@@ -228,8 +229,8 @@ class RecordSession {
   int64_t last_cpu_look_ns_ = 0;
   std::unique_ptr<StepWatch> step_watch_;  // none when nobody asks for steps
   std::unique_ptr<BudgetKeeper> budget_;   // none: there is no budget
-  bool puts_jumps_ = false;          // as chosen
-  std::vector<Pid> stay_on_probes_;  // of processes that have no jumps then
+  bool puts_jumps_;                        // as asked for or, with kAuto, as chosen
+  std::vector<Pid> stay_on_probes_;        // of processes that have no jumps then
   OperatorRates rates_;
   StretchMeter stretch_;
   PriceComparison comparison_;

@@ -31,7 +31,8 @@ std::string WithoutJumps(const std::string& why, const absl::Status& refused) {
 
 std::string DescribeRate(const OperatorRates::Thread& thread, const TierChoice& choice) {
   return absl::StrFormat(
-      "probes of the kernel would slow thread %u by about %.1f %% (%.0f operators a second, %.1f us "
+      "probes of the kernel would slow thread %u by about %.1f %% (%.0f operators a second, %.1f "
+      "us "
       "each)",
       Raw(thread.tid), *choice.probes_percent, choice.operators_per_s,
       choice.ns_per_operator * 1e-3);
@@ -84,7 +85,8 @@ absl::StatusOr<std::vector<OperatorRates::Thread>> RecordSession::CountOperators
     status = Drain(kCountPollMs);
     passed_ns = MonotonicNs() - begin_ns;
   }
-  std::vector<OperatorRates::Thread> threads = rates_.End();
+  // The counter itself has slowed them.
+  std::vector<OperatorRates::Thread> threads = rates_.End(programs_->ns_per_hit());
   if (!status.ok()) return status;
   return threads;
 }
@@ -100,10 +102,9 @@ bool RecordSession::ChooseByRates(const std::vector<Pid>& counted,
   std::map<Pid, double> percents;
   for (const Pid pid : counted) percents[pid] = 0;
   for (const OperatorRates::Thread& thread : threads) percents[thread.pid] = percent_of(thread);
-  const auto busiest =
-      std::max_element(threads.begin(), threads.end(), [&](const auto& one, const auto& other) {
-        return percent_of(one) < percent_of(other);
-      });
+  const auto busiest = std::max_element(
+      threads.begin(), threads.end(),
+      [&](const auto& one, const auto& other) { return percent_of(one) < percent_of(other); });
   if (busiest == threads.end()) {
     choice->probes_percent = 0;
     choice->reason = "no operator was called for a moment, so that probes cost nothing";
@@ -136,13 +137,12 @@ bool RecordSession::ChooseByRates(const std::vector<Pid>& counted,
 }
 
 absl::Status RecordSession::ChooseTier() {
-  puts_jumps_ = options_.tier == Tier::kPatch;
   if (options_.tier != Tier::kAuto || !options_.info.system.operators) return absl::OkStatus();
   TierChoice choice;
   choice.limit_percent = options_.auto_limit_percent;
   if (!programs_->is_loaded()) {
     puts_jumps_ = true;
-    choice.reason = "eBPF cannot be used: " + without_bpf_;
+    choice.reason = "there is no eBPF here, as `unsupported` says";
   } else if (programs_->api() == UprobeApi::kPerf || programs_->are_links_for_all()) {
     const absl::Status clock = CheckTimeStampCounter();
     puts_jumps_ = clock.ok();
@@ -189,7 +189,8 @@ absl::Status RecordSession::PrepareJumps() {
 
 absl::Status RecordSession::WithoutEitherTier(const absl::Status& attached) const {
   if (options_.tier != Tier::kAuto || without_bpf_.empty() || options_.without_bpf) return attached;
-  return Fail(ExitCodeOf(attached), without_bpf_ + "; and jumps, which need no eBPF, cannot be used: " +
+  return Fail(ExitCodeOf(attached), without_bpf_ +
+                                        "; and jumps, which need no eBPF, cannot be used: " +
                                         std::string(attached.message()));
 }
 
@@ -207,7 +208,8 @@ void RecordSession::TellTier() {
     }
   }
   sink_.AddMetadata([&](MetadataWriter& writer) { writer.AddTierChoice(choice); });
-  if (callbacks_.on_tier) callbacks_.on_tier(info_.tier, choice);
+  // Without eBPF that is said instead.
+  if (callbacks_.on_tier && without_bpf_.empty()) callbacks_.on_tier(info_.tier, choice);
 }
 
 }  // namespace proftrace

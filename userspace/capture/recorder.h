@@ -88,7 +88,7 @@ struct RecordOptions {
 
 struct RecordCallbacks {
   std::function<void(const Ready&)> on_ready;
-  // Tells which tier kAuto has chosen ("bpf" or "patch"), and why, before anything is attached.
+  // Tells which tier kAuto has chosen ("bpf" or "patch"), and why, where there was a choice.
   std::function<void(const std::string& tier, const TierChoice& choice)> on_tier;
   // Tells that there is no eBPF, and jumps record alone; `why`: a sentence.
   std::function<void(const std::string& why)> on_without_bpf;

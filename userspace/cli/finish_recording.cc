@@ -72,8 +72,7 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
   const bool could_have_jumps =
       info.tier == "bpf" && !arguments.no_inject &&
       !(info.tier_choice.has_value() && info.tier_choice->are_jumps_refused);
-  if (could_have_jumps &&
-      result.cost.estimated_overhead_percent >= kDearPercent) {
+  if (could_have_jumps && result.cost.estimated_overhead_percent >= kDearPercent) {
     Say("--tier patch records the same for a fraction of that cost");
   }
   PrintBudget(result.budget);

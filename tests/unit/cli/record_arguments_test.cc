@@ -92,7 +92,7 @@ TEST(RecordOptionsTest, ValuesGoRightIntoTheOptions) {
   EXPECT_EQ(options.duration_s, 0.25);
   EXPECT_EQ(options.bpf.ring_bytes, 8u << 20);
   EXPECT_EQ(options.sample_period_ns, 1'000'000);
-  EXPECT_TRUE(options.puts_jumps && options.bpf.beside_jumps);
+  EXPECT_EQ(options.tier, Tier::kPatch);
   EXPECT_EQ(options.info.tier, "patch");
   EXPECT_EQ(options.plan.cuda_calls, CudaCalls::kNever);
   EXPECT_TRUE(options.plan.record_shapes && options.bpf.record_shapes && options.bpf.with_stack);
@@ -112,7 +112,9 @@ TEST(RecordOptionsTest, WhatDoesNotGoTogetherIsRefused) {
                              Words{"-p", "1", "--most-dumps", "3"},
                              Words{"-p", "1", "--flight-recorder", "30s", "--trigger", "oom"},
                              Words{"-p", "1", "--tier", "patch", "--no-inject"},
-                             Words{"-p", "1", "--no-bpf"},
+                             Words{"-p", "1", "--tier", "bpf", "--no-bpf"},
+                             Words{"-p", "1", "--no-bpf", "--no-inject"},
+                             Words{"-p", "1", "--auto-limit", "-1%"},
                              Words{"-p", "1", "--gpu", "agent", "--no-inject"},
                              Words{"-p", "1", "--gpu", "off", "--activities", "cpu,cuda"},
                              Words{"-p", "1", "--gpu", "launch", "--activities", "cpu"},
@@ -130,6 +132,27 @@ TEST(RecordOptionsTest, WhatDoesNotGoTogetherIsRefused) {
     EXPECT_EQ(ExitCodeOf(Read(words, &arguments)), ExitCode::kUsage)
         << testing::PrintToString(words);
   }
+}
+
+TEST(RecordOptionsTest, TheTierIsChosenUnlessOneIsRuledOut) {
+  using Words = std::vector<std::string>;
+  const std::vector<std::pair<Words, Tier>> cases = {
+      {{"-p", "1"}, Tier::kAuto},
+      {{"-p", "1", "--tier", "auto"}, Tier::kAuto},
+      {{"-p", "1", "--no-inject"}, Tier::kBpf},
+      {{"-p", "1", "--no-bpf"}, Tier::kPatch},
+      {{"-p", "1", "--tier", "bpf"}, Tier::kBpf},
+      {{"-p", "1", "--tier", "patch", "--no-bpf"}, Tier::kPatch},
+  };
+  for (const auto& [words, tier] : cases) {
+    RecordArguments arguments;
+    ASSERT_TRUE(Read(words, &arguments).ok()) << testing::PrintToString(words);
+    EXPECT_EQ(arguments.options.tier, tier) << testing::PrintToString(words);
+    EXPECT_EQ(arguments.options.auto_limit_percent, 3);
+  }
+  RecordArguments arguments;
+  ASSERT_TRUE(Read({"-p", "1", "--auto-limit", "0.5%"}, &arguments).ok());
+  EXPECT_EQ(arguments.options.auto_limit_percent, 0.5);
 }
 
 TEST(RecordOptionsTest, SwitchesOfTestsAreWordsOfTheirOwn) {

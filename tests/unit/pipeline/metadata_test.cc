@@ -36,6 +36,37 @@ TEST(MetadataTest, WhatTheUserGaveIsThere) {
   EXPECT_EQ(metadata.info.metadata_json, info.metadata_json);
 }
 
+TEST(MetadataTest, HowTheTierWasChosenIsThere) {
+  TierChoice counted;
+  counted.limit_percent = 3;
+  counted.probes_percent = 130.5;
+  counted.operators_per_s = 450000;
+  counted.ns_per_operator = 2900;
+  counted.tid = Tid{4711};
+  counted.reason = "probes would cost \xff";
+  TierChoice not_counted;
+  not_counted.limit_percent = 3;
+  not_counted.reason = "a job that is yet to start";
+  not_counted.are_jumps_refused = true;
+  for (const TierChoice& choice : {counted, not_counted}) {
+    MetadataWriter writer;
+    writer.AddTierChoice(choice);
+    const CaptureMetadata metadata = Merged(writer.TakeJson().front());
+    ASSERT_TRUE(metadata.info.tier_choice.has_value());
+    const TierChoice& read = *metadata.info.tier_choice;
+    EXPECT_EQ(read.probes_percent, choice.probes_percent);
+    EXPECT_EQ(read.operators_per_s, choice.operators_per_s);
+    EXPECT_EQ(read.ns_per_operator, choice.ns_per_operator);
+    EXPECT_EQ(read.tid, choice.tid);
+    EXPECT_EQ(read.reason, choice.reason);
+    EXPECT_EQ(read.are_jumps_refused, choice.are_jumps_refused);
+  }
+  // From a damaged file.
+  EXPECT_EQ(Merged(R"([{"type":"tier_choice","probes_percent":"x","tid":-1,"reason":5}])")
+                .info.tier_choice->probes_percent,
+            0);
+}
+
 TEST(MetadataTest, SchemasBelongToOperatorsThatAreKnown) {
   MetadataWriter writer;
   writer.AddOperators(3, {OperatorEntry{0x10, "aten::add", "Tensor", ""}});
