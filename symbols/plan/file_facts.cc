@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "symbols/elf/elf_file.h"
+#include "symbols/plan/known_plans.h"
 #include "symbols/process/asked_files.h"
 #include "symbols/process/cache_bytes.h"
 #include "symbols/process/entry_questions.h"
@@ -21,6 +22,8 @@ namespace {
 constexpr std::string_view kSent = "sent";
 // The most that is read of one file.
 constexpr uint64_t kMostBytesOfFile = uint64_t{16} << 30;
+// The analysis of a smaller one is no reason to say anything.
+constexpr uint64_t kLargeFileBytes = uint64_t{64} << 20;
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 
 // Notes what is missing where the file's budget, or the worker's, was used up.
@@ -56,7 +59,8 @@ std::string Sent(const absl::StatusOr<ModuleFacts>& facts) {
 }  // namespace
 
 KeptFacts::KeptFacts(const PlanOptions& options)
-    : cache_(options.cache_directory),
+    : on_analysis_(options.on_analysis),
+      cache_(options.cache_directory),
       analysed_(options.analysed),
       stop_(options.stop),
       longest_ns_(options.longest_analysis_ns),
@@ -64,6 +68,7 @@ KeptFacts::KeptFacts(const PlanOptions& options)
 
 std::string KeptFacts::Known(const HeldFile& held, const std::string& build_id) const {
   auto facts = cache_.Load(held, build_id);
+  if (!facts) facts = FindKnownPlan(held, build_id);
   if (!facts && analysed_ != nullptr) facts = analysed_->Find(held.state());
   return facts ? Sent(*std::move(facts)) : std::string();
 }
@@ -97,6 +102,8 @@ absl::StatusOr<ModuleFacts> KeptFacts::Analyse(const std::shared_ptr<const HeldF
 std::string KeptFacts::Find(const std::shared_ptr<const HeldFile>& held,
                             const std::string& build_id) {
   if (std::string known = Known(*held, build_id); !known.empty()) return known;
+  const auto bytes = static_cast<uint64_t>(held->state().bytes);
+  if (bytes >= kLargeFileBytes && on_analysis_) on_analysis_(build_id, bytes);
   const absl::StatusOr<ModuleFacts> facts = Analyse(held);
   // What was found of a file that is being written to is nobody's.
   if (facts.ok() && !facts->is_cut && held->IsUnchanged()) {

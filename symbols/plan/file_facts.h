@@ -5,6 +5,7 @@
 #include <absl/status/statusor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ class KeptFacts {
  private:
   absl::StatusOr<ModuleFacts> Analyse(const std::shared_ptr<const HeldFile>& held);
 
+  const std::function<void(const std::string&, uint64_t)> on_analysis_;
   PlanCache cache_;
   std::shared_ptr<AnalysedFiles> analysed_;
   const std::atomic<bool>* stop_;

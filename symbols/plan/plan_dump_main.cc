@@ -2,6 +2,7 @@
 // tests.
 //   plan_dump PID [CACHE_DIRECTORY]     plan_dump --shapes PID [CACHE_DIRECTORY]
 //   plan_dump --schemas PID [CACHE_DIRECTORY]     plan_dump LIBRARY.so
+//   plan_dump --known LIBRARY.so        plan_dump --check-known LIBRARY.so
 //   plan_dump --patch PID [CACHE_DIRECTORY]     plan_dump --windows PID [CACHE_DIRECTORY]
 #include <absl/strings/numbers.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <map>
 #include <string>
 
+#include "symbols/plan/plan_dump_known.h"
 #include "symbols/plan/plan_dump_patches.h"
 #include "symbols/plan/planner.h"
 #include "symbols/torch/module_analysis.h"
@@ -202,13 +204,15 @@ int main(int argc, char** argv) {
     std::fprintf(
         stderr,
         "usage: plan_dump [--shapes | --schemas | --patch | --windows] PID [CACHE_DIRECTORY] | "
-        "plan_dump LIBRARY.so\n");
+        "plan_dump [--known | --check-known] LIBRARY.so\n");
     return 2;
   }
   if (argc > 2 && std::string_view(argv[1]) == "--schemas" && absl::SimpleAtoi(argv[2], &pid)) {
     return proftrace::DumpSchemas(proftrace::Pid{pid}, argc > 3 ? argv[3] : "");
   }
   const std::string_view option = argv[1];
+  if (argc > 2 && option == "--known") return proftrace::WriteKnownPlan(argv[2]);
+  if (argc > 2 && option == "--check-known") return proftrace::CheckKnownPlan(argv[2]);
   if (argc > 2 && (option == "--patch" || option == "--windows") &&
       absl::SimpleAtoi(argv[2], &pid)) {
     return proftrace::DumpPatches(proftrace::Pid{pid}, argc > 3 ? argv[3] : "",

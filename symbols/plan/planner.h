@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -45,6 +46,9 @@ struct PlanOptions {
   // Set from outside: nothing more is to be read. May be null.
   const std::atomic<bool>* stop = nullptr;
   int64_t longest_analysis_ns = kLongestAnalysisNs;  // of one file
+  // Tells that a large library is analysed, which takes seconds; `bytes`: its size. From the thread
+  // that plans. May be empty.
+  std::function<void(const std::string& build_id, uint64_t bytes)> on_analysis = nullptr;
 
   // Sets the limits of one process among many, which are not to wait for it.
   void ShareWithOthers() {

@@ -94,6 +94,9 @@ proftrace_unit_test(symbols_late_libraries_test
 proftrace_unit_test(symbols_cache_test PARSER
   SOURCES symbols/cache_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(symbols_known_plans_test PARSER
+  SOURCES symbols/known_plans_test.cc
+  LIBS proftrace_symbols)
 # Exports made-up operators, so that it can plan itself.
 proftrace_unit_test(symbols_plan_test
   SOURCES symbols/plan_test.cc

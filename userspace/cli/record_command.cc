@@ -302,6 +302,14 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
     };
   }
   callbacks.on_dump = [&dumps](FlightDump dump) { dumps->Add(std::move(dump)); };
+  if (!arguments.quiet) {
+    options->plan.on_analysis = [](const std::string& build_id, uint64_t bytes) {
+      Say("analysing a library of %llu MB that is not known (build %.8s); what is found is kept "
+          "for "
+          "the next time",
+          static_cast<unsigned long long>(bytes >> 20), ShownText(build_id).c_str());
+    };
+  }
   const RecordResult result = Record(*options, *std::move(writer), callbacks, StopAsked());
   if (launched != nullptr && launch.ok() && !arguments.quiet && launched->IsRunning()) {
     Say("the recording is over, and %s goes on as PID %u; to end it: kill %u",
