@@ -64,9 +64,9 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(self.in_bash("fleet", "report", "--engine", "sp"), ["spark"])
 
     def test_bash_completes_what_options_take(self) -> None:
-        self.assertEqual(self.in_bash("--tier", ""), ["bpf", "patch"])
+        self.assertEqual(self.in_bash("--tier", ""), ["auto", "bpf", "patch"])
         self.assertEqual(self.in_bash("record", "--tier", "=", "p"), ["patch"])
-        self.assertEqual(self.in_bash("record", "--tier", "="), ["bpf", "patch"])
+        self.assertEqual(self.in_bash("record", "--tier", "="), ["auto", "bpf", "patch"])
         self.assertEqual(self.in_bash("record", "--activities", "cpu,s"), ["cpu,syscalls", "cpu,sched"])
         self.assertEqual(self.in_bash("export", "x", "--format", "flame"), ["flamegraph"])
         self.assertIn("self_cpu_time_total", self.in_bash("report", "x", "--sort-by", "self_cpu"))
@@ -105,7 +105,7 @@ class CompletionTest(unittest.TestCase):
 
         self.assertEqual(proposed("proftrace re"), ["record", "report"])
         self.assertEqual(proposed("proftrace -p "), ["12345", "23456"])
-        self.assertEqual(proposed("proftrace record --tier "), ["bpf", "patch"])
+        self.assertEqual(proposed("proftrace record --tier "), ["auto", "bpf", "patch"])
         self.assertEqual(proposed("proftrace record --activities cpu,f"), ["cpu,faults"])
         self.assertEqual(proposed("proftrace report --gpu-i"), ["--gpu-idle"])
         self.assertEqual(proposed("proftrace fleet qu"), ["query"])

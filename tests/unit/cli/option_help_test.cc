@@ -51,8 +51,8 @@ TEST_F(OptionHelpTest, RecordHasGroupsAndNamedValues) {
     EXPECT_GT(place, before) << group;
     before = place;
   }
-  for (const char* text : {"--tier bpf|patch", "-p, --pid PID", "--gpu auto|agent|launch|off",
-                           "(default: bpf)", "(may be given again)"}) {
+  for (const char* text : {"--tier auto|bpf|patch", "-p, --pid PID", "--gpu auto|agent|launch|off",
+                           "(default: auto)", "(may be given again)"}) {
     EXPECT_NE(help.find(text), std::string::npos) << text;
   }
   EXPECT_EQ(help.find("TEXT:"), std::string::npos);
