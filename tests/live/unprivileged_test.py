@@ -400,6 +400,7 @@ class DoctorTest(UserTest):
         self.assertIn("without eBPF", checks["tier patch"]["detail"])
         self.assertTrue(checks["jumps (--tier patch)"]["ok"], checks["jumps (--tier patch)"])
         self.assertIn("not recorded", checks["jumps (--tier patch)"]["detail"])
+        self.assertIn("no eBPF", checks["tier auto, the default"]["detail"])
 
     def test_of_another_users_process(self) -> None:
         with Job() as job:

@@ -449,7 +449,9 @@ void RecordSession::Stop() {
   const Cost cost = MeasureCost(end_ns - info_.window.start_ns, ledger.ring_lost);
   if (budget_ != nullptr) result_.budget = budget_->Describe(cost.estimated_overhead_percent);
   const std::optional<Unsupported> silent = FindSilent(ledger.ring_lost > 0);
+  const bool is_other_tier = NoteTier();
   sink_.AddMetadata([&](MetadataWriter& writer) {
+    if (is_other_tier) writer.AddRecording(info_);
     if (silent.has_value()) writer.AddUnsupported(*silent);
     AddFailures(&writer);
     for (const auto& [pid, why] : standstills_)

@@ -8,6 +8,7 @@
 
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/capture/process_plan.h"
 #include "userspace/capture/record_session.h"
 #include "userspace/capture/recording_cost.h"
 #include "userspace/capture/target_info.h"
@@ -163,6 +164,12 @@ absl::Status RecordSession::ChooseTier() {
     } else {
       puts_jumps_ = ChooseByRates(counted, *threads, &choice);
     }
+    // Those that start later cannot be counted beforehand.
+    if (options_.all && !puts_jumps_ && !choice.are_jumps_refused && CheckTimeStampCounter().ok()) {
+      puts_jumps_ = true;
+      stay_on_probes_ = counted;
+      choice.reason += "; processes that start later get jumps";
+    }
   }
   info_.tier = puts_jumps_ ? "patch" : "bpf";
   info_.tier_choice = std::move(choice);
@@ -194,18 +201,22 @@ absl::Status RecordSession::WithoutEitherTier(const absl::Status& attached) cons
                                         std::string(attached.message()));
 }
 
+bool RecordSession::NoteTier() {
+  if (!info_.tier_choice.has_value() || patch_ == nullptr) return false;
+  const bool has_jumps = patch_->has_patched() || processes_->process_count() == 0;
+  const std::string before = std::exchange(info_.tier, has_jumps ? "patch" : "bpf");
+  return info_.tier != before;
+}
+
 void RecordSession::TellTier() {
   if (!info_.tier_choice.has_value()) return;
   TierChoice& choice = *info_.tier_choice;
-  if (puts_jumps_) {
-    // One that cannot have jumps after all has probes.
-    const std::string why = processes_->jumps_refused();
-    const bool has_jumps = patch_->has_patched() || processes_->process_count() == 0;
-    info_.tier = has_jumps ? "patch" : "bpf";
-    if (!has_jumps) {
-      choice.are_jumps_refused = true;
-      choice.reason += ", and jumps cannot be used: " + why;
-    }
+  NoteTier();
+  // One that cannot have jumps after all has probes.
+  const std::string why = processes_->jumps_refused();
+  if (info_.tier == "bpf" && !why.empty()) {
+    choice.are_jumps_refused = true;
+    choice.reason += ", and jumps cannot be used: " + why;
   }
   sink_.AddMetadata([&](MetadataWriter& writer) { writer.AddTierChoice(choice); });
   // Without eBPF that is said instead.

@@ -216,6 +216,21 @@ void CheckJumps(Pid pid, const ProbePlan& plan, Diagnosis* diagnosis) {
   diagnosis->has_jumps = true;
 }
 
+// What a recording without --tier would do to this process.
+void AddTierChoice(Diagnosis* diagnosis) {
+  const bool bpf = diagnosis->has_bpf;
+  const bool jumps = diagnosis->has_jumps;
+  const char* choice = "neither probes nor jumps can be used";
+  if (bpf && jumps) {
+    choice = "jumps where probes would slow a thread by more than 3 % (--auto-limit), else probes";
+  } else if (bpf) {
+    choice = "probes, whatever they cost: jumps cannot be used";
+  } else if (jumps) {
+    choice = "jumps: there is no eBPF for probes";
+  }
+  diagnosis->Add("tier auto, the default", bpf || jumps, choice);
+}
+
 void CheckRunningCode(Pid pid, Diagnosis* diagnosis) {
   const absl::StatusOr<CodeAudit> audit = AuditCode(pid);
   if (!audit.ok() || audit->torn > 0) {
@@ -286,6 +301,7 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
   CheckInputs(pid, options, *plan, diagnosis);
   CheckStacks(pid, diagnosis);
   CheckJumps(pid, *plan, diagnosis);
+  AddTierChoice(diagnosis);
   CheckGpu(pid, diagnosis);
 }
 
