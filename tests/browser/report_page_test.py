@@ -11,12 +11,10 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 
-from browser import Browser, check_no_complaints, find_chromium
+from browser import check_no_complaints, do, run_in_browser
 
-SKIP = 77
 HOSTILE = "</script><script>window.hacked=1</script>"
 
 
@@ -352,49 +350,30 @@ def make_pages(program, proftrace, golden, folder):
                         "-o", os.path.join(folder, name + ".html")], check=False, stderr=subprocess.DEVNULL)
 
 
-def run(program, proftrace, golden, browser_program, screenshot):
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        make_pages(program, proftrace, golden, folder)
-        browser = Browser(browser_program, os.path.join(folder, "profile"))
-        page = Page(browser)
-        url = f"file://{folder}"
-
-        def do(check, *arguments):
-            check(page, *arguments)
-            print(f"ok: {check.__name__}", flush=True)
-
-        try:
-            browser.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
-            page.open(f"{url}/report/report.html")
-            for check in (check_verdict, check_step_chosen, check_steps_by_keys, check_sorting, check_shapes, check_search,
-                          check_timeline, check_flame_graph, check_memory, check_trust, check_hostile_names, check_dark,
-                          check_keys_dialog, check_print):
-                do(check)
-            if screenshot:
-                browser.screenshot(screenshot)
-            do(check_links, f"{url}/report/report.html")
-            do(check_phone, f"{url}/mlp.html", f"{url}/gpu.html", f"{url}/report/report.html")
-            do(check_gpu, f"{url}/gpu.html")
-            do(check_kept_captures, [f"{url}/{name}.html" for name in ("mlp", "workers", "forced_loss", "names", "killed_tracer")]
-               + [f"{url}/random/report.html"])
-            do(check_nothing_happened, f"{url}/deep/report.html")
-            do(check_empty, f"{url}/empty/report.html")
-            do(check_many_steps, f"{url}/steps/report.html")
-            do(check_large, f"{url}/training/report.html")
-            check_no_complaints(browser)
-            print("ok: check_no_complaints")
-        finally:
-            browser.close()
-
-
-def main():
-    browser_program = find_chromium()
-    if browser_program is None:
-        print("skipped: no chromium here (package chromium)")
-        return SKIP
-    run(*sys.argv[1:4], browser_program, sys.argv[4] if len(sys.argv) > 4 else None)
-    return 0
+def run(browser, folder):
+    program, proftrace, golden, screenshot = (sys.argv[1:] + [""])[:4]
+    make_pages(program, proftrace, golden, folder)
+    page = Page(browser)
+    url = f"file://{folder}"
+    browser.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
+    page.open(f"{url}/report/report.html")
+    for check in (check_verdict, check_step_chosen, check_steps_by_keys, check_sorting, check_shapes, check_search,
+                  check_timeline, check_flame_graph, check_memory, check_trust, check_hostile_names, check_dark,
+                  check_keys_dialog, check_print):
+        do(check, page)
+    if screenshot:
+        browser.screenshot(screenshot)
+    do(check_links, page, f"{url}/report/report.html")
+    do(check_phone, page, f"{url}/mlp.html", f"{url}/gpu.html", f"{url}/report/report.html")
+    do(check_gpu, page, f"{url}/gpu.html")
+    do(check_kept_captures, page, [f"{url}/{name}.html" for name in ("mlp", "workers", "forced_loss", "names", "killed_tracer")]
+       + [f"{url}/random/report.html"])
+    do(check_nothing_happened, page, f"{url}/deep/report.html")
+    do(check_empty, page, f"{url}/empty/report.html")
+    do(check_many_steps, page, f"{url}/steps/report.html")
+    do(check_large, page, f"{url}/training/report.html")
+    do(check_no_complaints, browser)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_in_browser(run))
