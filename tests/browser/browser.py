@@ -89,6 +89,13 @@ class Tab:
         return self.pipe.call(self.session, method, params)
 
     @contextlib.contextmanager
+    def new_tab(self):
+        """A tab of its own, which is closed in the end."""
+        target = self.pipe.call(None, "Target.createTarget", {"url": "about:blank"})["targetId"]
+        yield Tab(self.pipe, target)
+        self.pipe.call(None, "Target.closeTarget", {"targetId": target})
+
+    @contextlib.contextmanager
     def opened_by(self, act, part):
         """The tab that `act` opens, whose address has `part` in it. It is closed in the end."""
         before = {target["targetId"] for target in self.pipe.call(None, "Target.getTargets", {})["targetInfos"]}
