@@ -1,5 +1,5 @@
 # Puts style and script into the page and writes it as C++: cmake -DFOLDER=… -DFLAMEGRAPH=… -DOUTPUT=… -P embed_page.cmake
-# FLAMEGRAPH: the folder of the flame graph's page, whose trees and drawing this page has as well.
+# FLAMEGRAPH: the folder of the flame graph's page, whose head, trees and drawing this page has as well.
 file(READ ${FOLDER}/page.html page)
 file(READ ${FOLDER}/page.css style)
 set(script)
@@ -8,7 +8,11 @@ foreach(part IN ITEMS ${FLAMEGRAPH}/tree ${FLAMEGRAPH}/graph ${FOLDER}/unpack ${
   file(READ ${part}.js text)
   string(APPEND script "${text}")
 endforeach()
+file(READ ${FLAMEGRAPH}/head.html head)
+string(REPLACE "@HEAD@" "${head}" page "${page}")
 string(REPLACE "@STYLE@" "${style}" page "${page}")
+file(READ ${FOLDER}/old.js old)
+string(REPLACE "@OLD@" "${old}" page "${page}")
 string(REPLACE "@SCRIPT@" "${script}" page "${page}")
 
 # C++ compilers need not take a literal of more than 64 KiB: pieces of 15000 characters are joined.

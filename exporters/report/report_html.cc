@@ -8,6 +8,7 @@
 #include "exporters/sinks/escape.h"
 #include "exporters/stacks/flamegraph_html.h"
 #include "exporters/text/summary_json.h"
+#include "userspace/base/midnight.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/why/verdict.h"
 
@@ -74,6 +75,9 @@ void AddFacts(const Verdict& verdict, ReportData* data) {
   facts["title"] = ShownText(words.title);
   facts["subtitle"] = ShownText(words.subtitle);
   facts["window_ns"] = timeline.info().window.duration_ns;
+  // In the trace's own time, for who leads from the page into it.
+  const int64_t start_ns = timeline.ToUnixNs(timeline.info().window.start_ns);
+  facts["trace_start_ns"] = start_ns - MidnightBefore(start_ns);
   facts["lost"] = timeline.any_loss();
   facts["has_end"] = timeline.info().has_end;
   facts["recorded"] = {{"shapes", timeline.has_inputs()},

@@ -43,10 +43,13 @@ void AddBars(const StepParts& parts, size_t steps_a_bar, ReportData* data) {
 void AddStepsTo(ReportData* data) {
   OrderedJson& steps = data->facts["steps"];
   OrderedJson names = OrderedJson::array();
+  OrderedJson texts = OrderedJson::array();
   for (size_t part = 0; part < kStepParts; ++part) {
     names.push_back(StepPartName(static_cast<StepPart>(part)));
+    texts.push_back(StepPartText(static_cast<StepPart>(part)));
   }
   steps["parts"] = std::move(names);
+  steps["part_texts"] = std::move(texts);
   steps["are_steps"] = false;
   steps["count"] = 0;
   if (!data->parts.has_value()) return;

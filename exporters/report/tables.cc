@@ -18,7 +18,6 @@
 #include "userspace/aggregate/wait_sums.h"
 #include "userspace/base/saturating.h"
 #include "userspace/base/shown_text.h"
-#include "userspace/model/system_calls.h"
 
 namespace proftrace {
 namespace {
@@ -85,17 +84,6 @@ void AddOperatorRows(const std::vector<const KeyAverage*>& rows, const std::stri
                   row->system.self_off_cpu_ns, row->flops});
   }
   table.AddTo(prefix, &data->columns);
-}
-
-// "worker/step": names from the root, then the line of Python and the system call, if any.
-std::string PlaceText(const Timeline& timeline, const WaitPlace& place) {
-  std::string text = PathText(timeline, place.path);
-  const auto add = [&](const std::string& part) {
-    if (!part.empty()) text += (text.empty() ? "" : " | ") + part;
-  };
-  if (place.stack != kNoStack) add(PythonLineText(timeline, place.stack));
-  if (place.call >= 0) add(SystemCallName(place.abi, static_cast<uint64_t>(place.call)));
-  return text;
 }
 
 std::string ThreadText(const Timeline& timeline, ThreadIndex index) {
@@ -306,12 +294,13 @@ void AddWaitsTo(ReportData* data) {
     } else if (Raw(wait.waker_tid) != 0) {
       waker = absl::StrFormat("TID %d", Raw(wait.waker_tid));
     }
-    table.AddRow({Raw(timeline.thread(wait.thread).pid),
-                  data->columns.Text(ThreadText(timeline, wait.thread)),
-                  data->columns.Text(WaitReasonName(wait.reason)),
-                  data->columns.Text(PlaceText(timeline, wait.place)), data->columns.Text(waker),
-                  data->columns.Text(wait.waker_is_known ? PlaceText(timeline, wait.waker) : ""),
-                  static_cast<int64_t>(wait.count), wait.blocked_ns, wait.longest_ns});
+    table.AddRow(
+        {Raw(timeline.thread(wait.thread).pid),
+         data->columns.Text(ThreadText(timeline, wait.thread)),
+         data->columns.Text(WaitReasonName(wait.reason)),
+         data->columns.Text(PlaceOfWaitText(timeline, wait.place)), data->columns.Text(waker),
+         data->columns.Text(wait.waker_is_known ? PlaceOfWaitText(timeline, wait.waker) : ""),
+         static_cast<int64_t>(wait.count), wait.blocked_ns, wait.longest_ns});
   }
   table.AddTo("waits", &data->columns);
   data->AddShares("waits.share", OfFirstRows(std::move(shares), kMostWaits));

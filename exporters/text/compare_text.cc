@@ -17,26 +17,12 @@
 namespace proftrace {
 namespace {
 
-// What a part of a step is for who has not read docs/reference/why.md.
-std::string_view PartText(std::string_view part) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, kStepParts> kTexts = {
-      {{"data", "waits for the DataLoader"},
-       {"collection", "Python's garbage collector"},
-       {"collective", "waits in collectives"},
-       {"run_queue", "waits for a CPU"},
-       {"faults", "page faults"},
-       {"lock", "waits for locks"},
-       {"event", "waits for other threads"},
-       {"io", "I/O"},
-       {"other", "sleeps, other waits and calls"},
-       {"synchronizing", "waits for the GPU"},
-       {"operators", "operators"},
-       {"python", "Python, outside operators"},
-       {"between", "between two steps"}}};
-  for (const auto& [name, text] : kTexts) {
-    if (name == part) return text;
+std::string_view PartText(std::string_view name) {
+  for (size_t i = 0; i < kStepParts; ++i) {
+    const auto part = static_cast<StepPart>(i);
+    if (StepPartName(part) == name) return StepPartText(part);
   }
-  return part;
+  return name;
 }
 
 std::string MsText(double ms) {

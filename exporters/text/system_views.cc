@@ -102,15 +102,6 @@ std::string ThreadText(const std::string& name, Tid tid) {
   return (name.empty() ? "" : name + " ") + std::to_string(Raw(tid));
 }
 
-// All that is known of a place, in the order in which it is nested: path, Python, call.
-std::string PlaceText(const Timeline& timeline, const WaitPlace& place) {
-  std::string text = PathText(timeline, place.path);
-  for (const std::string& part : {StackText(timeline, place), CallText(place)}) {
-    if (!part.empty()) text += (text.empty() ? "" : " | ") + part;
-  }
-  return text;
-}
-
 // "futex_wake < notify < main": of those that have one, the functions that the table has room for.
 Cell StackCell(const Timeline& timeline, uint32_t frame) {
   constexpr size_t kShown = 5;
@@ -144,12 +135,12 @@ std::vector<Row> WaitRows(const Timeline& timeline) {
                Number("tid", "", Raw(thread.tid)),
                Text("thread_name", "", thread.name),
                Text("reason", "Reason", std::string(WaitReasonName(wait.reason))),
-               Text("", "Where", PlaceText(timeline, wait.place)),
+               Text("", "Where", PlaceOfWaitText(timeline, wait.place)),
                Text("path", "", PathText(timeline, wait.place.path)),
                Text("python", "", StackText(timeline, wait.place)),
                Text("syscall", "", CallText(wait.place)),
                Text("", "Woken by", is_woken ? ThreadText(waker_name, wait.waker_tid) : ""),
-               Text("", "Waker was in", PlaceText(timeline, wait.waker))};
+               Text("", "Waker was in", PlaceOfWaitText(timeline, wait.waker))};
     if (is_woken) {
       row.push_back(Number("waker_pid", "", Raw(wait.waker_pid)));
       row.push_back(Number("waker_tid", "", Raw(wait.waker_tid)));
@@ -262,6 +253,14 @@ std::vector<Row> RowsOf(const Timeline& timeline, SystemView view) {
 }
 
 }  // namespace
+
+std::string PlaceOfWaitText(const Timeline& timeline, const WaitPlace& place) {
+  std::string text = PathText(timeline, place.path);
+  for (const std::string& part : {StackText(timeline, place), CallText(place)}) {
+    if (!part.empty()) text += (text.empty() ? "" : " | ") + part;
+  }
+  return text;
+}
 
 std::string_view FileKindName(SystemFileKind kind) {
   switch (kind) {

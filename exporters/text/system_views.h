@@ -4,9 +4,11 @@
 #include <absl/status/status.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "exporters/sinks/output_file.h"
+#include "userspace/aggregate/wait_sums.h"
 #include "userspace/model/system_event.h"
 #include "userspace/model/timeline.h"
 
@@ -22,6 +24,10 @@ struct SystemViewOptions {
 
 // "file", "directory", "device", "pipe", "socket", "anonymous"; empty where it is not known.
 std::string_view FileKindName(SystemFileKind kind);
+
+// "worker/step | train.py(12): main | futex": all that is known of a wait's place, in the order in
+// which it is nested: names from the root, the line of Python, the system call.
+std::string PlaceOfWaitText(const Timeline& timeline, const WaitPlace& place);
 
 // Fails with ExitCode::kUsage, and what to record with, where the recording does not have it.
 absl::Status ExportSystemView(const Timeline& timeline, const SystemViewOptions& options,

@@ -20,11 +20,11 @@
 #include "exporters/traces/chrome_python_rows.h"
 #include "exporters/traces/chrome_system_rows.h"
 #include "exporters/traces/open_slices.h"
+#include "userspace/base/midnight.h"
 
 namespace proftrace {
 namespace {
 
-constexpr int64_t kDayNs = int64_t{86'400} * 1'000'000'000;
 constexpr int kSpansSortIndex = 536'870'912;  // Kineto's place for the "Spans" process
 constexpr size_t kMaxEventNumbersBytes = 11 * kMaxNumberBytes + 380;
 // Top-level keys that are ours or Kineto's: --metadata must not repeat them, JSON readers would
@@ -48,11 +48,6 @@ constexpr std::array<std::string_view, 18> kReservedKeys = {"schemaVersion",
                                                             "traceEvents",
                                                             "traceName"};
 
-int64_t FloorToDay(int64_t unix_ns) {
-  const int64_t rest = unix_ns % kDayNs;
-  return unix_ns - (rest < 0 ? rest + kDayNs : rest);
-}
-
 class ChromeTraceWriter {
  public:
   ChromeTraceWriter(const Timeline& timeline, const StepRows& steps, std::optional<int> rank,
@@ -65,7 +60,7 @@ class ChromeTraceWriter {
         python_(python),
         call_stacks_(timeline),
         writer_(sink),
-        base_ns_(FloorToDay(timeline.ToUnixNs(timeline.info().window.start_ns))),
+        base_ns_(MidnightBefore(timeline.ToUnixNs(timeline.info().window.start_ns))),
         offset_ns_(timeline.info().window.monotonic_to_unix_ns - base_ns_),
         device_rows_(
             timeline, steps, [this](Pid pid) { return Has(pid); }, offset_ns_, cuda_sync_rows,

@@ -1,14 +1,17 @@
 """Headless Chromium for tests: DevTools is spoken over a pipe, so nothing but chromium (Debian: package chromium) is needed."""
 
 import base64
+import contextlib
 import json
 import os
 import select
 import shutil
 import subprocess
+import tempfile
 import time
 
 DEADLINE_S = 60
+SKIP = 77
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
@@ -16,10 +19,10 @@ FLAGS = [
 ]
 
 
-class Browser:
-    """One tab of a headless Chromium. Messages are JSON, each ended by NUL, on descriptors 3 and 4 of the browser."""
+class Pipe:
+    """The browser's process, and the messages to and from it."""
 
-    def __init__(self, program, profile):
+    def __init__(self, program, profile, flags):
         to_browser, self.out = os.pipe()
         self.input, from_browser = os.pipe()
 
@@ -30,23 +33,14 @@ class Browser:
             os.dup2(high, 4)
 
         self.process = subprocess.Popen(
-            [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+            [program, *FLAGS, *flags, f"--user-data-dir={profile}", "about:blank"],
             pass_fds=(3, 4), preexec_fn=place_pipes, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )
         os.close(to_browser)
         os.close(from_browser)
         self.buffer = b""
         self.next_id = 0
-        self.events = []
-        self.session = None
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(domain + ".enable")
-
-    def close(self):
-        self.process.terminate()
-        self.process.wait(timeout=DEADLINE_S)
+        self.events = {}  # by session
 
     def receive(self):
         deadline = time.monotonic() + DEADLINE_S
@@ -59,11 +53,11 @@ class Browser:
         message, self.buffer = self.buffer.split(b"\0", 1)
         return json.loads(message)
 
-    def call(self, method, **params):
+    def call(self, session, method, params):
         self.next_id += 1
         message = {"id": self.next_id, "method": method, "params": params}
-        if self.session is not None:
-            message["sessionId"] = self.session
+        if session is not None:
+            message["sessionId"] = session
         os.write(self.out, json.dumps(message).encode() + b"\0")
         while True:
             answer = self.receive()
@@ -71,7 +65,51 @@ class Browser:
                 if "error" in answer:
                     raise RuntimeError(f"{method}: {answer['error']}")
                 return answer["result"]
-            self.events.append(answer)
+            self.events.setdefault(answer.get("sessionId"), []).append(answer)
+
+
+class Tab:
+    """A page that a browser shows."""
+
+    def __init__(self, pipe, target):
+        self.pipe = pipe
+        self.target = target
+        self.session = pipe.call(None, "Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(domain + ".enable")
+
+    @property
+    def events(self):
+        return self.pipe.events.get(self.session, [])
+
+    def events_of(self, method):
+        return [event for event in self.events if event["method"] == method]
+
+    def call(self, method, **params):
+        return self.pipe.call(self.session, method, params)
+
+    @contextlib.contextmanager
+    def new_tab(self):
+        """A tab of its own, which is closed in the end."""
+        target = self.pipe.call(None, "Target.createTarget", {"url": "about:blank"})["targetId"]
+        yield Tab(self.pipe, target)
+        self.pipe.call(None, "Target.closeTarget", {"targetId": target})
+
+    @contextlib.contextmanager
+    def opened_by(self, act, part):
+        """The tab that `act` opens, whose address has `part` in it. It is closed in the end."""
+        before = {target["targetId"] for target in self.pipe.call(None, "Target.getTargets", {})["targetInfos"]}
+        act()
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            targets = self.pipe.call(None, "Target.getTargets", {})["targetInfos"]
+            found = [target["targetId"] for target in targets if target["targetId"] not in before and part in target["url"]]
+            if found:
+                break
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"no tab was opened at {part}: {targets}")
+        yield Tab(self.pipe, found[0])
+        self.pipe.call(None, "Target.closeTarget", {"targetId": found[0]})
 
     def open(self, url, page="flamegraph"):
         """`page`: the name that the page has in its window once it can be used."""
@@ -112,6 +150,39 @@ class Browser:
     def screenshot(self, path):
         with open(path, "wb") as file:
             file.write(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+
+
+class Browser(Tab):
+    """A headless Chromium with one tab. Messages are JSON, each ended by NUL, on descriptors 3 and 4 of the browser."""
+
+    def __init__(self, program, profile, flags=()):
+        pipe = Pipe(program, profile, flags)
+        super().__init__(pipe, pipe.call(None, "Target.createTarget", {"url": "about:blank"})["targetId"])
+
+    def close(self):
+        self.pipe.process.terminate()
+        self.pipe.process.wait(timeout=DEADLINE_S)
+
+
+def run_in_browser(run, flags=()):
+    """Runs `run` with a browser and a folder for its files. Returns the exit code; SKIP without chromium."""
+    program = find_chromium()
+    if program is None:
+        print("skipped: no chromium here (package chromium)")
+        return SKIP
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        browser = Browser(program, os.path.join(folder, "profile"), flags)
+        try:
+            run(browser, folder)
+        finally:
+            browser.close()
+    return 0
+
+
+def do(check, *arguments):
+    """Runs one check and tells of it."""
+    check(*arguments)
+    print(f"ok: {check.__name__}", flush=True)
 
 
 def find_chromium():

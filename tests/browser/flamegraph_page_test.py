@@ -11,12 +11,9 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 
-from browser import Browser, check_no_complaints, find_chromium
-
-SKIP = 77
+from browser import check_no_complaints, do, run_in_browser
 
 
 class Page:
@@ -407,50 +404,31 @@ def take_screenshots(page, path):
     page.browser.screenshot(base + "_dark.png")
 
 
-def run(program, proftrace, golden, browser_program, screenshot):
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        make_pages(program, proftrace, golden, folder)
-        browser = Browser(browser_program, os.path.join(folder, "profile"))
-        page = Page(browser)
-        url = f"file://{folder}"
-
-        def do(check, *arguments):
-            check(page, *arguments)
-            print(f"ok: {check.__name__}", flush=True)
-
-        try:
-            browser.open(f"{url}/training/flamegraph.html")
-            browser.evaluate(
-                "window.flamegraph_pixel = (x, y) => { const c = document.querySelector('canvas');"
-                " const b = c.getBoundingClientRect(); const r = devicePixelRatio;"
-                " return c.getContext('2d').getImageData((x - b.x) * r, (y - b.y) * r, 1, 1).data; }"
-            )
-            for check in (check_drawn, check_zoom, check_tooltip, check_search, check_icicle_and_dark, check_keyboard,
-                          check_functions, check_sandwich_of_a_frame):
-                do(check)
-            if screenshot:
-                take_screenshots(page, screenshot)
-            do(check_links, f"{url}/training/flamegraph.html")
-            do(check_nasty_names, f"{url}/random/flamegraph.html")
-            do(check_deep_stack, f"{url}/deep/flamegraph.html")
-            do(check_weights, f"{url}/gpu.html")
-            do(check_python, f"{url}/python/flamegraph.html")
-            do(check_comparison, f"{url}/diff.html", f"{url}/same.html")
-            do(check_many_paths, f"{url}/many/flamegraph.html")
-            check_no_complaints(browser)
-            print("ok: check_no_complaints")
-        finally:
-            browser.close()
-
-
-def main():
-    browser_program = find_chromium()
-    if browser_program is None:
-        print("skipped: no chromium here (package chromium)")
-        return SKIP
-    run(*sys.argv[1:4], browser_program, sys.argv[4] if len(sys.argv) > 4 else None)
-    return 0
+def run(browser, folder):
+    program, proftrace, golden, screenshot = (sys.argv[1:] + [""])[:4]
+    make_pages(program, proftrace, golden, folder)
+    page = Page(browser)
+    url = f"file://{folder}"
+    browser.open(f"{url}/training/flamegraph.html")
+    browser.evaluate(
+        "window.flamegraph_pixel = (x, y) => { const c = document.querySelector('canvas');"
+        " const b = c.getBoundingClientRect(); const r = devicePixelRatio;"
+        " return c.getContext('2d').getImageData((x - b.x) * r, (y - b.y) * r, 1, 1).data; }"
+    )
+    for check in (check_drawn, check_zoom, check_tooltip, check_search, check_icicle_and_dark, check_keyboard,
+                  check_functions, check_sandwich_of_a_frame):
+        do(check, page)
+    if screenshot:
+        take_screenshots(page, screenshot)
+    do(check_links, page, f"{url}/training/flamegraph.html")
+    do(check_nasty_names, page, f"{url}/random/flamegraph.html")
+    do(check_deep_stack, page, f"{url}/deep/flamegraph.html")
+    do(check_weights, page, f"{url}/gpu.html")
+    do(check_python, page, f"{url}/python/flamegraph.html")
+    do(check_comparison, page, f"{url}/diff.html", f"{url}/same.html")
+    do(check_many_paths, page, f"{url}/many/flamegraph.html")
+    do(check_no_complaints, browser)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_in_browser(run))

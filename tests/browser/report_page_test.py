@@ -7,16 +7,16 @@ Exits with 77 without chromium. PROFTRACE and GOLDEN_FOLDER: the program, and th
 """
 
 import base64
+import itertools
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 
-from browser import Browser, check_no_complaints, find_chromium
+import colours
+from browser import check_no_complaints, do, run_in_browser
 
-SKIP = 77
 HOSTILE = "</script><script>window.hacked=1</script>"
 
 
@@ -227,7 +227,7 @@ def check_hostile_names(page):
     assert page.evaluate("document.querySelectorAll('img, b[onmouseover]').length") == 0
     assert any("\\u202egpj.exe" in text for text in page.texts("#files td.name")), page.texts("#files td.name")
     assert "\u202e" not in page.evaluate("document.body.innerText")
-    assert page.evaluate("document.querySelectorAll('script').length") == 3
+    assert page.evaluate("document.querySelectorAll('script').length") == 4
     page.evaluate("document.querySelector('#files td.name').dispatchEvent(new MouseEvent('mouseover', {bubbles: true}))")
     assert page.evaluate("window.hacked") is None
 
@@ -342,6 +342,65 @@ def check_large(page, url):
     assert "Timeline, operators and annotations" in page.text("#trust")
 
 
+# Classes of rows that stand beside each other in one lane of the timeline.
+LANES = (("operator", "autograd", "annotation", "CUDA call", "garbage collection", "collective"), ("kernel", "copy", "GPU, other", "collective"),
+         ("system call", "page fault", "has no CPU", "waits for a lock", "waits for I/O", "waits for another thread", "sleeps or polls", "waits otherwise"))
+FAR_ENOUGH = 15  # CIEDE2000; 2.3 is what people just see, 10 is told apart at a glance
+FAR_ENOUGH_SHADED = 5
+BACKGROUNDS = ("#ffffff", "#15171b")  # light and dark, of page.css
+
+
+def check_colours(page):
+    """People of any colour vision tell the colours apart, see them on both backgrounds, and read what is written on them."""
+    for one, two, known in colours.PUBLISHED:
+        assert abs(colours.difference(one, two) - known) < 1e-4, (one, two, colours.difference(one, two))
+    parts = page.evaluate("Object.fromEntries(report.facts.steps.parts.map((part, i) => [part, report.colors.PART_COLORS[i]]))")
+    causes = page.evaluate("report.colors.CAUSE_COLORS")
+    classes = page.evaluate("Object.fromEntries(report.colors.CLASSES)")
+    assert len(parts) == 13 and len(causes) == 12 and {name for lane in LANES for name in lane} <= set(classes)
+    groups = [parts, causes, *({name: classes[name] for name in lane} for lane in LANES)]
+    for vision in colours.VISIONS:
+        apart = [colours.nearest(group, vision) for group in groups]
+        print(f"{vision}: nearest of each group " + ", ".join(f"{distance:.1f}" for distance, _, _ in apart))
+        assert min(apart)[0] > FAR_ENOUGH, (vision, min(apart))
+    # Names make a colour lighter or darker.
+    shades = page.evaluate("Object.fromEntries(report.colors.CLASSES.map(([name, color]) => [name,"
+                           " [...new Set(Array.from({length: 400}, (_, i) => report.colors.shade(color, 'name' + i)))]]))")
+    for lane in LANES[:2]:
+        for vision in colours.VISIONS:
+            seen = {name: [colours.lab(colours.seen(colours.linear(shade), vision)) for shade in shades[name]] for name in lane}
+            nearest = min((colours.difference(a, b), one, two) for one, two in itertools.combinations(lane, 2) for a in seen[one] for b in seen[two])
+            print(f"{vision}: nearest shades of a lane {nearest}")
+            assert nearest[0] > FAR_ENOUGH_SHADED, (vision, nearest)
+    for color in {*parts.values(), *(shade for list_ in shades.values() for shade in list_)}:
+        ink = page.evaluate(f"report.colors.ink({json.dumps(color)})")
+        assert colours.contrast(color, ink) > 4.5, (color, ink, colours.contrast(color, ink))
+    for color in parts.values():
+        assert min(colours.contrast(color, background) for background in BACKGROUNDS) > 1.6, color
+
+
+def check_old_browsers(page, report):
+    """A browser that lacks what the page needs, or cannot read its script, says so and shows the verdict."""
+    with open(report, encoding="utf-8") as file:
+        text = file.read()
+    head, script = text.rsplit("<script>\n'use strict';", 1)
+    unread = os.path.join(os.path.dirname(report), "unread.html")
+    with open(unread, "w", encoding="utf-8") as file:
+        file.write(f"{head}<script>\n'use strict'; syntax that @ nobody reads yet{script}")
+    what = page.evaluate("report.facts.verdict.findings[0].what")[1:]  # the page gives it a capital
+    for path, lacks, told in ((report, "delete window.DecompressionStream", "DecompressionStream"),
+                              (report, "delete Element.prototype.replaceChildren", "replaceChildren"),
+                              (report, "delete window.matchMedia", "matchMedia"), (unread, "", "SyntaxError")):
+        with page.browser.new_tab() as old:
+            old.call("Page.addScriptToEvaluateOnNewDocument", source=lacks)
+            old.call("Page.navigate", url="file://" + path)
+            old.wait("document.querySelector('.notice') !== null")
+            notice = old.evaluate("document.querySelector('.notice').textContent")
+            assert "needs a browser of 2023 or later" in notice and told in notice, notice
+            assert what in old.evaluate("document.querySelector('#sections').textContent"), (path, lacks)
+            assert old.evaluate("document.querySelectorAll('.notice').length") == 1
+
+
 def make_pages(program, proftrace, golden, folder):
     for name, kind, number in (("report", "report", "40"), ("random", "random", "3"), ("training", "training", "200000"),
                                ("deep", "deep", "0"), ("empty", "empty", "0"), ("steps", "report", "12000")):
@@ -352,49 +411,32 @@ def make_pages(program, proftrace, golden, folder):
                         "-o", os.path.join(folder, name + ".html")], check=False, stderr=subprocess.DEVNULL)
 
 
-def run(program, proftrace, golden, browser_program, screenshot):
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        make_pages(program, proftrace, golden, folder)
-        browser = Browser(browser_program, os.path.join(folder, "profile"))
-        page = Page(browser)
-        url = f"file://{folder}"
-
-        def do(check, *arguments):
-            check(page, *arguments)
-            print(f"ok: {check.__name__}", flush=True)
-
-        try:
-            browser.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
-            page.open(f"{url}/report/report.html")
-            for check in (check_verdict, check_step_chosen, check_steps_by_keys, check_sorting, check_shapes, check_search,
-                          check_timeline, check_flame_graph, check_memory, check_trust, check_hostile_names, check_dark,
-                          check_keys_dialog, check_print):
-                do(check)
-            if screenshot:
-                browser.screenshot(screenshot)
-            do(check_links, f"{url}/report/report.html")
-            do(check_phone, f"{url}/mlp.html", f"{url}/gpu.html", f"{url}/report/report.html")
-            do(check_gpu, f"{url}/gpu.html")
-            do(check_kept_captures, [f"{url}/{name}.html" for name in ("mlp", "workers", "forced_loss", "names", "killed_tracer")]
-               + [f"{url}/random/report.html"])
-            do(check_nothing_happened, f"{url}/deep/report.html")
-            do(check_empty, f"{url}/empty/report.html")
-            do(check_many_steps, f"{url}/steps/report.html")
-            do(check_large, f"{url}/training/report.html")
-            check_no_complaints(browser)
-            print("ok: check_no_complaints")
-        finally:
-            browser.close()
-
-
-def main():
-    browser_program = find_chromium()
-    if browser_program is None:
-        print("skipped: no chromium here (package chromium)")
-        return SKIP
-    run(*sys.argv[1:4], browser_program, sys.argv[4] if len(sys.argv) > 4 else None)
-    return 0
+def run(browser, folder):
+    program, proftrace, golden, screenshot = (sys.argv[1:] + [""])[:4]
+    make_pages(program, proftrace, golden, folder)
+    page = Page(browser)
+    url = f"file://{folder}"
+    browser.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
+    page.open(f"{url}/report/report.html")
+    for check in (check_verdict, check_step_chosen, check_steps_by_keys, check_sorting, check_shapes, check_search,
+                  check_timeline, check_flame_graph, check_memory, check_trust, check_hostile_names, check_dark,
+                  check_keys_dialog, check_print):
+        do(check, page)
+    if screenshot:
+        browser.screenshot(screenshot)
+    do(check_colours, page)
+    do(check_old_browsers, page, f"{folder}/report/report.html")
+    do(check_links, page, f"{url}/report/report.html")
+    do(check_phone, page, f"{url}/mlp.html", f"{url}/gpu.html", f"{url}/report/report.html")
+    do(check_gpu, page, f"{url}/gpu.html")
+    do(check_kept_captures, page, [f"{url}/{name}.html" for name in ("mlp", "workers", "forced_loss", "names", "killed_tracer")]
+       + [f"{url}/random/report.html"])
+    do(check_nothing_happened, page, f"{url}/deep/report.html")
+    do(check_empty, page, f"{url}/empty/report.html")
+    do(check_many_steps, page, f"{url}/steps/report.html")
+    do(check_large, page, f"{url}/training/report.html")
+    do(check_no_complaints, browser)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_in_browser(run))

@@ -92,6 +92,16 @@ std::vector<std::string> EnvironmentOf(const CallingUser& user) {
   return variables;
 }
 
+void TakeEnvironmentOf(const CallingUser& user) {
+  const std::vector<std::string> variables = EnvironmentOf(user);
+  clearenv();
+  for (const std::string& variable : variables) {
+    const size_t equals = variable.find('=');
+    if (equals == std::string::npos) continue;
+    setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
+  }
+}
+
 bool BecomeUser(const CallingUser& user) {
   return setgroups(user.groups.size(), user.groups.data()) == 0 &&
          setresgid(user.gid, user.gid, user.gid) == 0 &&
@@ -100,17 +110,11 @@ bool BecomeUser(const CallingUser& user) {
 
 absl::Status GiveUpRights() {
   if (const std::optional<CallingUser> user = UserOfSudo()) {
-    const std::vector<std::string> variables = EnvironmentOf(*user);
     if (!BecomeUser(*user)) {
       return Fail(ExitCode::kNotPermitted, "cannot become the user who called sudo: " +
                                                ErrnoText(errno) + "; call it without sudo");
     }
-    clearenv();
-    for (const std::string& variable : variables) {
-      const size_t equals = variable.find('=');
-      if (equals == std::string::npos) continue;
-      setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
-    }
+    TakeEnvironmentOf(*user);
   }
   if (KeepRightToRead() && NoNewRights()) return absl::OkStatus();
   return Fail(ExitCode::kNotPermitted, "cannot give up rights: " + ErrnoText(errno));

@@ -23,6 +23,9 @@ std::optional<CallingUser> UserOfSudo();
 // Returns the environment of a command of that user, with what is root's of ours replaced.
 std::vector<std::string> EnvironmentOf(const CallingUser& user);
 
+// Gives this process that environment. To be called before there are threads.
+void TakeEnvironmentOf(const CallingUser& user);
+
 // Makes this process the user's for good. Calls nothing that is unsafe between fork and exec.
 bool BecomeUser(const CallingUser& user);
 

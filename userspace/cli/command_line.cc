@@ -142,6 +142,7 @@ int RunCommandLine(int argc, char** argv) {
   AddRecordCommand(app, all, command, &action);
   AddReportCommand(app, &action);
   AddExportCommand(app, &action);
+  AddViewCommand(app, &action);
   AddMergeCommand(app, &action);
   AddFleetCommand(app, &action);
   AddDumpCommand(app, &action);

@@ -18,6 +18,7 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& arguments,
                       const std::vector<std::string>& command, Action* action);
 void AddReportCommand(CLI::App& app, Action* action);
 void AddExportCommand(CLI::App& app, Action* action);
+void AddViewCommand(CLI::App& app, Action* action);
 void AddMergeCommand(CLI::App& app, Action* action);
 // A group of commands, which have a file each.
 void AddFleetCommand(CLI::App& app, Action* action);

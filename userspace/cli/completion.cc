@@ -64,6 +64,10 @@ Proposals ProposalsOf(const CLI::App& command, const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return {};
   if (!option.get_snames().empty() && option.get_snames().front() == "p")
     return {Values::kPids, ""};
+  for (const std::string_view of_files :
+       {"--output", "--diff", "--perfetto-ui", "--speedscope-ui"}) {
+    if (name == of_files) return {Values::kFiles, ""};
+  }
   if (value.find('|') != std::string::npos) return {Values::kWords, Replaced(value, "|", " ")};
   if (name == "--activities") {
     return {Values::kList, Joined({std::begin(kActivityWords), std::end(kActivityWords)}, " ")};
@@ -71,7 +75,7 @@ Proposals ProposalsOf(const CLI::App& command, const CLI::Option& option) {
   if (name == "--format") return {Values::kList, FormatWords(command.get_name() == "record")};
   if (name == "--sort-by") return {Values::kWords, Joined(TableSortKeys(), " ")};
   if (name == "--metric") return {Values::kWords, Replaced(StackWeightNames(), ", ", " ")};
-  return {name == "--output" || name == "--diff" ? Values::kFiles : Values::kText, ""};
+  return {Values::kText, ""};
 }
 
 // Returns what --help lists.

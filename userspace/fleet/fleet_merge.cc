@@ -6,12 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/midnight.h"
 #include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {
 
-constexpr int64_t kDayNs = int64_t{86'400} * 1'000'000'000;
 constexpr std::string_view kCollectivesPid = "collectives";
 constexpr std::string_view kGpuBusyPid = "GPU busy";
 constexpr std::string_view kPhasesPid = "phases and causes";
@@ -33,11 +33,6 @@ std::string_view NameOfKind(SourceKind kind) {
       return "Nsight Systems";
   }
   return "";
-}
-
-int64_t BeginOfDay(int64_t ns) {
-  const int64_t rest = ns % kDayNs;
-  return ns - (rest < 0 ? rest + kDayNs : rest);
 }
 
 // Returns what a row says of its thread; nullopt: it is of no thread, or says nothing. `process`:
@@ -262,7 +257,7 @@ MergePart FleetMerge::PartOf(uint32_t number, const uint32_t* input) const {
 
 absl::Status FleetMerge::Write(MergeWriter& writer) {
   MergeHead head;
-  head.base_ns = BeginOfDay(first_ns_);
+  head.base_ns = MidnightBefore(first_ns_);
   head.summary = SummaryJson();
   head.clock = ClockJson();
   head.processes = static_cast<uint32_t>(joined_.processes.size());

@@ -100,7 +100,11 @@ bool LimitSystemCalls(SystemCalls allowed) {
   for (const uint64_t request : {uint64_t{TCGETS}, uint64_t{TIOCGWINSZ}, uint64_t{FIONREAD}}) {
     filter.Allow(SCMP_SYS(ioctl), Is(1, request));
   }
-  if (allowed == SystemCalls::kComputing) {
+  if (allowed == SystemCalls::kServing) {
+    filter.Allow(SCMP_SYS(accept4));
+    filter.Allow(SCMP_SYS(shutdown));
+  }
+  if (allowed == SystemCalls::kComputing || allowed == SystemCalls::kServing) {
     filter.Allow(SCMP_SYS(sendmsg));
     filter.Allow(SCMP_SYS(recvmsg));
     filter.Allow(SCMP_SYS(recvfrom));

@@ -1,6 +1,7 @@
 // What the rules of `why` look at.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,6 +23,14 @@ struct Case {
   // Returns a time of all steps as it is of one.
   int64_t AStep(int64_t ns) const { return ns / static_cast<int64_t>(steps()); }
 };
+
+// Returns the entry of a map with the largest value, the first of equal ones; its end where it is
+// empty.
+template <typename Map>
+auto LargestValue(const Map& map) {
+  return std::max_element(map.begin(), map.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; });
+}
 
 // "the main thread"; "thread NAME (TID 12)" where another one drives the steps.
 std::string DriverText(const Case& job);

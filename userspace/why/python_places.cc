@@ -75,8 +75,7 @@ PythonPlaces PlacesOfStacks(const Case& job, StepPart part) {
 PythonSource AddPython(const Case& job, StepPart part, Finding* finding) {
   PythonPlaces places = PlacesOfSamples(job, part);
   if (places.all < kFewestSamples) places = PlacesOfStacks(job, part);
-  const auto most = std::max_element(places.by_function.begin(), places.by_function.end(),
-                                     [](auto& a, auto& b) { return a.second < b.second; });
+  const auto most = LargestValue(places.by_function);
   if (most == places.by_function.end() || 10 * most->second < places.all)
     return PythonSource::kNone;
   finding->evidence.push_back("It was in " + most->first + " for " +

@@ -71,9 +71,7 @@ class OperatorTable {
   // The shapes that most of its time went into; empty: not recorded.
   std::string ShapesText(LabelId label) const {
     const OperatorSums& sums = of(label);
-    const auto most =
-        std::max_element(sums.by_shapes.begin(), sums.by_shapes.end(),
-                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto most = LargestValue(sums.by_shapes);
     if (most == sums.by_shapes.end()) return "";
     return PercentText(most->second, sums.self_ns) + " of it with inputs of " +
            ShownText(most->first);
@@ -254,8 +252,7 @@ std::optional<Finding> FindSynchronizing(const Case& job) {
     }
     by_place[place] += span.duration_ns;
   });
-  const auto most = std::max_element(by_place.begin(), by_place.end(),
-                                     [](auto& a, auto& b) { return a.second < b.second; });
+  const auto most = LargestValue(by_place);
   if (most != by_place.end()) {
     finding.evidence.push_back(
         "Most of it was " + most->first + ", " + DurationText(job.AStep(most->second)) +

@@ -174,6 +174,24 @@ std::string_view StepPartName(StepPart part) {
   return kNames[static_cast<size_t>(part)];
 }
 
+std::string_view StepPartText(StepPart part) {
+  static constexpr std::array<std::string_view, kStepParts> kTexts = {
+      "waits for the DataLoader",
+      "Python's garbage collector",
+      "waits in collectives",
+      "waits for a CPU",
+      "page faults",
+      "waits for locks",
+      "waits for other threads",
+      "I/O",
+      "sleeps, other waits and calls",
+      "waits for the GPU",
+      "operators",
+      "Python, outside operators",
+      "between two steps"};
+  return kTexts[static_cast<size_t>(part)];
+}
+
 const PartMoment* StepParts::At(int64_t time_ns) const {
   const auto after =
       std::upper_bound(moments.begin(), moments.end(), time_ns,

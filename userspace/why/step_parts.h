@@ -36,6 +36,8 @@ inline constexpr size_t kStepParts = 13;
 
 // "data", "collection", "collective", "run_queue", …
 std::string_view StepPartName(StepPart part);
+// "waits for the DataLoader": for who has not read docs/reference/why.md.
+std::string_view StepPartText(StepPart part);
 
 using PartTimes = std::array<int64_t, kStepParts>;  // ns
 

@@ -155,8 +155,7 @@ void AddWorkers(const Case& job, Finding* finding) {
         "tensors in a batch, or pin_memory's thread, make that shorter.");
   }
   if (known == 0) return;
-  const auto worker = std::max_element(by_worker.begin(), by_worker.end(),
-                                       [](auto& a, auto& b) { return a.second < b.second; });
+  const auto worker = LargestValue(by_worker);
   std::string text = by_worker.size() == 1 ? "Worker PID " + std::to_string(worker->first)
                                            : std::to_string(by_worker.size()) + " workers, PID " +
                                                  std::to_string(worker->first) + " most of all,";
@@ -165,8 +164,7 @@ void AddWorkers(const Case& job, Finding* finding) {
           " of the time was spent in I/O, " + PercentText(off_ns, looked_at_ns) +
           " blocked otherwise, the rest computing.";
   finding->evidence.push_back(text);
-  const auto call = std::max_element(by_call.begin(), by_call.end(),
-                                     [](auto& a, auto& b) { return a.second < b.second; });
+  const auto call = LargestValue(by_call);
   if (call != by_call.end() && 5 * call->second > blocked_ns) {
     text = "The longest calls were " + call->first + ", " +
            PercentText(call->second, looked_at_ns) + " of the wait";
@@ -294,17 +292,13 @@ std::optional<Finding> FindFaults(const Case& job) {
     if (event.span == kNoSpan) return;
     ++by_row[ShownText(job.timeline.label(job.timeline.span(event.span).label).name)];
   });
-  const auto most = [](const std::map<std::string, uint64_t>& counts) {
-    return std::max_element(counts.begin(), counts.end(),
-                            [](auto& a, auto& b) { return a.second < b.second; });
-  };
   std::string text = std::to_string(count / job.steps()) + " faults a step";
   if (major > 0) text += ", " + std::to_string(major / job.steps()) + " of them read from a disk";
-  if (const auto row = most(by_row); row != by_row.end() && 3 * row->second > count) {
+  if (const auto row = LargestValue(by_row); row != by_row.end() && 3 * row->second > count) {
     text += "; most in " + row->first;
   }
   finding.evidence.push_back(text + ".");
-  if (const auto file = most(by_file); file != by_file.end() && 2 * file->second > count) {
+  if (const auto file = LargestValue(by_file); file != by_file.end() && 2 * file->second > count) {
     finding.evidence.push_back("Most are in " + file->first + ", which is mapped.");
   } else if (count > 0) {
     finding.evidence.push_back(
@@ -393,12 +387,10 @@ std::optional<Finding> FindOtherWaits(const Case& job) {
     if (event.kind == SystemKind::kOffCpu) by_reason[event.off_cpu.reason] += event.duration_ns;
     if (event.kind == SystemKind::kCall) by_call[SystemEventName(event)] += event.duration_ns;
   });
-  const auto reason = std::max_element(by_reason.begin(), by_reason.end(),
-                                       [](auto& a, auto& b) { return a.second < b.second; });
+  const auto reason = LargestValue(by_reason);
   Finding finding = FindingOf(job, FindingKind::kSystem, StepPart::kOther,
                               DriverText(job) + " is in other system calls");
-  const auto call = std::max_element(by_call.begin(), by_call.end(),
-                                     [](auto& a, auto& b) { return a.second < b.second; });
+  const auto call = LargestValue(by_call);
   const bool is_wait = reason != by_reason.end() && 2 * reason->second > finding.ns;
   if (is_wait) {
     switch (reason->first) {

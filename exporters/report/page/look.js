@@ -33,32 +33,29 @@ function bytesText(value) { return formatValue(value, 'bytes'); }
 function count(value) { return value.toLocaleString('en-US', {maximumFractionDigits: 0}); }
 function share(part, whole) { return whole > 0 ? (100 * part / whole).toFixed(1) + ' %' : ''; }
 
-// Colours that people with any colour vision tell apart (Okabe and Ito's, and Tol's muted ones).
-// By StepPart, as C++ numbers them: name, words, colour.
-const PARTS = [
-  ['waits for data', '#e69f00'], ['garbage collection', '#999933'], ['waits in a collective', '#cc79a7'],
-  ['has no CPU', '#d55e00'], ['page faults', '#882255'], ['waits for a lock', '#aa4499'],
-  ['waits for another thread', '#ddcc77'], ['file and network I/O', '#0072b2'], ['other waits and calls', '#8c8c8c'],
-  ['waits for the GPU', '#332288'], ['operators', '#009e73'], ['Python and other code', '#56b4e9'],
-  ['between steps', '#c4c4c4'],
+// Thirteen colours that people with any colour vision tell apart, near Okabe and Ito's and Tol's: a test computes how far apart they
+// are. By StepPart, as C++ numbers them; facts.steps.part_texts has their words.
+const PART_COLORS = [
+  '#fbc220', '#6c9a42', '#b086ae', '#9d4000', '#5c2a49', '#815e82', '#cfcd9c', '#3062ff', '#939489', '#540da7', '#007556',
+  '#54d7ff', '#bbcecb',
 ];
+const [DATA, COLLECTION, COLLECTIVE, NO_CPU, FAULTS, LOCK, EVENT, IO, OTHER, SYNCHRONIZING, OPERATORS, PYTHON, BETWEEN] = PART_COLORS;
 
-// By RowClass, as timeline.cc numbers them.
+// By RowClass, as timeline.cc numbers them. Rows of one lane have different colours.
 const CLASSES = [
-  ['operator', '#3aa88a'], ['autograd', '#b5a642'], ['annotation', '#9fb8cc'], ['CUDA call', '#b56576'],
-  ['garbage collection', '#999933'], ['module', '#7fb3d5'], ['collective', '#cc79a7'], ['kernel', '#4f9d4f'],
-  ['copy', '#e69f00'], ['GPU, other', '#8c8c8c'], ['system call', '#88a0c8'], ['page fault', '#882255'],
-  ['has no CPU', '#d55e00'], ['waits for a lock', '#aa4499'], ['waits for I/O', '#0072b2'],
-  ['waits for another thread', '#ddcc77'], ['sleeps or polls', '#c4c4c4'], ['waits otherwise', '#8c8c8c'],
-  ['part of a step', '#56b4e9'], ['GPU idle', '#d55e00'],
+  ['operator', OPERATORS], ['autograd', EVENT], ['annotation', BETWEEN], ['CUDA call', FAULTS], ['garbage collection', COLLECTION],
+  ['module', PYTHON], ['collective', COLLECTIVE], ['kernel', OPERATORS], ['copy', DATA], ['GPU, other', BETWEEN],
+  ['system call', PYTHON], ['page fault', FAULTS], ['has no CPU', NO_CPU], ['waits for a lock', LOCK], ['waits for I/O', IO],
+  ['waits for another thread', EVENT], ['sleeps or polls', BETWEEN], ['waits otherwise', OTHER], ['part of a step', PYTHON],
+  ['GPU idle', NO_CPU],
 ];
 const CLASS_PART = 18;
 const CLASS_IDLE = 19;
 
 const CAUSE_COLORS = {
-  'operator dispatch': '#009e73', 'synchronizing call': '#332288', 'CUDA call': '#b56576', 'DataLoader': '#e69f00',
-  'outside of operators': '#56b4e9', 'launched, not begun': '#999933', 'not known': '#c4c4c4', 'I/O': '#0072b2',
-  'lock': '#aa4499', 'other system calls and waits': '#8c8c8c', 'run queue': '#d55e00', 'Python': '#7fb3d5',
+  'operator dispatch': OPERATORS, 'synchronizing call': SYNCHRONIZING, 'CUDA call': FAULTS, 'DataLoader': DATA,
+  'outside of operators': EVENT, 'launched, not begun': COLLECTION, 'not known': BETWEEN, 'I/O': IO, 'lock': LOCK,
+  'other system calls and waits': OTHER, 'run queue': NO_CPU, 'Python': PYTHON,
 };
 
 function hashOf(text) {
@@ -72,19 +69,19 @@ function shade(hex, text) {
   const change = (hashOf(text) >>> 4) % 5 - 2;
   const part = (at) => {
     const value = parseInt(hex.slice(at, at + 2), 16);
-    return Math.max(0, Math.min(255, Math.round(value + change * (change > 0 ? (255 - value) * 0.14 : value * 0.11))));
+    return Math.max(0, Math.min(255, Math.round(value + change * (change > 0 ? (255 - value) * 0.07 : value * 0.06))));
   };
   return `rgb(${part(1)} ${part(3)} ${part(5)})`;
 }
 
-// Whether dark letters can be read on the colour.
+// Black or white, whichever can be read better on the colour (WCAG's contrast).
 const inkOf = new Map();
 function ink(color) {
   let known = inkOf.get(color);
   if (known === undefined) {
-    const [r, g, b] = color[0] === '#' ? [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16))
-                                       : color.match(/\d+/g).map(Number);
-    known = 0.3 * r + 0.59 * g + 0.11 * b > 118 ? '#111318' : '#ffffff';
+    const parts = color[0] === '#' ? [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16)) : color.match(/\d+/g).map(Number);
+    const [r, g, b] = parts.map((part) => (part <= 10 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+    known = 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? '#000000' : '#ffffff';
     inkOf.set(color, known);
   }
   return known;

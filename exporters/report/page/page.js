@@ -244,12 +244,13 @@ async function start() {
   listen();
   restore();
   // For scripts and tests.
-  window.report = {facts, columns, state, sections, choose, windowSteps, readyMs: performance.now()};
+  window.report = {
+    facts, columns, state, sections, choose, windowSteps, colors: {PART_COLORS, CLASSES, CAUSE_COLORS, shade, ink}, readyMs: performance.now(),
+  };
 }
 
 setTheme(matchMedia('(prefers-color-scheme: dark)').matches);
 start().catch((error) => {
-  const notice = $('sections').appendChild(make('p', 'notice'));
-  notice.textContent = `The page cannot unpack its data (${error.message}): it needs a browser of 2023 or later.`;
+  window.tellTooOld(`cannot show the data (${error.message})`);
   throw error;
 });

@@ -6,8 +6,9 @@ class StepBars {
     this.end = columns.get('steps.end');
     this.stepsABar = facts.steps.steps_a_bar || 1;
     this.parts = [];
-    PARTS.forEach(([words, color], part) => {
-      if (columns.has('steps.part' + part)) this.parts.push({part, words, color, ns: columns.get('steps.part' + part)});
+    PART_COLORS.forEach((color, part) => {
+      if (!columns.has('steps.part' + part)) return;
+      this.parts.push({part, words: facts.steps.part_texts[part], color, ns: columns.get('steps.part' + part)});
     });
     // Waits stand on top, where they are seen first.
     this.parts.sort((a, b) => b.part - a.part);

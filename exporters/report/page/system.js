@@ -157,9 +157,9 @@ function idleDevice(device, busy, idle, causes) {
   if (busy > 0) part(busy, '#4f9d4f', 'busy');
   const list = element.appendChild(make('ul', 'causes'));
   for (const {cause, ns, gaps, longest_ns: longest, python} of causes) {
-    part(ns, CAUSE_COLORS[cause] || '#8c8c8c', cause);
+    part(ns, CAUSE_COLORS[cause] || OTHER, cause);
     const item = list.appendChild(make('li'));
-    item.appendChild(make('i')).style.background = CAUSE_COLORS[cause] || '#8c8c8c';
+    item.appendChild(make('i')).style.background = CAUSE_COLORS[cause] || OTHER;
     item.append(`${cause}: ${time(ns)}, ${share(ns, idle)} of idle, ${count(gaps)} gaps` + (longest > 0 ? `, the longest ${time(longest)}` : ''));
     if (python !== '') item.append(', mostly below ', make('code', '', python));
   }

@@ -27,12 +27,18 @@ class Timeline {
     this.hideEmptyLanes();
   }
 
+  // A part of a step has words for people.
+  shownText(label) {
+    const part = this.labelClasses[label] === CLASS_PART ? facts.steps.parts.indexOf(this.labelTexts[label]) : -1;
+    return part < 0 ? this.labelTexts[label] : facts.steps.part_texts[part];
+  }
+
   colorOf(text, rowClass) {
     if (rowClass === CLASS_PART) {
       const part = facts.steps.parts.indexOf(text);
-      return part < 0 ? '#8c8c8c' : PARTS[part][1];
+      return part < 0 ? OTHER : PART_COLORS[part];
     }
-    if (rowClass === CLASS_IDLE) return CAUSE_COLORS[text] || '#8c8c8c';
+    if (rowClass === CLASS_IDLE) return CAUSE_COLORS[text] || OTHER;
     const hex = CLASSES[rowClass][1];
     return rowClass <= 9 ? shade(hex, text) : hex;
   }
@@ -296,8 +302,7 @@ class Timeline {
       context.strokeRect(x, y, Math.max(width, 1), LANE_ROW - 1);
     }
     if (width < 26 || !isMatch) return;
-    const words = this.labelClasses[label] === CLASS_PART ? PARTS[facts.steps.parts.indexOf(this.labelTexts[label])] : undefined;
-    const text = words !== undefined ? words[0] : this.labelTexts[label];
+    const text = this.shownText(label);
     const most = Math.floor((width - 5) / 5.6);
     if (most < 3) return;
     context.fillStyle = ink(this.labelColors[label]);
@@ -331,8 +336,7 @@ class Timeline {
   words(row) {
     const label = this.labels[row];
     const isPart = this.labelClasses[label] === CLASS_PART;
-    const text = isPart ? PARTS[facts.steps.parts.indexOf(this.labelTexts[label])][0] : this.labelTexts[label];
-    const words = [text, `${time(this.durations[row])}, from ${time(this.starts[row])} on`];
+    const words = [this.shownText(label), `${time(this.durations[row])}, from ${time(this.starts[row])} on`];
     if (!isPart) words.push(CLASSES[this.labelClasses[label]][0]);
     const waker = this.wakers[row] - 1;
     if (waker >= 0) {

@@ -1,0 +1,16 @@
+// Where the times of traces in Chrome's format begin: their microseconds since 1970 would not fit
+// into the doubles that viewers read them into.
+#pragma once
+
+#include <cstdint>
+
+namespace proftrace {
+
+// Returns the last midnight (UTC) that is not after the instant, both in nanoseconds since 1970.
+inline int64_t MidnightBefore(int64_t unix_ns) {
+  constexpr int64_t kDayNs = int64_t{86'400} * 1'000'000'000;
+  const int64_t rest = unix_ns % kDayNs;
+  return unix_ns - (rest < 0 ? rest + kDayNs : rest);
+}
+
+}  // namespace proftrace

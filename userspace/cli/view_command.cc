@@ -1,0 +1,209 @@
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
+#include "userspace/cli/browser.h"
+#include "userspace/cli/calling_user.h"
+#include "userspace/cli/commands.h"
+#include "userspace/cli/say.h"
+#include "userspace/cli/stop_signals.h"
+#include "userspace/cli/viewed_result.h"
+#include "userspace/sandbox/filter.h"
+#include "userspace/sandbox/reach.h"
+#include "userspace/sandbox/rights.h"
+#include "userspace/view/http_server.h"
+#include "userspace/view/pages.h"
+#include "userspace/view/ui_folder.h"
+
+namespace proftrace {
+namespace {
+
+constexpr char kPerfetto[] = "https://ui.perfetto.dev/";
+constexpr char kSpeedscope[] = "https://www.speedscope.app/";
+constexpr size_t kTokenBytes = 20;  // 160 bits
+constexpr uint64_t kLargeTraceBytes = 500'000'000;
+// The user without files (Debian, Red Hat).
+constexpr uid_t kNobody = 65534;
+
+struct ViewArguments {
+  std::string result;
+  std::string perfetto_ui = kPerfetto;
+  std::string speedscope_ui = kSpeedscope;
+  uint16_t port = 0;
+  bool no_browser = false;
+  bool salvage = false;
+};
+
+// Returns the address of a page that the report leads to: an address as it was given, or that of
+// the folder, which is served as `prefix`.
+absl::StatusOr<std::string> AddUi(const std::string& place, const std::string& prefix,
+                                  const std::string& option, ServedFiles* files) {
+  if (Contains(place, "://")) {
+    if (OriginOf(place).has_value() && !Contains(place, "#")) return place;
+    return Fail(ExitCode::kUsage, option + " " + place +
+                                      ": this is no address that a browser can open; give "
+                                      "https://… or a folder");
+  }
+  if (absl::Status status = AddUiFolder(place, prefix, option, files); !status.ok()) return status;
+  return prefix;
+}
+
+absl::StatusOr<std::string> NewToken() {
+  std::array<unsigned char, kTokenBytes> bytes;
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return Fail(ExitCode::kHostUnfit, "no random bytes can be had: " + ErrnoText(errno));
+  }
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string token;
+  for (const unsigned char byte : bytes) {
+    token.push_back(kDigits[byte >> 4]);
+    token.push_back(kDigits[byte & 15]);
+  }
+  return token;
+}
+
+// Returns whom the server runs as, where that is somebody else: who called sudo, else the result's
+// owner; and nobody, for a result of root's.
+std::optional<CallingUser> ServingUser(const ViewedResult& result) {
+  if (geteuid() != 0) return std::nullopt;
+  if (std::optional<CallingUser> caller = UserOfSudo()) return caller;
+  if (result.owner_uid != 0) {
+    return CallingUser{result.owner_uid, result.owner_gid, {result.owner_gid}, {}};
+  }
+  return CallingUser{kNobody, kNobody, {kNobody}, {}};
+}
+
+// From here on this process opens nothing, starts nothing, and is nobody that others would gain by.
+// Other processes of its user cannot look into it: that user may be one that all share.
+absl::Status GiveUpAllRights(const std::optional<CallingUser>& user) {
+  if (user.has_value() && !BecomeUser(*user)) {
+    return Fail(ExitCode::kNotPermitted, "cannot give up root's rights: " + ErrnoText(errno) +
+                                             "; call it as the user to whom the result belongs");
+  }
+  if (!DropCapabilities({}) || !NoNewRights() || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
+    return Fail(ExitCode::kNotPermitted, "cannot give up rights: " + ErrnoText(errno));
+  }
+  return absl::OkStatus();
+}
+
+std::string HostName() {
+  char name[256] = "";
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "HOST";
+}
+
+// Returns what the user's own machine calls this one, where that is known: sshd has told.
+std::string HostForSsh() {
+  const char* connection = std::getenv("SSH_CONNECTION");
+  if (connection == nullptr) return HostName();
+  // Client, its port, this host, its port.
+  const std::vector<std::string_view> words = SplitText(connection, " ", /*skip_empty=*/true);
+  return words.size() == 4 ? std::string(words[2]) : HostName();
+}
+
+bool IsInSsh() {
+  return std::getenv("SSH_CONNECTION") != nullptr || std::getenv("SSH_TTY") != nullptr;
+}
+
+void SayHowToOpen(uint16_t port, bool is_opened) {
+  if (is_opened) {
+    Say("the browser opens it; ^C ends it");
+    return;
+  }
+  Say("open this address in a browser here; ^C ends it. From another machine type there first: ssh "
+      "-L %d:127.0.0.1:%d %s",
+      port, port, HostForSsh().c_str());
+}
+
+absl::Status RunView(const ViewArguments& arguments) {
+  absl::StatusOr<ViewedResult> result = OpenViewedResult(arguments.result);
+  if (!result.ok()) return result.status();
+  ServedFiles files;
+  ViewFacts facts;
+  const absl::StatusOr<std::string> perfetto =
+      AddUi(arguments.perfetto_ui, "perfetto/", "--perfetto-ui", &files);
+  if (!perfetto.ok()) return perfetto.status();
+  const absl::StatusOr<std::string> speedscope =
+      AddUi(arguments.speedscope_ui, "speedscope/", "--speedscope-ui", &files);
+  if (!speedscope.ok()) return speedscope.status();
+  absl::Status made = MakeMissing(arguments.result, arguments.salvage, &*result);
+  if (!made.ok()) return made;
+  facts.title = result->title;
+  facts.trace = result->trace;
+  facts.speedscope = result->speedscope;
+  facts.perfetto_ui = *perfetto;
+  facts.speedscope_ui = *speedscope;
+  absl::Status added = AddPages(result->report, facts, &files);
+  if (!added.ok()) return added;
+  const absl::StatusOr<std::string> token = NewToken();
+  if (!token.ok()) return token.status();
+
+  const std::optional<CallingUser> user = ServingUser(*result);
+  // Never root's browser, nor that of somebody who has only lent the result.
+  const bool has_caller = geteuid() != 0 || UserOfSudo().has_value();
+  const bool is_wanted = !arguments.no_browser && has_caller && !IsInSsh();
+  std::optional<BrowserOpener> browser = is_wanted ? BrowserOpener::Start(user) : std::nullopt;
+  if (absl::Status status = GiveUpAllRights(user); !status.ok()) return status;
+  absl::StatusOr<HttpServer> server = HttpServer::Listen(arguments.port);
+  if (!server.ok()) return server.status();
+  StopOnSignals();
+  LimitReach({});
+  LimitSystemCalls(SystemCalls::kServing);
+
+  const uint16_t port = server->port();
+  const std::string address = "http://127.0.0.1:" + std::to_string(port) + "/" + *token + "/";
+  Say("serving %s at %s", arguments.result.c_str(), address.c_str());
+  SayHowToOpen(port, browser.has_value());
+  if (facts.trace.has_value() && facts.trace->bytes > kLargeTraceBytes) {
+    Say("the trace has %llu MB, which may be more than a browser takes: 'trace_processor --httpd' "
+        "with the file gives it to Perfetto",
+        static_cast<unsigned long long>(facts.trace->bytes / 1'000'000));
+  }
+  if (browser.has_value()) browser->Open(address);
+  return server->Serve(files, *token, StopAsked());
+}
+
+}  // namespace
+
+void AddViewCommand(CLI::App& app, Action* action) {
+  auto arguments = std::make_shared<ViewArguments>();
+  CLI::App* command = app.add_subcommand(
+      "view",
+      "Show a recording in a browser: its report page, with buttons that open its timeline in "
+      "Perfetto and its stacks in speedscope. It is served on this machine alone, at an address "
+      "that nobody can guess, until ^C.\n"
+      "Example: proftrace view result");
+  command
+      ->add_option("RESULT", arguments->result,
+                   "a result directory, a .ptrec file, an archive of a result (.tar), or a trace, "
+                   "of merge, say (.json, .json.gz, .pftrace)")
+      ->required();
+  command->add_option("--port", arguments->port, "of 127.0.0.1; without it any free one is taken")
+      ->type_name("PORT");
+  command->add_flag("--no-browser", arguments->no_browser, "only say the address");
+  command
+      ->add_option("--perfetto-ui", arguments->perfetto_ui,
+                   "the page that the timeline is opened in: an address, or the unpacked folder of "
+                   "Perfetto's UI, which needs no network")
+      ->type_name("DIR|URL")
+      ->capture_default_str();
+  command
+      ->add_option("--speedscope-ui", arguments->speedscope_ui,
+                   "the page that the stacks are opened in, in the same way")
+      ->type_name("DIR|URL")
+      ->capture_default_str();
+  command->add_flag("--salvage", arguments->salvage, "show what is whole of a damaged capture");
+  command->callback([arguments, action] { *action = [arguments] { return RunView(*arguments); }; });
+}
+
+}  // namespace proftrace

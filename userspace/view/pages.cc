@@ -1,0 +1,151 @@
+#include "userspace/view/pages.h"
+
+#include <absl/strings/str_cat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "userspace/base/exit_status.h"
+#include "userspace/base/shown_text.h"
+
+namespace proftrace {
+namespace {
+
+constexpr char kHtml[] = "text/html; charset=utf-8";
+constexpr char kScript[] = "text/javascript; charset=utf-8";
+// The head of the report's page, far before its data.
+constexpr uint64_t kMostHeadOfPage = 16 * 1024;
+constexpr std::string_view kPolicyElement = "<meta http-equiv=\"Content-Security-Policy\"";
+
+// What the page may do where it is served: run what is in it and its one script, fetch from where
+// it came. No frame of another page may show it.
+constexpr char kPagePolicy[] =
+    "Content-Security-Policy: default-src 'none'; script-src 'self' 'unsafe-inline'; style-src "
+    "'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'\r\n";
+
+void ReplaceAll(std::string* text, std::string_view from, const std::string& to) {
+  for (size_t at = 0; (at = text->find(from, at)) != std::string::npos; at += to.size()) {
+    text->replace(at, from.size(), to);
+  }
+}
+
+std::string Escaped(std::string text) {
+  ReplaceAll(&text, "&", "&amp;");
+  ReplaceAll(&text, "<", "&lt;");
+  ReplaceAll(&text, "\"", "&quot;");
+  ReplaceAll(&text, "@", "&#64;");  // no text can be a place of the page
+  return text;
+}
+
+nlohmann::json FileJson(const std::optional<ViewedFile>& file) {
+  if (!file.has_value()) return nullptr;
+  return {{"name", file->name}, {"bytes", file->bytes}};
+}
+
+// What the script reads, and the script itself.
+std::string ViewElements(const ViewFacts& facts) {
+  const nlohmann::json view = {{"title", ShownText(facts.title)},
+                               {"trace", FileJson(facts.trace)},
+                               {"speedscope", FileJson(facts.speedscope)},
+                               {"perfetto", facts.perfetto_ui},
+                               {"speedscope_ui", facts.speedscope_ui}};
+  std::string json = view.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  // No text can end the element, or be a place of the page.
+  ReplaceAll(&json, "<", "\\u003c");
+  ReplaceAll(&json, "@", "\\u0040");
+  return absl::StrCat("<script id=\"view\" type=\"application/json\">", json,
+                      "</script>\n<script src=\"view.js\" defer></script>\n");
+}
+
+absl::Status NoPage(const ViewedFile& report) {
+  return Fail(ExitCode::kInputDamaged,
+              report.name +
+                  " is not a page of proftrace's: remove it, or make it anew with "
+                  "'proftrace export RESULT --format report'");
+}
+
+// The page with its own policy, which forbids all network, replaced by the elements. What stands
+// behind it stays in the file.
+absl::StatusOr<ServedFile> ReportPage(const ViewedFile& report, const ViewFacts& facts) {
+  std::string head(std::min(report.bytes, kMostHeadOfPage), '\0');
+  const ssize_t got =
+      pread(report.fd->get(), head.data(), head.size(), static_cast<off_t>(report.offset));
+  if (got != static_cast<ssize_t>(head.size())) return NoPage(report);
+  const size_t start = head.find(kPolicyElement);
+  if (start == std::string::npos) return NoPage(report);
+  const size_t end = head.find('>', start);
+  if (end == std::string::npos) return NoPage(report);
+  ServedFile page(kHtml, kPagePolicy);
+  page.AddText(head.substr(0, start) + ViewElements(facts));
+  page.AddStretch(report.fd, report.offset + end + 1, report.bytes - end - 1);
+  return page;
+}
+
+ServedFile TracePage(const ViewFacts& facts) {
+  std::string text(kTracePage);
+  ReplaceAll(&text, "@VIEW@", ViewElements(facts));
+  ReplaceAll(&text, "@TRACE@", facts.trace.has_value() ? facts.trace->name : "");
+  ReplaceAll(&text, "@TITLE@", Escaped(ShownText(facts.title)));
+  ServedFile page(kHtml, kPagePolicy);
+  page.AddText(std::move(text));
+  return page;
+}
+
+std::string TypeOf(std::string_view name) {
+  if (name.ends_with(".gz")) return "application/gzip";
+  return name.ends_with(".json") ? "application/json" : "application/octet-stream";
+}
+
+void AddStretchOf(const ViewedFile& file, const std::string& headers, ServedFiles* files) {
+  ServedFile served(TypeOf(file.name), headers);
+  served.AddStretch(file.fd, file.offset, file.bytes);
+  files->Add(file.name, std::move(served));
+}
+
+}  // namespace
+
+std::optional<std::string> OriginOf(std::string_view address) {
+  for (const std::string_view scheme : {"https://", "http://"}) {
+    if (!address.starts_with(scheme)) continue;
+    const std::string_view rest = address.substr(scheme.size());
+    const std::string_view host = rest.substr(0, rest.find_first_of("/?#"));
+    // It becomes part of a header.
+    const bool is_host = !host.empty() && std::all_of(host.begin(), host.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             c == '.' || c == '-' || c == ':' || c == '[' || c == ']';
+    });
+    if (!is_host) return std::nullopt;
+    return std::string(scheme) + std::string(host);
+  }
+  return std::nullopt;
+}
+
+absl::Status AddPages(const std::optional<ViewedFile>& report, const ViewFacts& facts,
+                      ServedFiles* files) {
+  if (report.has_value()) {
+    absl::StatusOr<ServedFile> page = ReportPage(*report, facts);
+    if (!page.ok()) return page.status();
+    files->Add("", *page);
+    files->Add("report.html", *std::move(page));
+  } else {
+    files->Add("", TracePage(facts));
+  }
+  ServedFile script(kScript);
+  script.AddText(std::string(kViewScript));
+  files->Add("view.js", std::move(script));
+  if (facts.trace.has_value()) AddStretchOf(*facts.trace, "", files);
+  if (facts.speedscope.has_value()) {
+    // speedscope's page fetches the file by itself.
+    const std::optional<std::string> origin = OriginOf(facts.speedscope_ui);
+    AddStretchOf(*facts.speedscope,
+                 origin.has_value()
+                     ? "Access-Control-Allow-Origin: " + *origin + "\r\nVary: Origin\r\n"
+                     : "",
+                 files);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace proftrace
