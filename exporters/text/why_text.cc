@@ -74,7 +74,7 @@ std::string FormatVerdict(const Verdict& verdict) {
   return text;
 }
 
-absl::Status ExportVerdictJson(const Verdict& verdict, ByteSink& sink) {
+OrderedJson VerdictDocument(const Verdict& verdict) {
   OrderedJson findings = OrderedJson::array();
   for (const Finding& finding : verdict.findings) {
     OrderedJson evidence = OrderedJson::array();
@@ -89,12 +89,15 @@ absl::Status ExportVerdictJson(const Verdict& verdict, ByteSink& sink) {
   }
   OrderedJson remarks = OrderedJson::array();
   for (const std::string& remark : verdict.remarks) remarks.push_back(ToValidUtf8(remark));
-  return WriteJson({{"about", ToValidUtf8(verdict.about)},
-                    {"steps", verdict.steps},
-                    {"median_step_us", static_cast<double>(verdict.median_step_ns) * 1e-3},
-                    {"findings", std::move(findings)},
-                    {"remarks", std::move(remarks)}},
-                   sink);
+  return {{"about", ToValidUtf8(verdict.about)},
+          {"steps", verdict.steps},
+          {"median_step_us", static_cast<double>(verdict.median_step_ns) * 1e-3},
+          {"findings", std::move(findings)},
+          {"remarks", std::move(remarks)}};
+}
+
+absl::Status ExportVerdictJson(const Verdict& verdict, ByteSink& sink) {
+  return WriteJson(VerdictDocument(verdict), sink);
 }
 
 }  // namespace proftrace

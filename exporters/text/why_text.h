@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "exporters/args/recording_json.h"
 #include "exporters/sinks/output_file.h"
 #include "userspace/why/finding.h"
 
@@ -16,6 +17,7 @@ std::string FormatVerdict(const Verdict& verdict);
 
 // {"about", "steps", "median_step_us", "findings": [{"kind", "ms_a_step", "share", "certainty",
 // "what", "evidence": [], "record_with"}], "remarks": []}; docs/reference/why.md.
+OrderedJson VerdictDocument(const Verdict& verdict);
 absl::Status ExportVerdictJson(const Verdict& verdict, ByteSink& sink);
 
 }  // namespace proftrace

@@ -26,6 +26,9 @@ proftrace_unit_test(compare_test
 proftrace_unit_test(why_test
   SOURCES why/why_test.cc
   LIBS proftrace_exporters proftrace_test_support)
+proftrace_unit_test(top_test
+  SOURCES top/keys_test.cc top/model_test.cc top/screen_test.cc
+  LIBS GTest::gmock proftrace_top proftrace_test_support)
 proftrace_unit_test(exporters_test
   SOURCES
     exporters/chrome_trace_test.cc

@@ -2,6 +2,7 @@
 
 #include "userspace/aggregate/bound_stacks.h"
 #include "userspace/aggregate/flops.h"
+#include "userspace/aggregate/memory_sums.h"
 #include "userspace/aggregate/stack_groups.h"
 #include "userspace/aggregate/step_memory.h"
 #include "userspace/base/demangle.h"
@@ -68,17 +69,6 @@ struct Pending {
   Occurrence candidate;  // a child of the span's own name: folded into it if it is the only child
 };
 
-void AddSelf(const SpanMemory& more, SpanMemory* memory) {
-  memory->self_cpu_bytes = SaturatingSum(memory->self_cpu_bytes, more.self_cpu_bytes);
-  memory->self_device_bytes = SaturatingSum(memory->self_device_bytes, more.self_device_bytes);
-}
-
-void AddAll(const SpanMemory& more, SpanMemory* memory) {
-  AddSelf(more, memory);
-  memory->cpu_bytes = SaturatingSum(memory->cpu_bytes, more.cpu_bytes);
-  memory->device_bytes = SaturatingSum(memory->device_bytes, more.device_bytes);
-}
-
 SystemSums SelfOf(const SpanSystem& span) {
   return {span.self_off_cpu_ns, span.self_calls, span.self_faults, span.is_unknown != 0};
 }
@@ -94,7 +84,11 @@ struct RowSums {
 class KeyAverager {
  public:
   KeyAverager(const Timeline& timeline, const KeyAveragesOptions& options, const StepRows& steps)
-      : timeline_(timeline), steps_(steps), flops_(timeline), shares_(options.windows) {
+      : timeline_(timeline),
+        steps_(steps),
+        flops_(timeline),
+        shares_(options.windows),
+        threads_(options.threads) {
     result_.grouped_by_overload_name = options.group_by_overload_name;
     result_.grouped_by_input_shape = options.group_by_input_shape;
     if (options.group_by_input_shape) NumberShapes();
@@ -140,7 +134,7 @@ class KeyAverager {
     }
     AddSteps();
     if (result_.has_device_records) AddDeviceRows();
-    if (result_.has_memory) AddMemoryRows();
+    if (result_.has_memory && threads_ == nullptr) AddMemoryRows();
     return Finish();
   }
 
@@ -191,6 +185,16 @@ class KeyAverager {
     return {it->second, inserted};
   }
 
+  bool IsChosen(ThreadIndex thread) const {
+    return threads_ == nullptr || (*threads_)[Raw(thread)];
+  }
+  // Whether a chosen thread asked for what a device did.
+  bool IsChosen(const DeviceActivity& activity) const {
+    if (threads_ == nullptr) return true;
+    const SpanId asker = activity.call != kNoSpan ? activity.call : activity.op;
+    return asker != kNoSpan && IsChosen(timeline_.span(asker).thread);
+  }
+
   const LabelEntry& EntryOf(const Span& span) const { return labels_[Raw(span.label)]; }
   Pending TakePending(SpanId id) {
     if (pending_.empty()) return {};
@@ -204,7 +208,7 @@ class KeyAverager {
   void Visit(SpanId id, const Span& span) {
     const LabelEntry& entry = EntryOf(span);
     const Pending mine = TakePending(id);
-    if (entry.is_filtered) return;
+    if (entry.is_filtered || !IsChosen(span.thread)) return;
     if (span.is_complete()) has_rows_[Raw(span.thread)] = true;
 
     Occurrence occurrence;
@@ -396,6 +400,7 @@ class KeyAverager {
       const DeviceActivity& activity = activities.at(i);
       const bool is_device = IsDeviceWork(activity.kind);
       if (!is_device && activity.kind != DeviceActivityKind::kOverhead) continue;
+      if (!IsChosen(activity)) continue;
       std::optional<size_t>& row = rows[is_device ? 0 : 1][Raw(activity.name)];
       if (!row.has_value()) row = NewDeviceRow(timeline_.device_name(activity.name), is_device);
       AddToDeviceRow(*row, activity.start_ns, activity.duration_ns);
@@ -403,6 +408,7 @@ class KeyAverager {
     }
     absl::flat_hash_map<std::string, size_t> annotation_rows;
     for (const DeviceAnnotation& annotation : steps_.DeviceAnnotations(timeline_)) {
+      if (threads_ != nullptr) break;  // they are of several threads
       const std::string name = RowName(steps_.NameOf(timeline_, annotation));
       const auto [it, inserted] = annotation_rows.try_emplace(name, rows_.size());
       if (inserted) {
@@ -539,6 +545,7 @@ class KeyAverager {
   const StepRows& steps_;
   SpanFlops flops_;
   WindowShares shares_;
+  const std::vector<bool>* threads_;
   std::vector<SpanMemory> step_memory_;  // by row of steps_
   int64_t in_steps_ns_ = 0;              // of spans that a step is the parent of
   int64_t device_in_steps_ns_ = 0;
@@ -556,45 +563,9 @@ class KeyAverager {
 
 }  // namespace
 
-double KeyAverage::cpu_time_us() const {
-  if (count == 0) return 0;
-  return static_cast<double>(cpu_time_total_ns) / 1000.0 / static_cast<double>(count);
-}
-
-void SystemSums::Add(const SystemSums& more) {
-  self_off_cpu_ns = SaturatingSum(self_off_cpu_ns, more.self_off_cpu_ns);
-  self_calls = SaturatingSum(self_calls, more.self_calls);
-  self_faults = SaturatingSum(self_faults, more.self_faults);
-  is_unknown |= more.is_unknown;
-}
-
-double KeyAverage::device_time_us() const {
-  if (count == 0) return 0;
-  return static_cast<double>(device_time_total_ns) / 1000.0 / static_cast<double>(count);
-}
-
 KeyAverages BuildKeyAverages(const Timeline& timeline, const KeyAveragesOptions& options,
                              const StepRows& steps) {
   return KeyAverager(timeline, options, steps).Run();
-}
-
-KeyAverage TotalAverage(const KeyAverages& averages) {
-  KeyAverage total;
-  total.name = "Total";
-  for (const KeyAverage& row : averages.rows) {
-    total.count += row.count;
-    total.self_cpu_time_total_ns =
-        SaturatingSum(total.self_cpu_time_total_ns, row.self_cpu_time_total_ns);
-    total.cpu_time_total_ns = SaturatingSum(total.cpu_time_total_ns, row.cpu_time_total_ns);
-    total.self_device_time_total_ns =
-        SaturatingSum(total.self_device_time_total_ns, row.self_device_time_total_ns);
-    total.device_time_total_ns =
-        SaturatingSum(total.device_time_total_ns, row.device_time_total_ns);
-    AddAll(row.memory, &total.memory);
-    total.flops = SaturatingSum(total.flops, row.flops);
-    if (!row.is_device) total.system.Add(row.system);
-  }
-  return total;
 }
 
 }  // namespace proftrace

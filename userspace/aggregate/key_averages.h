@@ -40,6 +40,9 @@ struct KeyAveragesOptions {
   uint32_t group_by_stack_n = 0;  // by so many of the innermost frames of the stack
   // Must outlive the call. Not nullptr: KeyAverages::by_window is filled.
   const StepWindows* windows = nullptr;
+  // By ThreadIndex: whether the thread's spans count, and what devices did for them. Must outlive
+  // the call; nullptr: all do.
+  const std::vector<bool>* threads = nullptr;
 };
 
 // What the kernel did in the self time of rows (--activities).

@@ -61,7 +61,7 @@ bool FlightRecorder::Has(FlightTrigger::Kind kind) const {
 
 void FlightRecorder::Ask(const std::string& reason, int64_t now_ns) {
   if (due_.has_value()) {  // one dump for both
-    due_->reason += "; " + reason;
+    if (due_->reason != reason) due_->reason += "; " + reason;
     due_->end_ns = std::max(due_->end_ns, now_ns);
     return;
   }
@@ -89,7 +89,7 @@ void FlightRecorder::Look(int64_t now_ns) {
   const uint32_t signals = options_.signals->load(std::memory_order_relaxed);
   if (signals == signals_seen_) return;
   signals_seen_ = signals;
-  Ask("SIGUSR1", now_ns);
+  Ask(options_.asked_reason, options_.asks_for_past ? now_ns - settle_ns_ : now_ns);
 }
 
 void FlightRecorder::OnExit(std::span<const std::byte> record) {

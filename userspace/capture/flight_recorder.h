@@ -44,6 +44,9 @@ struct FlightOptions {
   std::vector<FlightTrigger> triggers;
   uint32_t most_dumps = 0;                         // that triggers cause
   const std::atomic<uint32_t>* signals = nullptr;  // how often the user has asked for a dump
+  std::string asked_reason = "SIGUSR1";            // of these dumps
+  // They end so long before they were asked for that they can be taken at once.
+  bool asks_for_past = false;
 
   bool WatchesSteps() const;
 };

@@ -140,6 +140,7 @@ int RunCommandLine(int argc, char** argv) {
   app.require_subcommand(1);
   Action action;
   AddRecordCommand(app, all, command, &action);
+  AddTopCommand(app, all, command, &action);
   AddReportCommand(app, &action);
   AddExportCommand(app, &action);
   AddViewCommand(app, &action);

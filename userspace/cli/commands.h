@@ -16,6 +16,8 @@ using Action = std::function<absl::Status()>;
 // `arguments`: the whole command line; `command`: what stands after "--".
 void AddRecordCommand(CLI::App& app, const std::vector<std::string>& arguments,
                       const std::vector<std::string>& command, Action* action);
+void AddTopCommand(CLI::App& app, const std::vector<std::string>& arguments,
+                   const std::vector<std::string>& command, Action* action);
 void AddReportCommand(CLI::App& app, Action* action);
 void AddExportCommand(CLI::App& app, Action* action);
 void AddViewCommand(CLI::App& app, Action* action);

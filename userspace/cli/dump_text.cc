@@ -1,5 +1,7 @@
 #include "userspace/cli/dump_text.h"
 
+#include <absl/strings/str_format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "userspace/base/shown_text.h"
@@ -91,58 +93,74 @@ std::string WaitText(const DumpedThread& thread) {
   return "running";
 }
 
-void PrintStack(const DumpedStack& stack) {
-  for (const DumpedFrame& frame : stack.frames) {
-    if (frame.file.empty()) {
-      Print("    (a frame that could not be read)\n");
-      continue;
-    }
-    Print("    %s (%s", ShownText(frame.qualified_name).c_str(), ShownText(frame.file).c_str());
-    if (frame.line) Print(":%d", *frame.line);
-    Print(")\n");
-  }
-  if (stack.is_cut) Print("    (more frames further out)\n");
-  if (stack.failed) Print("    (further out something could not be read)\n");
-}
-
 namespace {
 
-void PrintThread(const DumpedThread& thread) {
-  Print("\nThread %u (%s): %s", thread.tid, ShownText(thread.comm).c_str(),
-        WaitText(thread).c_str());
+void AppendStack(const DumpedStack& stack, std::string* text) {
+  for (const DumpedFrame& frame : stack.frames) {
+    if (frame.file.empty()) {
+      absl::StrAppendFormat(text, "    (a frame that could not be read)\n");
+      continue;
+    }
+    absl::StrAppendFormat(text, "    %s (%s", ShownText(frame.qualified_name).c_str(),
+                          ShownText(frame.file).c_str());
+    if (frame.line) absl::StrAppendFormat(text, ":%d", *frame.line);
+    absl::StrAppendFormat(text, ")\n");
+  }
+  if (stack.is_cut) absl::StrAppendFormat(text, "    (more frames further out)\n");
+  if (stack.failed) absl::StrAppendFormat(text, "    (further out something could not be read)\n");
+}
+
+void AppendThread(const DumpedThread& thread, std::string* text) {
+  absl::StrAppendFormat(text, "\nThread %u (%s): %s", thread.tid, ShownText(thread.comm).c_str(),
+                        WaitText(thread).c_str());
   if (thread.stacks.empty()) {
-    Print(", no Python\n");
+    absl::StrAppendFormat(text, ", no Python\n");
     return;
   }
   for (const DumpedStack& stack : thread.stacks) {
-    if (stack.has_gil) Print(", holds the GIL");
-    if (stack.waits_for_gil) Print(", waits for the GIL");
-    if (!stack.thread_name.empty()) Print(", \"%s\"", ShownText(stack.thread_name).c_str());
+    if (stack.has_gil) absl::StrAppendFormat(text, ", holds the GIL");
+    if (stack.waits_for_gil) absl::StrAppendFormat(text, ", waits for the GIL");
+    if (!stack.thread_name.empty())
+      absl::StrAppendFormat(text, ", \"%s\"", ShownText(stack.thread_name).c_str());
   }
-  Print("\n");
+  absl::StrAppendFormat(text, "\n");
   for (const DumpedStack& stack : thread.stacks) {
     if (stack.interpreter != 0) {
-      Print("  in subinterpreter %llu:\n", static_cast<unsigned long long>(stack.interpreter));
+      absl::StrAppendFormat(text, "  in subinterpreter %d:\n", stack.interpreter);
     }
-    PrintStack(stack);
+    AppendStack(stack, text);
   }
 }
 
 }  // namespace
 
-void PrintDump(const ProcessDump& dump) {
-  Print("PID %u (%s), Python %s, %zu threads", Raw(dump.pid), ShownText(dump.comm).c_str(),
-        ShownText(dump.python_version).c_str(), dump.threads.size());
-  if (dump.interpreters > 1) Print(", %u interpreters", dump.interpreters);
-  if (dump.was_stopped) Print(", stopped by a signal before");
+std::string DumpText(const ProcessDump& dump) {
+  std::string text;
+  absl::StrAppendFormat(&text, "PID %u (%s), Python %s, %zu threads", Raw(dump.pid),
+                        ShownText(dump.comm).c_str(), ShownText(dump.python_version).c_str(),
+                        dump.threads.size());
+  if (dump.interpreters > 1) absl::StrAppendFormat(&text, ", %u interpreters", dump.interpreters);
+  if (dump.was_stopped) absl::StrAppendFormat(&text, ", stopped by a signal before");
   if (dump.stopped_ns) {
-    Print(", stopped for %.1f ms\n", static_cast<double>(*dump.stopped_ns) / 1e6);
+    absl::StrAppendFormat(&text, ", stopped for %.1f ms\n",
+                          static_cast<double>(*dump.stopped_ns) / 1e6);
   } else {
-    Print(", not stopped: %s\n", ShownText(dump.not_stopped).c_str());
+    absl::StrAppendFormat(&text, ", not stopped: %s\n", ShownText(dump.not_stopped).c_str());
   }
-  if (!dump.standstill.empty()) Print("%s\n", ShownText(dump.standstill).c_str());
-  for (const DumpedThread& thread : dump.threads) PrintThread(thread);
-  if (!dump.is_whole) Print("\nThere are Python threads that could not be read.\n");
+  if (!dump.standstill.empty())
+    absl::StrAppendFormat(&text, "%s\n", ShownText(dump.standstill).c_str());
+  for (const DumpedThread& thread : dump.threads) AppendThread(thread, &text);
+  if (!dump.is_whole)
+    absl::StrAppendFormat(&text, "\nThere are Python threads that could not be read.\n");
+  return text;
 }
+
+void PrintStack(const DumpedStack& stack) {
+  std::string text;
+  AppendStack(stack, &text);
+  Print("%s", text.c_str());
+}
+
+void PrintDump(const ProcessDump& dump) { Print("%s", DumpText(dump).c_str()); }
 
 }  // namespace proftrace

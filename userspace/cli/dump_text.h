@@ -15,6 +15,8 @@ std::string WaitText(const DumpedThread& thread);
 // Returns the word of a state in documents: "waiting".
 std::string_view ThreadStateName(ThreadState state);
 
+// Returns a whole process as text, with names as they are shown.
+std::string DumpText(const ProcessDump& dump);
 // Print a stack's frames, a line each; a whole process.
 void PrintStack(const DumpedStack& stack);
 void PrintDump(const ProcessDump& dump);

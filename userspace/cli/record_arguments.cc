@@ -140,6 +140,21 @@ absl::StatusOr<Activities> ParseActivities(const std::string& text) {
   return activities;
 }
 
+absl::StatusOr<std::vector<const Format*>> ChooseFormats(const RecordArguments& arguments) {
+  absl::StatusOr<std::vector<const Format*>> formats = ParseFormatList(arguments.formats);
+  if (!formats.ok()) return formats.status();
+  const RecordOptions& options = arguments.options;
+  for (const Format* format : *formats) {
+    const bool lacks_memory = format->needs == FormatNeeds::kMemory && !options.plan.profile_memory;
+    const bool lacks_samples =
+        format->needs == FormatNeeds::kSamples && !options.sample_period_ns.has_value();
+    if (!lacks_memory && !lacks_samples) continue;
+    return Fail(ExitCode::kUsage, "--format " + std::string(format->name) + " needs " +
+                                      (lacks_memory ? "--profile-memory" : "--sample"));
+  }
+  return formats;
+}
+
 absl::Status ParseMetadata(const RecordArguments& arguments, RecordingInfo* info) {
   absl::Status status = ParsePairs(arguments.metadata, &info->metadata);
   status.Update(ParsePairs(arguments.metadata_json, &info->metadata_json));

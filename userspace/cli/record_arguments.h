@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exporters/formats.h"
 #include "userspace/capture/recorder.h"
 #include "userspace/cli/flight_options.h"
 #include "userspace/cli/step_schedule.h"
@@ -62,6 +63,8 @@ struct RecordArguments {
 inline constexpr char kTestSwitches[] = "PROFTRACE_TEST_SWITCHES";
 
 void AddRecordOptions(CLI::App* record, RecordArguments* arguments);
+// Adds those of them that say what is recorded and how.
+void AddTracingOptions(CLI::App* command, RecordArguments* arguments);
 
 // Makes of all that was read what is recorded, after the last option. `has_command`: whether one
 // follows "--". Fails with kUsage where options do not go together; also with kHostUnfit.
@@ -69,6 +72,8 @@ absl::Status CompleteOptions(RecordArguments* arguments, bool has_command);
 
 // "cpu,cuda,sched": fails with kUsage for any other word.
 absl::StatusOr<Activities> ParseActivities(const std::string& text);
+// --format. Fails with kUsage where one needs what is not recorded.
+absl::StatusOr<std::vector<const Format*>> ChooseFormats(const RecordArguments& arguments);
 // --metadata and --metadata-json.
 absl::Status ParseMetadata(const RecordArguments& arguments, RecordingInfo* info);
 // Reads kTestSwitches's words into the options.

@@ -1,14 +1,10 @@
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -27,6 +23,7 @@
 #include "userspace/cli/flight_dumps.h"
 #include "userspace/cli/launch.h"
 #include "userspace/cli/record_arguments.h"
+#include "userspace/cli/record_messages.h"
 #include "userspace/cli/result_archive.h"
 #include "userspace/cli/result_directory.h"
 #include "userspace/cli/result_name.h"
@@ -36,173 +33,6 @@
 
 namespace proftrace {
 namespace {
-
-// What is recorded, as it is when it begins; `Targets::refused` are not.
-struct Targets {
-  std::vector<Pid> pids;
-  std::set<Pid> refused;
-  std::string command;  // that was started; empty: there is none
-};
-
-std::string DescribeTargets(const Targets& targets, size_t processes) {
-  std::string text;
-  size_t named = 0;
-  for (const Pid pid : targets.pids) {
-    if (targets.refused.contains(pid)) continue;
-    const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
-    const std::string comm = !targets.command.empty() ? targets.command
-                             : info.ok()              ? info->comm
-                                                      : "?";
-    text += (text.empty() ? "PID " : ", PID ") + std::to_string(Raw(pid)) + " (" + ShownText(comm) +
-            ")";
-    ++named;
-  }
-  if (processes > named) {
-    const size_t more = processes - named;
-    text += " and " + std::to_string(more) + (more == 1 ? " child" : " children");
-  }
-  return text;
-}
-
-std::function<void(const Ready&)> ReadyLine(const std::shared_ptr<Targets>& targets, bool all) {
-  return [targets, all](const Ready& ready) {
-    const std::string target = DescribeTargets(*targets, ready.processes);
-    if (all && ready.processes == 0) {
-      Say("no process has loaded PyTorch yet; waiting for the first");
-      return;
-    }
-    if (all) {
-      Say("recording all PyTorch processes, %zu now, %u operators, probes on "
-          "after %.2f s",
-          ready.processes, ready.operator_count, ready.attach_s);
-      return;
-    }
-    if (ready.operator_count == 0) {
-      Say("starting %s; its probes go in when it loads PyTorch", target.c_str());
-      return;
-    }
-    Say("recording %s, %u operators, probes on after %.2f s", target.c_str(), ready.operator_count,
-        ready.attach_s);
-  };
-}
-
-RecordCallbacks MakeCallbacks(const RecordArguments& arguments, const RecordOptions& options,
-                              const std::shared_ptr<Targets>& targets) {
-  RecordCallbacks callbacks;
-  callbacks.on_refused = [targets](Pid pid, const absl::Status& why) {
-    targets->refused.insert(pid);
-    Say("warning: PID %u is not recorded: %s; the others are", Raw(pid),
-        std::string(why.message()).c_str());
-  };
-  callbacks.on_left_behind = [](const std::string& what) { Say("warning: %s", what.c_str()); };
-  callbacks.on_missing = [](const std::string& what) { Say("warning: %s", what.c_str()); };
-  if (arguments.quiet) return callbacks;
-  const bool all = options.all;
-  if (!options.info.system.operators) {
-    callbacks.on_ready = [all, targets, what = options.info.system.ToText()](const Ready& ready) {
-      const std::string who = all ? "all processes" : DescribeTargets(*targets, 0);
-      Say("recording %s, %s, %zu processes, after %.2f s", who.c_str(), what.c_str(),
-          ready.processes, ready.attach_s);
-    };
-  } else {
-    callbacks.on_ready = ReadyLine(targets, all);
-  }
-  if (!options.without_bpf) {
-    callbacks.on_without_bpf = [](const std::string& why) {
-      Say("jumps record alone, without eBPF: %s", why.c_str());
-    };
-  }
-  callbacks.on_tier = [is_verbose = arguments.verbose > 0](const std::string& tier,
-                                                           const TierChoice& choice) {
-    // Probes that cost little are nothing to tell of.
-    if (tier != "patch" && !choice.are_jumps_refused && !is_verbose) return;
-    Say("by %s: %s", tier == "patch" ? "jumps" : "probes", choice.reason.c_str());
-  };
-  callbacks.on_import = [](Pid pid) {
-    Say("PID %u is importing PyTorch: waiting for its operators", Raw(pid));
-  };
-  callbacks.on_anothers_jumps = [](const std::string& why) { Say("%s", why.c_str()); };
-  callbacks.on_budget = [is_verbose = arguments.verbose > 0](const BudgetNews& news,
-                                                             double after_s) {
-    if (!news.demoted.empty()) {
-      std::string names;
-      for (const std::string& name : news.demoted) names += (names.empty() ? "" : ", ") + name;
-      Say("PID %u: from %.2f s on only counted: %s", Raw(news.pid), after_s, names.c_str());
-    }
-    if (is_verbose && news.measured_percent.has_value()) {
-      Say("PID %u: estimated overhead now %.2f %%", Raw(news.pid), *news.measured_percent);
-    }
-  };
-  const auto started = std::chrono::steady_clock::now();
-  callbacks.on_awaited = [started](Pid pid, uint32_t operator_count) {
-    const std::chrono::duration<double> after = std::chrono::steady_clock::now() - started;
-    Say("recording PID %u, %u operators, probes on after %.2f s", Raw(pid), operator_count,
-        after.count());
-  };
-  if (arguments.verbose > 0) {
-    callbacks.on_follow = [](Pid child, int64_t after_ns) {
-      Say("following PID %u, %.1f ms after its fork", Raw(child),
-          static_cast<double>(after_ns) * 1e-6);
-    };
-  }
-  if (arguments.no_progress || isatty(STDERR_FILENO) == 0) return callbacks;
-  callbacks.on_progress = [](const Progress& progress) {
-    char step[80] = "";
-    if (progress.step_ms.has_value() && progress.steps > 0) {
-      std::snprintf(step, sizeof(step), ", %llu steps of TID %u, the last of %.2f ms",
-                    static_cast<unsigned long long>(progress.steps), Raw(progress.step_tid),
-                    *progress.step_ms);
-    } else if (progress.step_ms.has_value()) {
-      std::snprintf(step, sizeof(step), ", step of TID %u %.2f ms", Raw(progress.step_tid),
-                    *progress.step_ms);
-    }
-    ShowProgress("%.1f s, %.0f records/s, %llu lost%s", progress.elapsed_s, progress.records_per_s,
-                 static_cast<unsigned long long>(progress.lost), step);
-  };
-  return callbacks;
-}
-
-absl::StatusOr<std::vector<const Format*>> ChooseFormats(const RecordArguments& arguments) {
-  absl::StatusOr<std::vector<const Format*>> formats = ParseFormatList(arguments.formats);
-  if (!formats.ok()) return formats.status();
-  const RecordOptions& options = arguments.options;
-  for (const Format* format : *formats) {
-    const bool lacks_memory = format->needs == FormatNeeds::kMemory && !options.plan.profile_memory;
-    const bool lacks_samples =
-        format->needs == FormatNeeds::kSamples && !options.sample_period_ns.has_value();
-    if (!lacks_memory && !lacks_samples) continue;
-    return Fail(ExitCode::kUsage, "--format " + std::string(format->name) + " needs " +
-                                      (lacks_memory ? "--profile-memory" : "--sample"));
-  }
-  return formats;
-}
-
-std::optional<int64_t> NumberInEnvironment(const char* name) {
-  const char* const text = getenv(name);
-  return text == nullptr ? std::nullopt : ParseNumber<int64_t>(text);
-}
-
-// What names results, of this host; a command has the rank that this program's launcher gave it.
-ResultNameFacts OwnNameFacts(bool of_command) {
-  ResultNameFacts facts;
-  utsname names{};
-  uname(&names);
-  facts.host = names.nodename;
-  if (!of_command) return facts;
-  facts.rank = NumberInEnvironment("RANK");
-  if (!facts.rank) facts.rank = NumberInEnvironment("SLURM_PROCID");
-  auto attempt = NumberInEnvironment("TORCHELASTIC_RESTART_COUNT");
-  if (!attempt) attempt = NumberInEnvironment("SLURM_RESTART_COUNT");
-  facts.attempt = static_cast<uint32_t>(attempt.value_or(0));
-  return facts;
-}
-
-// What names the result of a running process.
-void TakeJob(const ProcessInfo& info, bool is_alone, ResultNameFacts* facts) {
-  if (is_alone && info.rank) facts->rank = *info.rank;
-  const JobIdentity& job = info.job;
-  facts->attempt = job.elastic_restart_count.value_or(job.slurm_restart_count.value_or(0));
-}
 
 absl::Status PrepareArchive(const std::string& output, RecordArguments* arguments,
                             std::optional<ResultArchive>* archive) {
@@ -287,10 +117,11 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
     return writer.status();
   }
 
-  const auto targets = std::make_shared<Targets>();
+  const auto targets = std::make_shared<RecordedTargets>();
   targets->pids = options->pids.empty() ? options->awaited : options->pids;
   if (!command.empty()) targets->command = command[0];
-  RecordCallbacks callbacks = MakeCallbacks(arguments, *options, targets);
+  RecordCallbacks callbacks = TellingCallbacks(arguments, targets);
+  if (!arguments.quiet) options->plan.on_analysis = SayAnalysis;
   absl::Status launch;
   if (launched != nullptr) {
     callbacks.on_ready = [&, tell = callbacks.on_ready](const Ready& ready) {
@@ -302,14 +133,6 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
     };
   }
   callbacks.on_dump = [&dumps](FlightDump dump) { dumps->Add(std::move(dump)); };
-  if (!arguments.quiet) {
-    options->plan.on_analysis = [](const std::string& build_id, uint64_t bytes) {
-      Say("analysing a library of %llu MB that is not known (build %.8s); what is found is kept "
-          "for "
-          "the next time",
-          static_cast<unsigned long long>(bytes >> 20), ShownText(build_id).c_str());
-    };
-  }
   const RecordResult result = Record(*options, *std::move(writer), callbacks, StopAsked());
   if (launched != nullptr && launch.ok() && !arguments.quiet && launched->IsRunning()) {
     Say("the recording is over, and %s goes on as PID %u; to end it: kill %u",

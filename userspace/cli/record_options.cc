@@ -177,10 +177,6 @@ void AddHow(CLI::App* record, RecordArguments* arguments) {
             "of the ring in the kernel")
       ->default_str("32M")
       ->group(kGroupHow);
-  record
-      ->add_flag("--as-root", arguments->as_root,
-                 "under sudo: the command after -- runs as root, not as the user who called sudo")
-      ->group(kGroupHow);
 }
 
 void AddOutputs(CLI::App* record, RecordArguments* arguments) {
@@ -231,10 +227,19 @@ void AddMessages(CLI::App* record, RecordArguments* arguments) {
 
 }  // namespace
 
+void AddTracingOptions(CLI::App* command, RecordArguments* arguments) {
+  AddWhat(command, arguments);
+  AddHow(command, arguments);
+}
+
 void AddRecordOptions(CLI::App* record, RecordArguments* arguments) {
   AddWhat(record, arguments);
   AddWhen(record, arguments);
   AddHow(record, arguments);
+  record
+      ->add_flag("--as-root", arguments->as_root,
+                 "under sudo: the command after -- runs as root, not as the user who called sudo")
+      ->group(kGroupHow);
   AddOutputs(record, arguments);
   AddMessages(record, arguments);
 }

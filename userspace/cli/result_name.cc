@@ -1,12 +1,21 @@
 #include "userspace/cli/result_name.h"
 
+#include <sys/utsname.h>
+
 #include <cctype>
+#include <cstdlib>
 #include <ctime>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {
+
+std::optional<int64_t> NumberInEnvironment(const char* name) {
+  const char* const text = getenv(name);
+  return text == nullptr ? std::nullopt : ParseNumber<int64_t>(text);
+}
 
 // Names of hosts and programs are nobody's choice here: what would lead elsewhere in a path is
 // replaced.
@@ -64,6 +73,26 @@ std::string DefaultResultName(const std::string& comm, const ResultNameFacts& fa
   char stamp[32];
   strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &utc);
   return name + "-" + std::to_string(Raw(facts.pid)) + "-" + stamp;
+}
+
+ResultNameFacts OwnNameFacts(bool of_command) {
+  ResultNameFacts facts;
+  utsname names{};
+  uname(&names);
+  facts.host = names.nodename;
+  if (!of_command) return facts;
+  facts.rank = NumberInEnvironment("RANK");
+  if (!facts.rank) facts.rank = NumberInEnvironment("SLURM_PROCID");
+  auto attempt = NumberInEnvironment("TORCHELASTIC_RESTART_COUNT");
+  if (!attempt) attempt = NumberInEnvironment("SLURM_RESTART_COUNT");
+  facts.attempt = static_cast<uint32_t>(attempt.value_or(0));
+  return facts;
+}
+
+void TakeJob(const ProcessInfo& info, bool is_alone, ResultNameFacts* facts) {
+  if (is_alone && info.rank) facts->rank = *info.rank;
+  const JobIdentity& job = info.job;
+  facts->attempt = job.elastic_restart_count.value_or(job.slurm_restart_count.value_or(0));
 }
 
 }  // namespace proftrace

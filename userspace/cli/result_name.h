@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "symbols/plan/process.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {
@@ -18,6 +19,12 @@ struct ResultNameFacts {
   Pid pid{};
   uint32_t attempt = 0;  // how often the launcher has restarted the job
 };
+
+// Returns what names results of this host; a command has the rank that this program's launcher gave
+// it.
+ResultNameFacts OwnNameFacts(bool of_command);
+// Takes what names the result of a running process. `is_alone`: no other is recorded with it.
+void TakeJob(const ProcessInfo& info, bool is_alone, ResultNameFacts* facts);
 
 // Returns `pattern` with %h (host), %r (rank; "none" where it has none), %p (PID), %a (attempt) and
 // %% (%) replaced. Fails with kUsage where another character follows a %.

@@ -24,6 +24,8 @@ namespace {
 
 // A capture of a day of a busy job takes an hour.
 constexpr int64_t kMostCpuSeconds = 12 * 3600;
+// What shows a recording lasts as long as that.
+constexpr int64_t kMostViewerCpuSeconds = int64_t{365} * 24 * 3600;
 constexpr size_t kMostMessageBytes = size_t{1} << 20;
 
 // What the child says of its end: this, then the message.
@@ -34,7 +36,7 @@ struct Report {
 
 void Confine(const Confinement& confinement) {
   NoNewRights();
-  LimitUse(kMostCpuSeconds);
+  LimitUse(confinement.is_viewer ? kMostViewerCpuSeconds : kMostCpuSeconds);
   // Without Landlock the file system's own rules are all that is left, and root's are none.
   LimitReach(confinement.reach);
   if (confinement.gives_files) {
@@ -42,8 +44,9 @@ void Confine(const Confinement& confinement) {
   } else {
     DropCapabilities({CAP_DAC_OVERRIDE});
   }
-  LimitSystemCalls(confinement.makes_files ? SystemCalls::kMakingFiles
-                                           : SystemCalls::kReadingFiles);
+  LimitSystemCalls(confinement.is_viewer     ? SystemCalls::kShowing
+                   : confinement.makes_files ? SystemCalls::kMakingFiles
+                                             : SystemCalls::kReadingFiles);
 }
 
 std::string ReadAll(int fd) {
@@ -69,7 +72,7 @@ absl::Status RunGuarded(const std::function<absl::Status()>& work) {
 
 [[noreturn]] void RunChild(const Confinement& confinement,
                            const std::function<absl::Status()>& work, pid_t parent, int report_fd) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (!confinement.is_viewer) prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::kBug));
   Confine(confinement);
   const absl::Status status = RunGuarded(work);
@@ -113,28 +116,37 @@ void RaiseIfMeant(int signal) {
   raise(signal);
 }
 
-absl::Status RunConfined(const Confinement& confinement,
-                         const std::function<absl::Status()>& work) {
+absl::StatusOr<ConfinedChild> ConfinedChild::Start(const Confinement& confinement,
+                                                   const std::function<absl::Status()>& work) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return NoMoreDescriptors(errno);
-  const UniqueFd reads(ends[0]);
-  UniqueFd writes(ends[1]);
+  UniqueFd reads(ends[0]);
+  const UniqueFd writes(ends[1]);
   std::fflush(nullptr);
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) return NoMoreProcesses(errno);
   if (child == 0) RunChild(confinement, work, parent, writes.get());
-  writes = UniqueFd();
-  const std::string bytes = ReadAll(reads.get());
+  return ConfinedChild(confinement, child, std::move(reads));
+}
+
+absl::Status ConfinedChild::Wait() {
+  const std::string bytes = ReadAll(reports_.get());
   int state = 0;
-  while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
+  while (waitpid(pid_, &state, 0) < 0 && errno == EINTR) {
   }
   Report report;
-  if (bytes.size() < sizeof(report)) return EndOf(confinement, state);
+  if (bytes.size() < sizeof(report)) return EndOf(confinement_, state);
   std::memcpy(&report, bytes.data(), sizeof(report));
   if (report.code == 0) return absl::OkStatus();
   absl::Status status = Fail(static_cast<ExitCode>(report.code), bytes.substr(sizeof(report)));
   return report.was_told != 0 ? Told(std::move(status)) : status;
+}
+
+absl::Status RunConfined(const Confinement& confinement,
+                         const std::function<absl::Status()>& work) {
+  absl::StatusOr<ConfinedChild> child = ConfinedChild::Start(confinement, work);
+  return child.ok() ? child->Wait() : child.status();
 }
 
 }  // namespace proftrace

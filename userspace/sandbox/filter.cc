@@ -116,6 +116,12 @@ bool LimitSystemCalls(SystemCalls allowed) {
     for (const int call : kMakingFiles) filter.Allow(call);
     return filter.Load();
   }
+  if (allowed == SystemCalls::kShowing) {
+    // Not TIOCSTI: what it showed it could else type.
+    for (const uint64_t request : {uint64_t{TCSETS}, uint64_t{TCSETSW}, uint64_t{TCSETSF}}) {
+      filter.Allow(SCMP_SYS(ioctl), Is(1, request));
+    }
+  }
   filter.Allow(SCMP_SYS(open), Has(1, kWritingFlags, O_RDONLY));
   filter.Allow(SCMP_SYS(openat), Has(2, kWritingFlags, O_RDONLY));
   filter.Allow(SCMP_SYS(open), Has(1, O_TMPFILE, O_TMPFILE));

@@ -33,8 +33,10 @@ FlightTrigger Trigger(FlightTrigger::Kind kind, const std::string& text) {
 class FlightRecorderTest : public testing::Test {
  protected:
   void Begin(std::vector<FlightTrigger> triggers, uint32_t most_dumps = 10,
-             size_t most_bytes = 64u << 20) {
+             size_t most_bytes = 64u << 20, bool asks_for_past = false) {
     FlightOptions options;
+    options.asks_for_past = asks_for_past;
+    if (asks_for_past) options.asked_reason = "seen";
     options.window_ns = kWindow;
     options.most_bytes = most_bytes;
     options.triggers = std::move(triggers);
@@ -100,6 +102,23 @@ TEST_F(FlightRecorderTest, ASignalIsADump) {
   EXPECT_EQ(dump.window.start_ns, asked_ns - kWindow);
   EXPECT_EQ(dump.window.duration_ns, kWindow);
   EXPECT_EQ(Reason(asked_ns + 2 * kSettle), "");
+}
+
+TEST_F(FlightRecorderTest, WhatIsAskedOfThePastIsTakenAtOnce) {
+  Begin({}, 10, 64u << 20, /*asks_for_past=*/true);
+  const int64_t asked_ns = kStart + 100 * kSecond;
+  ++signals_;
+  flight_->Look(asked_ns);
+  ++signals_;
+  flight_->Look(asked_ns);
+  ASSERT_TRUE(flight_->IsDue(asked_ns));
+  const FlightDump dump = Take(asked_ns);
+  EXPECT_EQ(dump.reason, "seen");
+  EXPECT_EQ(dump.window.start_ns, asked_ns - kSettle - kWindow);
+  EXPECT_EQ(dump.window.duration_ns, kWindow);
+  ++signals_;
+  flight_->Look(kStart + kSettle / 2);  // before anything can be told
+  EXPECT_EQ(Take(kStart + kSettle / 2).window.duration_ns, 0);
 }
 
 TEST_F(FlightRecorderTest, TheWindowBeginsWithTheRecordingAtMost) {

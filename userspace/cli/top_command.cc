@@ -1,0 +1,325 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "symbols/plan/process.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/capture/recorder.h"
+#include "userspace/cli/commands.h"
+#include "userspace/cli/confinements.h"
+#include "userspace/cli/message_catcher.h"
+#include "userspace/cli/option_help.h"
+#include "userspace/cli/option_kinds.h"
+#include "userspace/cli/parse.h"
+#include "userspace/cli/record_arguments.h"
+#include "userspace/cli/record_messages.h"
+#include "userspace/cli/result_name.h"
+#include "userspace/cli/say.h"
+#include "userspace/cli/stop_signals.h"
+#include "userspace/cli/terminal_screen.h"
+#include "userspace/cli/top_desk.h"
+#include "userspace/cli/top_viewer.h"
+#include "userspace/sandbox/confined.h"
+
+namespace proftrace {
+namespace {
+
+constexpr double kLeastIntervalS = 0.2;
+constexpr double kLongestIntervalS = 3600;
+constexpr double kDefaultWindowS = 10;
+constexpr char kKeptReason[] = "kept from proftrace top";
+// The process that shows is less urgent than the job.
+constexpr int kViewerPriority = 10;
+constexpr int kLongestEndMs = 2000;
+constexpr int kEndLookMs = 5;
+
+constexpr std::array<Choice<TopView>, kTopViews> kViews = {{{"operators", TopView::kOperators},
+                                                            {"modules", TopView::kModules},
+                                                            {"python", TopView::kPython},
+                                                            {"threads", TopView::kThreads},
+                                                            {"files", TopView::kFiles},
+                                                            {"waits", TopView::kWaits},
+                                                            {"gpu", TopView::kGpu}}};
+
+struct TopArguments {
+  RecordArguments record;
+  TopViewOptions view;
+  bool is_once = false;
+  bool is_json = false;
+  double interval_s = 1;
+  size_t sort = 1;  // the number of a column, from 1 on
+};
+
+absl::StatusOr<double> ParseInterval(const std::string& text) {
+  absl::StatusOr<double> seconds = ParseDuration(text);
+  if (seconds.ok() && (*seconds < kLeastIntervalS || *seconds > kLongestIntervalS)) {
+    return Fail(ExitCode::kUsage, "must be between 200ms and 60m");
+  }
+  return seconds;
+}
+
+// What both processes have: made before there are two.
+struct TopLink {
+  UniqueFd recorder;  // sockets
+  UniqueFd viewer;
+  UniqueFd capture;          // a file in memory
+  UniqueFd capture_to_read;  // the same, which cannot be written by this
+};
+
+absl::StatusOr<TopLink> MakeLink() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return NoMoreDescriptors(errno);
+  }
+  TopLink link;
+  link.recorder = UniqueFd(ends[0]);
+  link.viewer = UniqueFd(ends[1]);
+  link.capture = UniqueFd(memfd_create("proftrace-top", MFD_CLOEXEC));
+  const std::string path = "/proc/self/fd/" + std::to_string(link.capture.get());
+  link.capture_to_read = UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!link.capture.valid() || !link.capture_to_read.valid()) {
+    return Fail(ExitCode::kHostUnfit,
+                "cannot make a file in memory for the last seconds: " + ErrnoText(errno));
+  }
+  return link;
+}
+
+absl::Status ChooseOutput(TopArguments* arguments) {
+  TopViewOptions& view = arguments->view;
+  view.is_once = arguments->is_once;
+  view.interval_s = arguments->interval_s;
+  view.state.sort_columns[static_cast<size_t>(view.state.view)] = arguments->sort - 1;
+  if (arguments->is_json) {
+    view.output = TopOutput::kJson;
+  } else if (arguments->is_once) {
+    view.output = TopOutput::kOnce;
+  } else if (isatty(STDOUT_FILENO) == 0) {
+    return Fail(ExitCode::kUsage,
+                "standard output is no terminal: --once prints one screen, --json an object for "
+                "each refresh");
+  } else {
+    view.output = TerminalScreen::CanShow() ? TopOutput::kScreen : TopOutput::kPlain;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Complete(TopArguments* arguments, bool has_command) {
+  RecordArguments& record = arguments->record;
+  RecordOptions& options = record.options;
+  if (has_command || (options.pids.empty() != options.all)) {
+    return Fail(ExitCode::kUsage,
+                "give what to show: -p PID of a running process, or -a for every PyTorch process");
+  }
+  // What the parts of a step and the tables are made of.
+  if (!record.activities.has_value() && !options.without_bpf) {
+    options.info.system.io = options.info.system.sched = true;
+  }
+  if (!record.flight.window_s.has_value()) record.flight.window_s = kDefaultWindowS;
+  absl::Status status = CompleteOptions(&record, /*has_command=*/false);
+  if (status.ok()) status = ChooseFormats(record).status();
+  if (status.ok()) status = ChooseOutput(arguments);
+  if (!status.ok()) return status;
+  arguments->view.window_ns = options.flight->window_ns;
+  options.flight->asked_reason = kKeptReason;
+  options.flight->asks_for_past = true;
+  // Its own screen has it all.
+  record.no_progress = true;
+  return absl::OkStatus();
+}
+
+// Reads who is to be shown: who is not there is told before anything is begun.
+absl::Status ReadTargets(const RecordArguments& record, std::string* comm, ResultNameFacts* facts) {
+  const RecordOptions& options = record.options;
+  *facts = OwnNameFacts(/*of_command=*/false);
+  *comm = "all";
+  facts->pid = Pid{static_cast<uint32_t>(getpid())};
+  for (const Pid pid : options.pids) {
+    const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
+    if (!info.ok()) return info.status();
+    if (pid != options.pids.front()) continue;
+    *comm = info->comm;
+    TakeJob(*info, options.pids.size() == 1, facts);
+    facts->pid = pid;
+  }
+  return absl::OkStatus();
+}
+
+// Ends the process that shows, which was told to. `is_screen`: what is left of it is of no worth.
+absl::Status EndViewer(ConfinedChild* viewer, bool is_screen) {
+  if (!is_screen) return viewer->Wait();
+  kill(viewer->pid(), SIGCONT);
+  siginfo_t state{};
+  for (int waited_ms = 0; waited_ms < kLongestEndMs; waited_ms += kEndLookMs) {
+    const int flags = WEXITED | WNOHANG | WNOWAIT;
+    if (waitid(P_PID, static_cast<id_t>(viewer->pid()), &state, flags) < 0 || state.si_pid != 0) {
+      return viewer->Wait();
+    }
+    usleep(kEndLookMs * 1000);
+  }
+  kill(viewer->pid(), SIGKILL);
+  (void)viewer->Wait();
+  return absl::OkStatus();
+}
+
+Confinement OfViewer() {
+  Confinement confinement = OfReport({});
+  confinement.is_viewer = true;
+  confinement.what = "shows the job";
+  confinement.advice = "The job goes on as it was";
+  return confinement;
+}
+
+absl::Status RunTop(TopArguments arguments, bool has_command) {
+  if (absl::Status status = Complete(&arguments, has_command); !status.ok()) return status;
+  RecordArguments& record = arguments.record;
+  RecordOptions& options = record.options;
+  StopOnSignals();
+  TopDesk::Options desk_options;
+  if (absl::Status status = ReadTargets(record, &desk_options.comm, &desk_options.facts);
+      !status.ok()) {
+    return status;
+  }
+  if (!record.output.empty()) {
+    const absl::StatusOr<std::string> path = ResultNameOf(record.output, desk_options.facts);
+    if (!path.ok()) return path.status();
+    absl::StatusOr<ResultDirectory> made = ResultDirectory::Prepare(*path, record.force);
+    if (!made.ok()) return made.status();
+    desk_options.directory = *std::move(made);
+  }
+  absl::StatusOr<TopLink> link = MakeLink();
+  if (!link.ok()) return link.status();
+  const bool is_screen = arguments.view.output == TopOutput::kScreen;
+  absl::StatusOr<ConfinedChild> viewer = ConfinedChild::Start(OfViewer(), [&] {
+    link->recorder = UniqueFd();
+    link->capture = UniqueFd();
+    return ShowTop(arguments.view, link->viewer.get(), link->capture_to_read.get());
+  });
+  if (!viewer.ok()) return viewer.status();
+  setpriority(PRIO_PROCESS, static_cast<id_t>(viewer->pid()), kViewerPriority);
+  link->viewer = UniqueFd();
+
+  MessageCatcher catcher;
+  desk_options.socket = link->recorder.get();
+  desk_options.capture = link->capture.get();
+  desk_options.pids = options.pids;
+  desk_options.formats = record.formats;
+  desk_options.force = record.force;
+  desk_options.catcher = &catcher;
+  desk_options.stop = &StopAsked();
+  TopDesk desk(std::move(desk_options));
+  options.flight->signals = desk.asked();
+
+  const auto targets = std::make_shared<RecordedTargets>();
+  targets->pids = options.pids;
+  RecordCallbacks callbacks = TellingCallbacks(record, targets);
+  TerminalScreen screen;
+  callbacks.on_ready = [&, tell = callbacks.on_ready](const Ready& ready) {
+    if (StopAsked().load(std::memory_order_relaxed)) return;
+    if (tell) tell(ready);
+    if (is_screen) catcher.Start();
+    if (is_screen) screen.Enter(viewer->pid());
+    desk.Begin();
+  };
+  callbacks.on_dump = [&desk](FlightDump dump) { desk.Take(std::move(dump)); };
+  RecordResult result = Record(options, nullptr, callbacks, StopAsked());
+  desk.End(is_screen || !result.attached ? std::nullopt : std::move(result.last_dump));
+  const absl::Status shown = EndViewer(&*viewer, is_screen);
+  screen.Leave();
+  catcher.Stop();
+  const absl::Status kept = desk.FinishKept();
+  for (const absl::Status& status : {result.status, shown, kept, result.code}) {
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+void AddViewOptions(CLI::App* top, TopArguments* arguments) {
+  AddParsed(top, "--interval", "TIME", &arguments->interval_s, ParseInterval,
+            "between refreshes; it grows where a refresh takes longer than half of it")
+      ->default_str("1s")
+      ->group(kGroupWhen);
+  AddParsed(top, "--window", "TIME", &arguments->record.flight.window_s, ParseWindow,
+            "of which seconds the figures are, and what r keeps; a few steps are to be in it")
+      ->default_str("10s")
+      ->group(kGroupWhen);
+  AddParsed(top, "--window-memory", "SIZE", &arguments->record.flight.most_bytes, ParseFlightMemory,
+            "of these seconds, compressed; where it is too little they are fewer")
+      ->default_str("256M")
+      ->group(kGroupWhen);
+  AddParsed(top, "-d,--duration", "TIME", &arguments->record.options.duration_s, ParseDuration,
+            "how long: 10s, 250ms, 2m; without it until q, ^C or the target's end")
+      ->group(kGroupWhen);
+  top->add_flag("--once", arguments->is_once, "print one screen as text, of one window, and end")
+      ->group(kGroupOutputs);
+  top->add_flag("--json", arguments->is_json,
+                "print an object a line for each refresh (NDJSON); with --once, one")
+      ->group(kGroupOutputs);
+  AddChoice(top, "--view", &arguments->view.state.view, kViews, "the table to begin with")
+      ->group(kGroupOutputs);
+  top->add_option("--sort", arguments->sort, "by which of its columns, from the left")
+      ->type_name("N")
+      ->check(CLI::Range(size_t{1}, size_t{9}))
+      ->capture_default_str()
+      ->group(kGroupOutputs);
+  top->add_option("--filter", arguments->view.state.filter,
+                  "only names with this text in them, in whatever case")
+      ->type_name("TEXT")
+      ->group(kGroupOutputs);
+  top->add_option("--rows", arguments->view.rows, "of a table, with --once and --json")
+      ->type_name("N")
+      ->check(CLI::Range(size_t{1}, kMostTopRows))
+      ->capture_default_str()
+      ->group(kGroupOutputs);
+}
+
+void AddKeptOptions(CLI::App* top, RecordArguments* record) {
+  top->add_option("-o,--output", record->output,
+                  "the directory, missing or empty, for what the key r keeps: dump_0, dump_1 and "
+                  "so on in it. %h is the host, %r the rank, %p the PID, %a the attempt")
+      ->type_name("PATH")
+      ->group(kGroupOutputs);
+  top->add_option("--format", record->formats, "outputs of what is kept; none: the capture alone")
+      ->type_name("LIST")
+      ->capture_default_str()
+      ->group(kGroupOutputs);
+  top->add_flag("--force", record->force, "write into a directory that is not empty")
+      ->group(kGroupOutputs);
+  top->add_flag("-q,--quiet", record->quiet, "say nothing but errors")->group(kGroupMessages);
+  top->get_help_ptr()->group(kGroupMessages);
+}
+
+}  // namespace
+
+void AddTopCommand(CLI::App& app, const std::vector<std::string>& all,
+                   const std::vector<std::string>& command, Action* action) {
+  auto arguments = std::make_shared<TopArguments>();
+  arguments->record.options.info.arguments = all;
+  CLI::App* top = app.add_subcommand(
+      "top",
+      "Show live what running PyTorch processes do, a step: how long steps take and what for, "
+      "operators, modules, functions of Python, threads, files, waits and GPUs of the last "
+      "seconds. The key ? shows the keys.\n"
+      "Example: sudo proftrace top -p 4711");
+  top->footer("[OPTIONS] (-p PID | -a)");
+  AddTracingOptions(top, &arguments->record);
+  AddViewOptions(top, arguments.get());
+  AddKeptOptions(top, &arguments->record);
+  top->callback([arguments, has_command = !command.empty(), action] {
+    *action = [arguments, has_command] { return RunTop(*arguments, has_command); };
+  });
+}
+
+}  // namespace proftrace

@@ -1,0 +1,33 @@
+// What the process that records for `proftrace top` and the one that shows it tell each other, over
+// a pair of sockets that keep messages apart. The first byte of a message says what it is.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace proftrace {
+
+// To the one that shows.
+inline constexpr char kTopBegin = 'B';    // the probes are live
+inline constexpr char kTopCapture = 'C';  // the capture that was asked for is in the file
+inline constexpr char kTopMessage = 'M';  // a line, to be shown
+inline constexpr char kTopText = 'T';     // a piece of a dump's text
+inline constexpr char kTopTextEnd = 'U';  // its last piece
+inline constexpr char kTopEnd = 'E';      // what came before is the last
+
+// From it.
+inline constexpr char kTopAskCapture = 'c';  // the last seconds, to be shown
+inline constexpr char kTopAskKeep = 'k';     // the last seconds, as a result directory
+inline constexpr char kTopAskDump = 'd';     // stacks; the decimal PID of a process follows
+inline constexpr char kTopAskEnd = 'q';
+
+// A message has so many bytes at most.
+inline constexpr size_t kMostTopMessageBytes = 16384;
+
+// Sends a message. False: the other side is gone.
+bool SendTopMessage(int socket, char kind, std::string_view text = "");
+// Receives one, which must be there; empty: the other side is gone.
+std::string ReceiveTopMessage(int socket);
+
+}  // namespace proftrace
