@@ -250,6 +250,26 @@ for name in ('environ', 'maps', 'mem', 'fd'):
             descriptors = len(os.listdir(f"/proc/{view.process.pid}/fd"))
             self.assertLess(descriptors, 100)
 
+    def test_a_large_trace_is_not_held_in_memory(self) -> None:
+        trace = self.directory / "large.json"
+        trace.write_bytes(b"[")
+        bytes_ = 1_200_000_000
+        os.truncate(trace, bytes_)
+        with View(trace) as view:
+            client = http.client.HTTPConnection("127.0.0.1", view.port, timeout=live.WORK_S)
+            with contextlib.closing(client):
+                client.request("GET", f"/{view.token}/trace.json")
+                answer = client.getresponse()
+                got = 0
+                while part := answer.read(1 << 20):
+                    got += len(part)
+            self.assertEqual(got, bytes_)
+            most_kb = int(view.status()["VmHWM"].split()[0])
+            self.assertLess(most_kb, 100_000)
+            self.assertEqual(view.get("trace.json", headers={"Range": f"bytes={bytes_ - 3}-"})[2], b"\0\0\0")
+            self.assertEqual(view.stop(), 0)
+            self.assertIn("trace_processor --httpd", view.said)
+
     def test_nothing_is_left_of_what_was_made(self) -> None:
         places = self.directory / "tmp"
         places.mkdir(mode=0o777)

@@ -163,12 +163,12 @@ absl::Status RunView(const ViewArguments& arguments) {
   const uint16_t port = server->port();
   const std::string address = "http://127.0.0.1:" + std::to_string(port) + "/" + *token + "/";
   Say("serving %s at %s", arguments.result.c_str(), address.c_str());
-  SayHowToOpen(port, browser.has_value());
   if (facts.trace.has_value() && facts.trace->bytes > kLargeTraceBytes) {
     Say("the trace has %llu MB, which may be more than a browser takes: 'trace_processor --httpd' "
         "with the file gives it to Perfetto",
         static_cast<unsigned long long>(facts.trace->bytes / 1'000'000));
   }
+  SayHowToOpen(port, browser.has_value());
   if (browser.has_value()) browser->Open(address);
   return server->Serve(files, *token, StopAsked());
 }
