@@ -159,6 +159,13 @@ class ViewTest(LiveTest):
             self.assertEqual(view.status()["Uid"].split(), [str(USER)] * 4)
             self.assertEqual(view.get("")[0], 200)
 
+    def test_roots_own_sudo_is_no_caller(self) -> None:
+        told, environment = self.fake_browser()
+        with View(self.result(owner=0), environment={**environment, "SUDO_UID": "0", "SUDO_GID": "0"}) as view:
+            self.assertEqual(view.status()["Uid"].split(), [str(NOBODY)] * 4)
+            self.assertIn("ssh -L", view.said)
+        self.assertFalse(told.exists())
+
     def test_only_this_machine_can_connect(self) -> None:
         with View(self.result()) as view:
             listens = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"]
