@@ -1,7 +1,9 @@
 #include "exporters/report/report_html.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "exporters/report/report_data.h"
 #include "exporters/report/report_page.h"
@@ -15,8 +17,12 @@
 namespace proftrace {
 namespace {
 
-constexpr int kPageFormat = 1;        // of the facts and columns
-constexpr size_t kMostWindows = 200;  // steps that have sums of their own
+constexpr int kPageFormat = 1;  // of the facts and columns
+// Steps that have sums of their own: so many at least, and no more than have bars.
+constexpr size_t kFewestWindows = 200;
+constexpr size_t kMostWindows = 10'000;
+// Sums of rows in steps: each takes about seven bytes in the page.
+constexpr size_t kMostShares = 250'000;
 
 OrderedJson Shown(const std::vector<std::string>& sentences) {
   OrderedJson list = OrderedJson::array();
@@ -67,6 +73,16 @@ std::string ScriptJson(const OrderedJson& json) {
   return safe;
 }
 
+// Returns how many steps get sums of their own: all of them where each has few rows. A step has no
+// more rows of a table than it has spans, and no more than the table has.
+size_t WindowsThatFit(const Timeline& timeline, const Aggregates& aggregates, size_t steps) {
+  const size_t spans = timeline.spans().size() / std::max<size_t>(steps, 1) + 1;
+  const size_t rows = std::min(spans, aggregates.stacks.nodes.size()) +
+                      std::min(spans, aggregates.key_averages.rows.size()) +
+                      std::min(spans, timeline.python_modules().size());
+  return std::clamp(kMostShares / std::max<size_t>(rows, 1), kFewestWindows, kMostWindows);
+}
+
 void AddFacts(const Verdict& verdict, ReportData* data) {
   const Timeline& timeline = data->timeline;
   const RecordingWords words = WordsOf(timeline, data->aggregates);
@@ -110,7 +126,9 @@ void ReportData::AddShares(const std::string& prefix, const std::vector<WindowSh
 absl::Status ExportReport(const Timeline& timeline, const Aggregates& aggregates, ByteSink& sink) {
   ReportData data{timeline, aggregates, SplitSteps(timeline, aggregates.steps), {}, {}, {}};
   if (data.parts.has_value() && data.parts->are_steps) {
-    data.windows = ChooseSteps(data.parts->intervals, kMostWindows, &data.ranked);
+    const std::vector<std::pair<int64_t, int64_t>>& steps = data.parts->intervals;
+    data.windows =
+        ChooseSteps(steps, WindowsThatFit(timeline, aggregates, steps.size()), &data.ranked);
   }
   AddFacts(FindVerdict(timeline, aggregates, data.parts), &data);
   for (const auto add : {AddStepsTo, AddTimelineTo, AddOperatorsTo, AddModulesTo, AddStacksTo,

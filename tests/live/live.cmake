@@ -47,11 +47,11 @@ set(live_tests
   gpu_kinds guardian hang harmless hostile_neighbour identity injection interpreters interrupted
   keywords kill_points loss memory memory_limit merge namespaces options other_processes outputs
   own_runtime patch patch_harmless patch_limits patch_tier process_limit python_api python_end python_gc
-  ranges ranks remote_files result_archive rights sample sched shifted slow_rank spawned
+  ranges ranks recompile remote_files result_archive rights sample sched shifted slow_rank spawned
   stack_storms stacks standstill steps system targets threads told_cost two_tracers unprivileged view views waits why)
 foreach(test IN LISTS live_tests)
   set(python "${live_python}")
-  if(test MATCHES "^(agent|cuda|fleet_tables|gpu_check|keywords|python_gc)$")
+  if(test MATCHES "^(agent|cuda|fleet_tables|gpu_check|keywords|python_gc|recompile)$")
     set(python "${cuda_python}")
   endif()
   set(file "${test}")

@@ -159,6 +159,13 @@ class ViewTest(LiveTest):
             self.assertEqual(view.status()["Uid"].split(), [str(USER)] * 4)
             self.assertEqual(view.get("")[0], 200)
 
+    def test_roots_own_sudo_is_no_caller(self) -> None:
+        told, environment = self.fake_browser()
+        with View(self.result(owner=0), environment={**environment, "SUDO_UID": "0", "SUDO_GID": "0"}) as view:
+            self.assertEqual(view.status()["Uid"].split(), [str(NOBODY)] * 4)
+            self.assertIn("ssh -L", view.said)
+        self.assertFalse(told.exists())
+
     def test_only_this_machine_can_connect(self) -> None:
         with View(self.result()) as view:
             listens = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"]
@@ -249,6 +256,26 @@ for name in ('environ', 'maps', 'mem', 'fd'):
                 thread.join()
             descriptors = len(os.listdir(f"/proc/{view.process.pid}/fd"))
             self.assertLess(descriptors, 100)
+
+    def test_a_large_trace_is_not_held_in_memory(self) -> None:
+        trace = self.directory / "large.json"
+        trace.write_bytes(b"[")
+        bytes_ = 1_200_000_000
+        os.truncate(trace, bytes_)
+        with View(trace) as view:
+            client = http.client.HTTPConnection("127.0.0.1", view.port, timeout=live.WORK_S)
+            with contextlib.closing(client):
+                client.request("GET", f"/{view.token}/trace.json")
+                answer = client.getresponse()
+                got = 0
+                while part := answer.read(1 << 20):
+                    got += len(part)
+            self.assertEqual(got, bytes_)
+            most_kb = int(view.status()["VmHWM"].split()[0])
+            self.assertLess(most_kb, 100_000)
+            self.assertEqual(view.get("trace.json", headers={"Range": f"bytes={bytes_ - 3}-"})[2], b"\0\0\0")
+            self.assertEqual(view.stop(), 0)
+            self.assertIn("trace_processor --httpd", view.said)
 
     def test_nothing_is_left_of_what_was_made(self) -> None:
         places = self.directory / "tmp"

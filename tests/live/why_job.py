@@ -8,6 +8,7 @@ Each kind has one cause that is planted, or looks as if it had one (KINDS in why
 from __future__ import annotations
 
 import gc
+import itertools
 import mmap
 import os
 import queue
@@ -271,12 +272,23 @@ class Kinds:
         return self.with_pause(pause)
 
     def faults(self) -> Iterator[None]:
-        def pause() -> None:
-            memory = mmap.mmap(-1, 8 << 20)
-            memory.madvise(mmap.MADV_NOHUGEPAGE)
-            torch.frombuffer(memory, dtype=torch.uint8).fill_(1)
+        """Memory that is used for the first time, and kept."""
+        size = 8 << 20
+        memory = mmap.mmap(-1, 1000 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        pages = torch.frombuffer(memory, dtype=torch.uint8)
+        offsets = itertools.cycle(range(0, 1000 * size, size))
 
-        return self.with_pause(pause)
+        return self.with_pause(lambda: pages[(at := next(offsets)):at + size].fill_(1))
+
+    def churn(self) -> Iterator[None]:
+        """Tensors so large that the C library takes and gives back the memory of each."""
+        return self.with_pause(lambda: torch.empty(48 << 20, dtype=torch.uint8).fill_(1))
+
+    def kept(self) -> Iterator[None]:
+        """The same work in a tensor that is kept."""
+        tensor = torch.empty(48 << 20, dtype=torch.uint8)
+        return self.with_pause(lambda: tensor.fill_(1))
 
     def run_queue(self) -> Iterator[None]:
         cpus = os.sched_getaffinity(0)
@@ -353,6 +365,31 @@ class Kinds:
 
     def even_steps(self) -> Iterator[None]:
         return self.one_operator()
+
+    def compiled_steps(self, sizes: Iterator[int], warm_up: int) -> Iterator[None]:
+        """A training whose model is compiled, for batches of these sizes; `warm_up`: steps before the first one that counts."""
+        import torch._dynamo  # PyTorch 1.13 has none
+
+        for limit in ("cache_size_limit", "recompile_limit", "accumulated_cache_size_limit", "accumulated_recompile_limit"):
+            if hasattr(torch._dynamo.config, limit):
+                setattr(torch._dynamo.config, limit, 100_000)
+        training = Training()
+        model = torch.compile(training.model, backend="eager", dynamic=False)
+
+        def step() -> None:
+            training.optimizer.zero_grad()
+            model(torch.ones(next(sizes), 64)).sum().backward()
+            training.optimizer.step()
+
+        for _ in range(warm_up):
+            step()
+        return endless(step)
+
+    def recompiles(self) -> Iterator[None]:
+        return self.compiled_steps(itertools.count(4), 1)
+
+    def compiled_before(self) -> Iterator[None]:
+        return self.compiled_steps(itertools.cycle((64, 256, 512)), 6)
 
 
 def main() -> None:

@@ -38,18 +38,20 @@ LOOK_ALIKES = {
     "sleeper_beside": {"sleep", "other_thread", "lock"},
     "writer_beside": {"io", "system"},
     "locks_beside": {"lock", "sleep", "other_thread"},
+    "kept": {"allocator", "faults"},
     "even_steps": {"dataloader", "io", "faults", "collection"},
 }
 
 
 class WhyTest(LiveTest):
     recordings = 0
+    duration = "1.2s"
 
     def verdict(self, job: Job, kind: str, *options: str) -> dict[str, object]:
         self.recordings += 1
         out = self.directory / str(self.recordings)
         job.do(f"start {kind}")
-        done = self.run_proftrace("-p", job.pid, "-d", "1.2s", "--format", "none", "-o", out, *(options or EVERYTHING))
+        done = self.run_proftrace("-p", job.pid, "-d", self.duration, "--format", "none", "-o", out, *(options or EVERYTHING))
         self.assertEqual(done.returncode, 0, done.stderr)
         job.do("stop")
         told = self.run_proftrace("report", out, "--why", "--json")
@@ -100,6 +102,13 @@ class WhyTest(LiveTest):
         faults = [finding for finding in verdict["findings"] if finding["kind"] == "faults"]  # type: ignore[attr-defined]
         self.assertEqual(len(faults), 1, verdict)
         self.assertIn("aten::fill_", faults[0]["evidence"][0])
+
+    def test_memory_that_is_given_back_and_taken_again(self) -> None:
+        with Job(script=JOB) as job:
+            verdict = self.verdict(job, "churn")
+        churn = [finding for finding in verdict["findings"] if finding["kind"] == "allocator"]  # type: ignore[attr-defined]
+        self.assertEqual(len(churn), 1, verdict)
+        self.assertRegex(churn[0]["evidence"][1], r"munmap \d\.\d a step, mostly for 50\.3 MB")
 
     def test_checkpoints_are_between_steps(self) -> None:
         with Job(script=JOB) as job:

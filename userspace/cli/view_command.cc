@@ -73,11 +73,16 @@ absl::StatusOr<std::string> NewToken() {
   return token;
 }
 
-// Returns whom the server runs as, where that is somebody else: who called sudo, else the result's
-// owner; and nobody, for a result of root's.
-std::optional<CallingUser> ServingUser(const ViewedResult& result) {
-  if (geteuid() != 0) return std::nullopt;
-  if (std::optional<CallingUser> caller = UserOfSudo()) return caller;
+// Returns who called sudo; nullopt: nobody, or root did.
+std::optional<CallingUser> CallerOfSudo() {
+  std::optional<CallingUser> caller = UserOfSudo();
+  return caller.has_value() && caller->uid != 0 ? caller : std::nullopt;
+}
+
+// Returns whom a server that root has started runs as: who called sudo, else the result's owner;
+// and nobody, for a result of root's.
+CallingUser ServingUser(const std::optional<CallingUser>& caller, const ViewedResult& result) {
+  if (caller.has_value()) return *caller;
   if (result.owner_uid != 0) {
     return CallingUser{result.owner_uid, result.owner_gid, {result.owner_gid}, {}};
   }
@@ -125,34 +130,45 @@ void SayHowToOpen(uint16_t port, bool is_opened) {
       port, port, HostForSsh().c_str());
 }
 
-absl::Status RunView(const ViewArguments& arguments) {
-  absl::StatusOr<ViewedResult> result = OpenViewedResult(arguments.result);
-  if (!result.ok()) return result.status();
+// All that is served, opened; makes what is missing.
+absl::StatusOr<ServedFiles> OpenFiles(const ViewArguments& arguments, ViewedResult* result) {
   ServedFiles files;
-  ViewFacts facts;
   const absl::StatusOr<std::string> perfetto =
       AddUi(arguments.perfetto_ui, "perfetto/", "--perfetto-ui", &files);
   if (!perfetto.ok()) return perfetto.status();
   const absl::StatusOr<std::string> speedscope =
       AddUi(arguments.speedscope_ui, "speedscope/", "--speedscope-ui", &files);
   if (!speedscope.ok()) return speedscope.status();
-  absl::Status made = MakeMissing(arguments.result, arguments.salvage, &*result);
+  absl::Status made = MakeMissing(arguments.result, arguments.salvage, result);
   if (!made.ok()) return made;
-  facts.title = result->title;
-  facts.trace = result->trace;
-  facts.speedscope = result->speedscope;
-  facts.perfetto_ui = *perfetto;
-  facts.speedscope_ui = *speedscope;
+  const ViewFacts facts{result->title, result->trace, result->speedscope, *perfetto, *speedscope};
   absl::Status added = AddPages(result->report, facts, &files);
   if (!added.ok()) return added;
+  return files;
+}
+
+void SayLargeTrace(const ViewedResult& result) {
+  if (!result.trace.has_value() || result.trace->bytes <= kLargeTraceBytes) return;
+  Say("the trace has %llu MB, which may be more than a browser takes: 'trace_processor --httpd' "
+      "with the file gives it to Perfetto",
+      static_cast<unsigned long long>(result.trace->bytes / 1'000'000));
+}
+
+absl::Status RunView(const ViewArguments& arguments) {
+  absl::StatusOr<ViewedResult> result = OpenViewedResult(arguments.result);
+  if (!result.ok()) return result.status();
+  const absl::StatusOr<ServedFiles> files = OpenFiles(arguments, &*result);
+  if (!files.ok()) return files.status();
   const absl::StatusOr<std::string> token = NewToken();
   if (!token.ok()) return token.status();
 
-  const std::optional<CallingUser> user = ServingUser(*result);
+  const bool is_root = geteuid() == 0;
+  const std::optional<CallingUser> caller = is_root ? CallerOfSudo() : std::nullopt;
+  const std::optional<CallingUser> user =
+      is_root ? std::optional(ServingUser(caller, *result)) : std::nullopt;
   // Never root's browser, nor that of somebody who has only lent the result.
-  const bool has_caller = geteuid() != 0 || UserOfSudo().has_value();
-  const bool is_wanted = !arguments.no_browser && has_caller && !IsInSsh();
-  std::optional<BrowserOpener> browser = is_wanted ? BrowserOpener::Start(user) : std::nullopt;
+  const bool is_wanted = !arguments.no_browser && (!is_root || caller.has_value()) && !IsInSsh();
+  std::optional<BrowserOpener> browser = is_wanted ? BrowserOpener::Start(caller) : std::nullopt;
   if (absl::Status status = GiveUpAllRights(user); !status.ok()) return status;
   absl::StatusOr<HttpServer> server = HttpServer::Listen(arguments.port);
   if (!server.ok()) return server.status();
@@ -163,14 +179,10 @@ absl::Status RunView(const ViewArguments& arguments) {
   const uint16_t port = server->port();
   const std::string address = "http://127.0.0.1:" + std::to_string(port) + "/" + *token + "/";
   Say("serving %s at %s", arguments.result.c_str(), address.c_str());
+  SayLargeTrace(*result);
   SayHowToOpen(port, browser.has_value());
-  if (facts.trace.has_value() && facts.trace->bytes > kLargeTraceBytes) {
-    Say("the trace has %llu MB, which may be more than a browser takes: 'trace_processor --httpd' "
-        "with the file gives it to Perfetto",
-        static_cast<unsigned long long>(facts.trace->bytes / 1'000'000));
-  }
   if (browser.has_value()) browser->Open(address);
-  return server->Serve(files, *token, StopAsked());
+  return server->Serve(*files, *token, StopAsked());
 }
 
 }  // namespace

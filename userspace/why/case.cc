@@ -50,6 +50,11 @@ std::string ThreadPlaceText(const Timeline& timeline, ThreadIndex thread, Pid ow
   return text + ")";
 }
 
+std::string FileText(const Timeline& timeline, SystemFileId id) {
+  const SystemFile* file = timeline.system_tables().File(id);
+  return file == nullptr || file->name.empty() ? "" : ShownText(file->name);
+}
+
 std::string WaitPlaceText(const Timeline& timeline, const WaitPlace& place) {
   std::string text;
   if (place.stack != kNoStack) text = ShownText(PythonLineText(timeline, place.stack));

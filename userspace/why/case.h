@@ -44,6 +44,8 @@ std::string BytesText(int64_t bytes);
 std::string CountText(uint64_t count, const std::string& one, const std::string& many);
 // "thread NAME (TID 12 of PID 7)"; of the same process without its PID. Names are shown ones.
 std::string ThreadPlaceText(const Timeline& timeline, ThreadIndex thread, Pid own);
+// A file's name as it is shown; empty = not known.
+std::string FileText(const Timeline& timeline, SystemFileId id);
 // The innermost that is known of a place: its function of Python and row; empty = nothing is.
 std::string WaitPlaceText(const Timeline& timeline, const WaitPlace& place);
 

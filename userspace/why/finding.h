@@ -33,6 +33,8 @@ enum class FindingKind : uint8_t {
   kDispatch,
   kLaunched,
   kBetweenSteps,
+  kRecompilation,
+  kAllocator,
 };
 
 // "dataloader", "collectives", "synchronizing", …

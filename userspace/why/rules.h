@@ -25,6 +25,10 @@ std::optional<Finding> FindOperators(const Case& job);
 std::optional<Finding> FindPython(const Case& job);
 std::optional<Finding> FindBetweenSteps(const Case& job);
 
+// torch.compile compiles in the loop. `taken`: what of the parts' time is this finding's, and no
+// other's; it is left alone where there is none.
+std::optional<Finding> FindRecompilation(const Case& job, PartTimes* taken);
+
 enum class PythonSource : uint8_t { kNone, kSamples, kStacks };
 
 // Adds the function of Python that the thread was in most, in that part, to the evidence: by

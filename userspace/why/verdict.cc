@@ -55,6 +55,29 @@ void Rank(Verdict* verdict) {
   if (besides - findings.begin() > most) findings.erase(findings.begin() + most, besides);
 }
 
+// Each part's time is one finding's, but for what a cause takes out of several of them.
+void AddFindingsOfParts(const Case& job, Verdict* verdict) {
+  PartTimes taken{};
+  if (auto finding = FindRecompilation(job, &taken)) {
+    verdict->findings.push_back(*std::move(finding));
+  }
+  for (size_t part = 0; part < kStepParts; ++part) {
+    if (!IsWorthTelling(job.parts.sum[part] - taken[part], job.parts.total_ns)) continue;
+    std::optional<Finding> finding = kPartRules[part](job);
+    if (!finding.has_value()) continue;
+    finding->ns -= taken[part];
+    verdict->findings.push_back(*std::move(finding));
+  }
+}
+
+// Where the device's time is what findings are parts of.
+void AddRemarkOfCompilation(const Case& job, Verdict* verdict) {
+  PartTimes taken{};
+  const std::optional<Finding> finding = FindRecompilation(job, &taken);
+  if (!finding.has_value() || !IsWorthTelling(finding->ns, job.parts.total_ns)) return;
+  verdict->remarks.push_back("On the CPU " + finding->what + ": " + finding->evidence.front());
+}
+
 void AddRemarks(const Case& job, Verdict* verdict) {
   std::vector<std::string>& remarks = verdict->remarks;
   const Timeline& timeline = job.timeline;
@@ -102,10 +125,9 @@ Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
   }
   verdict.about = AboutText(job, verdict.median_step_ns);
   if (!FindDevice(job, &verdict)) {
-    for (size_t part = 0; part < kStepParts; ++part) {
-      if (!IsWorthTelling(parts->sum[part], parts->total_ns)) continue;
-      if (auto finding = kPartRules[part](job)) verdict.findings.push_back(*std::move(finding));
-    }
+    AddFindingsOfParts(job, &verdict);
+  } else {
+    AddRemarkOfCompilation(job, &verdict);
   }
   for (const Rule rule : {FindUnevenSteps, FindRecording}) {
     if (auto finding = rule(job)) verdict.findings.push_back(*std::move(finding));
@@ -116,13 +138,14 @@ Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
 }
 
 std::string_view FindingKindName(FindingKind kind) {
-  static constexpr std::array<std::string_view, 23> kNames = {
+  static constexpr std::array<std::string_view, 25> kNames = {
       "dataloader", "collectives",  "synchronizing",   "run_queue",
       "faults",     "lock",         "other_thread",    "io",
       "sleep",      "poll",         "child",           "system",
       "collection", "one_operator", "small_operators", "operators",
       "python",     "uneven_steps", "recording",       "kernels",
-      "dispatch",   "launched",     "between_steps"};
+      "dispatch",   "launched",     "between_steps",   "recompilation",
+      "allocator"};
   return kNames[static_cast<size_t>(kind)];
 }
 

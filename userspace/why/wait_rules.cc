@@ -107,11 +107,6 @@ const WaitSum* AddWaits(const Case& job, StepPart part, Finding* finding) {
   return waits.largest;
 }
 
-std::string FileText(const Timeline& timeline, SystemFileId id) {
-  const SystemFile* file = timeline.system_tables().File(id);
-  return file == nullptr || file->name.empty() ? "" : ShownText(file->name);
-}
-
 // The events of the driving thread that begin in `part`.
 template <typename Visitor>
 void ForEachEventIn(const Case& job, StepPart part, Visitor&& visit) {
@@ -274,38 +269,6 @@ std::optional<Finding> FindRunQueue(const Case& job) {
     finding.evidence.push_back(
         "The recorded processes themselves want more CPUs than there are: fewer threads "
         "(torch.set_num_threads, OMP_NUM_THREADS) or fewer DataLoader workers would leave it one.");
-  }
-  return finding;
-}
-
-std::optional<Finding> FindFaults(const Case& job) {
-  Finding finding =
-      FindingOf(job, FindingKind::kFaults, StepPart::kFaults, "the kernel handles page faults");
-  uint64_t count = 0, major = 0;
-  std::map<std::string, uint64_t> by_row, by_file;
-  ForEachEventIn(job, StepPart::kFaults, [&](const SystemEvent& event) {
-    if (event.kind != SystemKind::kFault) return;
-    ++count;
-    if (event.fault.major) ++major;
-    const std::string file = FileText(job.timeline, event.file);
-    if (!file.empty()) ++by_file[file];
-    if (event.span == kNoSpan) return;
-    ++by_row[ShownText(job.timeline.label(job.timeline.span(event.span).label).name)];
-  });
-  std::string text = std::to_string(count / job.steps()) + " faults a step";
-  if (major > 0) text += ", " + std::to_string(major / job.steps()) + " of them read from a disk";
-  if (const auto row = LargestValue(by_row); row != by_row.end() && 3 * row->second > count) {
-    text += "; most in " + row->first;
-  }
-  finding.evidence.push_back(text + ".");
-  if (const auto file = LargestValue(by_file); file != by_file.end() && 2 * file->second > count) {
-    finding.evidence.push_back("Most are in " + file->first + ", which is mapped.");
-  } else if (count > 0) {
-    finding.evidence.push_back(
-        "Fresh memory is taken from the kernel again and again: tensors that are kept and written "
-        "into (out=, preallocated buffers), or an allocator that keeps memory (jemalloc, tcmalloc, "
-        "MALLOC_TRIM_THRESHOLD_ of glibc), would spare that.");
-    finding.certainty = Certainty::kLikely;
   }
   return finding;
 }

@@ -175,6 +175,52 @@ TEST_F(WhyTest, WaitsOfOtherThreadsAreNotTheSteps) {
   for (const Finding& finding : Why().findings) EXPECT_NE(finding.kind, FindingKind::kLock);
 }
 
+// Faults of fresh memory for 4 ms a step, and calls of munmap by a thread before.
+class WhyFaultTest : public WhyTest {
+ protected:
+  Finding FaultsOf(std::optional<ThreadIndex> gives_back, bool knows_calls = true) {
+    maker_.info().system.sched = true;
+    maker_.info().system.faults = true;
+    maker_.info().system.calls = knows_calls;
+    MakeSteps([&](int, int64_t from_ns, int64_t) {
+      if (gives_back.has_value()) {
+        maker_.AddSystemEvent(MakeCall(*gives_back, "munmap", from_ns, from_ns + kMs / 10, 0,
+                                       {uint64_t{1} << 40, 48'000'000}));
+      }
+      SystemEvent fault = MakeFault(thread_, false, from_ns + kMs, from_ns + 5 * kMs);
+      fault.fault.area = FaultArea::kAnonymous;
+      maker_.AddSystemEvent(fault);
+    });
+    const Verdict verdict = Why();
+    return verdict.findings.empty() ? Finding() : verdict.findings.front();
+  }
+};
+
+TEST_F(WhyFaultTest, AnAllocatorThatGivesMemoryBackIsNamed) {
+  const Finding finding = FaultsOf(thread_);
+  EXPECT_EQ(finding.kind, FindingKind::kAllocator);
+  EXPECT_EQ(finding.certainty, Certainty::kMeasured);
+  EXPECT_EQ(finding.ns, kSteps * 4 * kMs);
+  EXPECT_THAT(EvidenceOf(finding), HasSubstr("munmap 1.0 a step, mostly for 48.0 MB"));
+}
+
+TEST_F(WhyFaultTest, MemoryThatGrowsIsNoChurn) {
+  const Finding finding = FaultsOf(std::nullopt);
+  EXPECT_EQ(finding.kind, FindingKind::kFaults);
+  EXPECT_THAT(EvidenceOf(finding), HasSubstr("used for the first time"));
+}
+
+TEST_F(WhyFaultTest, WhatOtherThreadsGiveBackIsNotTheSteps) {
+  EXPECT_EQ(FaultsOf(other_).kind, FindingKind::kFaults);
+}
+
+TEST_F(WhyFaultTest, WithoutSystemCallsItIsAGuess) {
+  const Finding finding = FaultsOf(std::nullopt, false);
+  EXPECT_EQ(finding.kind, FindingKind::kFaults);
+  EXPECT_EQ(finding.certainty, Certainty::kLikely);
+  EXPECT_EQ(finding.next, "--activities cpu,sched,syscalls,faults");
+}
+
 TEST_F(WhyTest, WithoutTheSchedulerItIsNotKnownWhetherPythonRan) {
   MakeSteps([](int, int64_t, int64_t) {});
   const Verdict verdict = Why();
@@ -241,6 +287,64 @@ TEST_F(WhyTest, EveryThirdStepIsSlow) {
   EXPECT_EQ(uneven.ns, 4 * 2 * kStepNs);
   EXPECT_THAT(uneven.what, HasSubstr("every 3rd step"));
   EXPECT_THAT(EvidenceOf(uneven), HasSubstr("save grows most: 20.0 ms"));
+}
+
+// Rows of TorchDynamo from `from_ns` on: a look for code that fits, and the code's own row later.
+class WhyCompileTest : public WhyTest {
+ protected:
+  // `calls`: it calls an operator meanwhile.
+  void AddCompiled(int version, int64_t from_ns, int64_t after_ns, bool calls = false) {
+    maker_.Add(thread_, lookup_, from_ns, from_ns + kMs / 10);
+    if (calls) maker_.Add(thread_, multiply_, from_ns + kMs, from_ns + 2 * kMs);
+    const int64_t start_ns = from_ns + kMs / 10 + after_ns;
+    maker_.Add(thread_, maker_.AddAnnotation("Torch-Compiled Region: 0/" + std::to_string(version)),
+               start_ns, start_ns + kMs);
+  }
+
+  bool IsCompilationNamed() {
+    for (const Finding& finding : Why().findings) {
+      if (finding.kind == FindingKind::kRecompilation) return true;
+    }
+    return false;
+  }
+
+  LabelId lookup_ = maker_.AddAnnotation("TorchDynamo Cache Lookup");
+};
+
+TEST_F(WhyCompileTest, CompilingInTheLoopIsNamedFirst) {
+  MakeSteps([&](int step, int64_t from_ns, int64_t) {
+    AddCompiled(step, from_ns, 5 * kMs, /*calls=*/true);
+  });
+  const Verdict verdict = Why();
+  ASSERT_FALSE(verdict.findings.empty());
+  const Finding& first = verdict.findings.front();
+  EXPECT_EQ(first.kind, FindingKind::kRecompilation);
+  EXPECT_EQ(first.ns, (kSteps - 1) * 5 * kMs);
+  EXPECT_THAT(
+      EvidenceOf(first),
+      HasSubstr("11 compilations in 11 of the 11 steps after the first one, 5.00 ms each; the "
+                "last one was Torch-Compiled Region: 0/11."));
+  int64_t all_ns = 0;
+  for (const Finding& finding : verdict.findings) all_ns += finding.ns;
+  EXPECT_LE(all_ns, verdict.total_ns);
+}
+
+TEST_F(WhyCompileTest, VersionsThatWereThereAreNoCompilations) {
+  MakeSteps([&](int step, int64_t from_ns, int64_t) { AddCompiled(step, from_ns, kMs / 100); });
+  EXPECT_FALSE(IsCompilationNamed());
+}
+
+TEST_F(WhyCompileTest, OneVersionIsCompiledOnce) {
+  // The same row later is no compilation, whatever is before it.
+  MakeSteps([&](int, int64_t from_ns, int64_t) { AddCompiled(0, from_ns, 4 * kMs); });
+  EXPECT_FALSE(IsCompilationNamed());
+}
+
+TEST_F(WhyCompileTest, HowAJobBeginsIsNoCauseInTheLoop) {
+  MakeSteps([&](int step, int64_t from_ns, int64_t) {
+    AddCompiled(std::min(step, 2), from_ns, step <= 2 ? 4 * kMs : kMs / 100);
+  });
+  EXPECT_FALSE(IsCompilationNamed());
 }
 
 TEST_F(WhyTest, TimeBetweenStepsIsNoStepsTime) {

@@ -1,0 +1,114 @@
+// Page faults: which, of what, and whether the memory was given back to the kernel just before.
+#include <map>
+#include <string>
+
+#include "userspace/aggregate/system_text.h"
+#include "userspace/aggregate/thread_events.h"
+#include "userspace/base/shown_text.h"
+#include "userspace/why/rules.h"
+
+namespace proftrace {
+namespace {
+
+constexpr char kToSeeCalls[] = "--activities cpu,sched,syscalls,faults";
+constexpr char kKeepMemory[] =
+    "Tensors that are kept and written into (out=, preallocated buffers), or an allocator that "
+    "keeps memory (jemalloc, tcmalloc, MALLOC_TRIM_THRESHOLD_ of glibc), would spare that.";
+
+struct Faults {
+  uint64_t count = 0;
+  uint64_t major = 0;
+  std::map<std::string, uint64_t> by_row;
+  std::map<std::string, uint64_t> by_file;
+};
+
+// Memory that the driving thread has given back to the kernel in steps, by munmap().
+struct GivenBack {
+  uint64_t calls = 0;
+  std::map<uint64_t, uint64_t> by_bytes;
+};
+
+void Count(const Case& job, const SystemEvent& event, Faults* faults) {
+  ++faults->count;
+  if (event.fault.major) ++faults->major;
+  const std::string file = FileText(job.timeline, event.file);
+  if (!file.empty()) ++faults->by_file[file];
+  if (event.span == kNoSpan) return;
+  ++faults->by_row[ShownText(job.timeline.label(job.timeline.span(event.span).label).name)];
+}
+
+void Count(const SystemEvent& event, GivenBack* given) {
+  if (event.call.result != 0 || SystemEventName(event) != "munmap") return;
+  ++given->calls;
+  if (event.call.argument_count > 1) ++given->by_bytes[event.call.arguments[1]];
+}
+
+// "1.5 a step".
+std::string AStepText(uint64_t count, size_t steps) {
+  const uint64_t tenths = 10 * count / steps;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " a step";
+}
+
+void TellOfFreshMemory(const Case& job, const GivenBack& given, Finding* finding) {
+  finding->certainty = Certainty::kLikely;
+  if (!job.timeline.info().system.calls) {
+    finding->evidence.push_back(
+        std::string("Fresh memory is taken from the kernel again and again. ") + kKeepMemory);
+    finding->next = kToSeeCalls;
+    return;
+  }
+  if (2 * given.calls < job.steps()) {
+    finding->evidence.emplace_back(
+        "The thread gave little memory back to the kernel meanwhile: this is memory that is used "
+        "for the first time, as where a job grows or fills a buffer.");
+    return;
+  }
+  finding->kind = FindingKind::kAllocator;
+  finding->certainty = Certainty::kMeasured;
+  finding->what = DriverText(job) + " gives memory back to the kernel and takes it again";
+  std::string text = "It called munmap " + AStepText(given.calls, job.steps());
+  if (const auto most = LargestValue(given.by_bytes);
+      most != given.by_bytes.end() && 2 * most->second > given.calls) {
+    text += ", mostly for " + BytesText(static_cast<int64_t>(most->first));
+  }
+  finding->evidence.push_back(text + "; each page is a fault when it is used again.");
+  finding->evidence.emplace_back(kKeepMemory);
+}
+
+}  // namespace
+
+std::optional<Finding> FindFaults(const Case& job) {
+  Finding finding;
+  finding.kind = FindingKind::kFaults;
+  finding.ns = job.parts.of(StepPart::kFaults);
+  finding.what = "the kernel handles page faults";
+  Faults faults;
+  GivenBack given;
+  const ThreadEvents events(job.timeline);
+  for (const uint32_t index : events.of(job.parts.thread)) {
+    const SystemEvent& event = job.timeline.system_event(index);
+    if (event.kind == SystemKind::kFault && job.parts.IsIn(StepPart::kFaults, event.start_ns)) {
+      Count(job, event, &faults);
+    } else if (event.kind == SystemKind::kCall && job.parts.At(event.start_ns) != nullptr) {
+      Count(event, &given);
+    }
+  }
+  std::string text = std::to_string(faults.count / job.steps()) + " faults a step";
+  if (faults.major > 0) {
+    text += ", " + std::to_string(faults.major / job.steps()) + " of them read from a disk";
+  }
+  if (const auto row = LargestValue(faults.by_row);
+      row != faults.by_row.end() && 3 * row->second > faults.count) {
+    text += "; most in " + row->first;
+  }
+  finding.evidence.push_back(text + ".");
+  if (const auto file = LargestValue(faults.by_file);
+      file != faults.by_file.end() && 2 * file->second > faults.count) {
+    finding.evidence.push_back("Most are in " + file->first + ", which is mapped.");
+  } else if (faults.count > 0) {
+    TellOfFreshMemory(job, given, &finding);
+  }
+  return finding;
+}
+
+}  // namespace proftrace
