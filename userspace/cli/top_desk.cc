@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,11 +55,18 @@ void TopDesk::Take(FlightDump dump) {
 void TopDesk::End(std::optional<FlightDump> last) {
   {
     const std::lock_guard lock(mutex_);
-    if (last.has_value()) dumps_.push_back(*std::move(last));
     is_ending_ = true;
   }
   eventfd_write(wake_.get(), 1);
   thread_.join();
+  Tell(kTopEnd);
+  if (last.has_value()) GiveLast(*last);
+  (void)shutdown(options_.socket, SHUT_RDWR);
+}
+
+void TopDesk::GiveLast(const FlightDump& last) {
+  while (!shows_ && !was_left_ && !has_enough_) OnMessage(ReceiveTopMessage(options_.socket));
+  OnDump(last);
 }
 
 void TopDesk::Run() {
@@ -80,7 +88,6 @@ void TopDesk::Run() {
     }
     for (const FlightDump& dump : dumps) OnDump(dump);
   }
-  Tell(kTopEnd);
 }
 
 void TopDesk::TellMessages() {
