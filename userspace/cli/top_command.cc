@@ -1,7 +1,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,8 +40,6 @@ constexpr double kLeastIntervalS = 0.2;
 constexpr double kLongestIntervalS = 3600;
 constexpr double kDefaultWindowS = 10;
 constexpr char kKeptReason[] = "kept from proftrace top";
-// The process that shows is less urgent than the job.
-constexpr int kViewerPriority = 10;
 constexpr int kLongestEndMs = 2000;
 constexpr int kEndLookMs = 5;
 
@@ -208,7 +205,6 @@ absl::Status RunTop(TopArguments arguments, bool has_command) {
     return ShowTop(arguments.view, link->viewer.get(), link->capture_to_read.get());
   });
   if (!viewer.ok()) return viewer.status();
-  setpriority(PRIO_PROCESS, static_cast<id_t>(viewer->pid()), kViewerPriority);
   link->viewer = UniqueFd();
 
   MessageCatcher catcher;

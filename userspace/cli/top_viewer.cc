@@ -166,7 +166,9 @@ class TopViewer {
   void OnParentGone() {
     is_over_ = true;
     if (!IsScreen() || !has_begun_) return;
-    (void)WriteFully(STDOUT_FILENO, kLeaveScreen);
+    // The shell may have written its next prompt on the page that goes.
+    (void)WriteFully(STDOUT_FILENO, std::string(kLeaveScreen) +
+                                        "\r\nproftrace: the process that recorded was killed\r\n");
     if (has_modes_) TerminalScreen::SetModes(modes_);
   }
 

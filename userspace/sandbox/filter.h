@@ -7,7 +7,7 @@ enum class SystemCalls {
   kComputing,     // on what is open already, and by messages on sockets that are
   kReadingFiles,  // and with files that have no name
   kMakingFiles,
-  kShowing,  // as kReadingFiles, and sets how a terminal that is open behaves
+  kShowing,  // as kReadingFiles; sets how a terminal that is open behaves, and own priorities
 };
 
 // Limits the system calls of this process, on all its threads. It can go on to compute, and to do
