@@ -28,7 +28,8 @@ JOB = """
 import mmap, struct, sys, time, torch
 torch.set_num_threads(1)
 rate, operators = float(sys.argv[2]), int(sys.argv[3])
-steps = mmap.mmap(open(sys.argv[1], "r+b").fileno(), 8)
+file = open(sys.argv[1], "r+b")
+steps = mmap.mmap(file.fileno(), 8)
 data, more = torch.ones(4), torch.ones(4)
 parameter = torch.nn.Parameter(torch.ones(4))
 optimizer = torch.optim.SGD([parameter], lr=0.1)
