@@ -334,6 +334,21 @@ class PrintedTest(LiveTest):
         self.assertTrue(any(name.startswith("evil \x1b]2;owned") for name in names), names)
         self.assertLess(json.loads(lines[-1])["window_s"], 1.01)
 
+    def test_an_asked_end_comes_at_once(self) -> None:
+        with Job(script=TOP_JOB) as job:
+            for arguments in (("--once", "--window", "60s"), ("--json",)):
+                top = subprocess.Popen([str(live.BINARY), "top", "-p", str(job.pid), *arguments], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE)
+                lines = live.LineReader(top.stderr)
+                lines.wait(r"^proftrace: recording ", live.READY_S)
+                top.send_signal(signal.SIGINT)
+                self.assertEqual(top.wait(live.STOP_S), 0)
+                assert top.stdout is not None
+                for line in top.stdout.read().splitlines():
+                    json.loads(line)
+                top.stdout.close()
+                lines.close()
+
     def test_a_reader_that_goes_away_ends_it(self) -> None:
         with Job(script=TOP_JOB) as job:
             top = subprocess.Popen([str(live.BINARY), "top", "-p", str(job.pid), "--json", "--interval", "200ms"],

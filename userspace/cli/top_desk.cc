@@ -59,8 +59,9 @@ void TopDesk::End(std::optional<FlightDump> last) {
   }
   eventfd_write(wake_.get(), 1);
   thread_.join();
-  Tell(kTopEnd);
-  if (last.has_value()) GiveLast(*last);
+  const bool is_asked = options_.stop->load(std::memory_order_relaxed);
+  Tell(kTopEnd, is_asked ? kTopAtOnce : "");
+  if (last.has_value() && !is_asked) GiveLast(*last);
   (void)shutdown(options_.socket, SHUT_RDWR);
 }
 

@@ -54,7 +54,7 @@ class TopDesk {
   // Takes a dump that was asked for; from the thread that records.
   void Take(FlightDump dump);
   // Ends the thread and tells that there is no more but `last`, for which the process that shows
-  // asks if it has a use for it.
+  // asks if it has a use for it and the user has not asked for the end.
   void End(std::optional<FlightDump> last);
   // Waits for the outputs of kept recordings. The first error of theirs. Where none was kept, the
   // directory that was made for them goes.

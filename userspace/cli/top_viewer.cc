@@ -136,11 +136,11 @@ class TopViewer {
     if (IsScreen() && has_begun_ && is_changed_ && !is_over_) Draw();
   }
 
-  // What is printed ends with the last seconds; a screen is of no use any more.
+  // Where nothing was printed yet the last seconds are.
   void LookAtEnd(int64_t now_ns) {
     if (std::optional<TopRefresh> refresh = refresher_->Take()) OnRefresh(*refresh);
     if (is_over_ || is_asked_) return;
-    if (IsScreen() || !has_begun_ || has_asked_last_) {
+    if (!has_begun_ || has_asked_last_) {
       is_over_ = true;
       return;
     }
@@ -197,6 +197,8 @@ class TopViewer {
         break;
       case kTopEnd:
         is_ending_ = true;
+        // What was not printed yet is worth its time only where nothing was.
+        if (IsScreen() || model_ != nullptr || text == kTopAtOnce) is_over_ = true;
         break;
       default:
         break;
