@@ -234,7 +234,7 @@ class ScreenTest(LiveTest):
                     end(top, terminal)
                     # The shell's next words may be on the page that a killed proftrace has left.
                     told = self.directory / "code"
-                    wait_until(told.exists, live.STOP_S, "its end")
+                    wait_until(lambda: told.exists() and told.read_text().endswith("\n"), live.STOP_S, "its end")
                     self.assertEqual(told.read_text(), f"code={code}\n")
                     told.unlink()
                     self.assert_terminal_is_back(terminal)
