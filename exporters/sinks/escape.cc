@@ -81,6 +81,19 @@ std::string JsonEscaped(std::string_view text) {
   return escaped;
 }
 
+std::string ShownJson(std::string_view json) {
+  std::string shown;
+  shown.reserve(json.size());
+  ForEachCharacter(json, [&](std::string_view character) {
+    if (IsUnshowable(character) && character != "\n") {
+      AppendJsonCode(CodePointOf(character), &shown);
+    } else {
+      shown += character;
+    }
+  });
+  return shown;
+}
+
 std::string JsonQuoted(std::string_view text) { return "\"" + JsonEscaped(text) + "\""; }
 
 std::string CsvEscaped(std::string_view text) {

@@ -19,6 +19,10 @@ std::string JsonEscaped(std::string_view text);
 // Returns the same with the quotes.
 std::string JsonQuoted(std::string_view text);
 
+// Returns a JSON document in which what a terminal would not show as it is, but line ends between
+// values, is written as \uXXXX: a document of the same meaning.
+std::string ShownJson(std::string_view json);
+
 // Returns the inside of a quoted CSV field (RFC 4180): quotes doubled.
 std::string CsvEscaped(std::string_view text);
 // Whether a field with this text must stand in quotes.

@@ -31,6 +31,8 @@ def shortened(command: str, pids: dict[str, str], script: Path) -> list[str]:
     for option, value in (("-d", SHORT), ("--start-at", "/1s"), ("--flight-recorder", "1s")):
         if option in words:
             words[words.index(option) + 1] = value
+    if words[0] == "top":
+        words += ["--window", "1s"]
     if "--flight-recorder" in words and "-d" not in words:
         words += ["-d", SHORT]
     if "--" in words:

@@ -48,7 +48,7 @@ set(live_tests
   keywords kill_points loss memory memory_limit merge namespaces options other_processes outputs
   own_runtime patch patch_harmless patch_limits patch_tier process_limit python_api python_end python_gc
   ranges ranks recompile remote_files result_archive rights sample sched shifted slow_rank spawned
-  stack_storms stacks standstill steps system targets threads told_cost two_tracers unprivileged view views waits why)
+  stack_storms stacks standstill steps system targets threads told_cost top two_tracers unprivileged view views waits why)
 foreach(test IN LISTS live_tests)
   set(python "${live_python}")
   if(test MATCHES "^(agent|cuda|fleet_tables|gpu_check|keywords|python_gc|recompile)$")

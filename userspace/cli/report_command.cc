@@ -69,7 +69,7 @@ absl::Status PrintView(const Timeline& timeline, const ReportArguments& argument
   StringSink sink;
   const SystemViewOptions options{*arguments.view, arguments.row_limit, arguments.json};
   absl::Status status = ExportSystemView(timeline, options, sink);
-  return status.ok() ? PrintText(sink.text()) : status;
+  return status.ok() ? PrintText(sink.text(), arguments.json) : status;
 }
 
 // Compares with an earlier recording, of the same ranks: another run has other PIDs. `damage`: of

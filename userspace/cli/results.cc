@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "exporters/sinks/escape.h"
 #include "exporters/sinks/output_file.h"
 #include "exporters/text/compare_text.h"
 #include "exporters/text/why_text.h"
@@ -172,7 +173,7 @@ absl::Status PrintTable(const Results& results, const TableOptions& table, bool 
   absl::Status status = json ? ExportTableJson(timeline, results.aggregates, table, sink)
                              : ExportTable(timeline, results.aggregates, table, sink);
   if (!status.ok()) return status;
-  return PrintText(sink.text());
+  return PrintText(sink.text(), json);
 }
 
 absl::Status PrintVerdict(const Results& results, bool json) {
@@ -180,7 +181,7 @@ absl::Status PrintVerdict(const Results& results, bool json) {
   StringSink sink;
   absl::Status status =
       json ? ExportVerdictJson(verdict, sink) : sink.Write(FormatVerdict(verdict) + "\n");
-  return status.ok() ? PrintText(sink.text()) : status;
+  return status.ok() ? PrintText(sink.text(), json) : status;
 }
 
 absl::Status PrintComparison(const Results& before, const Results& after, int64_t row_limit,
@@ -196,11 +197,11 @@ absl::Status PrintComparison(const Results& before, const Results& after, int64_
   StringSink sink;
   absl::Status status = json ? ExportComparisonJson(comparison, row_limit, sink)
                              : sink.Write(FormatComparison(comparison, row_limit));
-  return status.ok() ? PrintText(sink.text()) : status;
+  return status.ok() ? PrintText(sink.text(), json) : status;
 }
 
-absl::Status PrintText(const std::string& whole) {
-  const std::string text = ShownLines(whole);
+absl::Status PrintText(const std::string& whole, bool json) {
+  const std::string text = json ? ShownJson(whole) : ShownLines(whole);
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     if (errno == EPIPE) {
       // Who reads it, `head` say, has had enough. Where nothing was recorded SIGPIPE has ended us.

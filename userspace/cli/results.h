@@ -73,6 +73,6 @@ absl::Status PrintVerdict(const Results& results, bool json);
 // Fails with kUsage where one of the recordings has nothing to compare.
 absl::Status PrintComparison(const Results& before, const Results& after, int64_t row_limit,
                              bool json);
-absl::Status PrintText(const std::string& whole);
+absl::Status PrintText(const std::string& whole, bool json);
 
 }  // namespace proftrace

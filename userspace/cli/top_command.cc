@@ -1,7 +1,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,8 +40,6 @@ constexpr double kLeastIntervalS = 0.2;
 constexpr double kLongestIntervalS = 3600;
 constexpr double kDefaultWindowS = 10;
 constexpr char kKeptReason[] = "kept from proftrace top";
-// The process that shows is less urgent than the job.
-constexpr int kViewerPriority = 10;
 constexpr int kLongestEndMs = 2000;
 constexpr int kEndLookMs = 5;
 
@@ -182,48 +179,33 @@ Confinement OfViewer() {
   return confinement;
 }
 
-absl::Status RunTop(TopArguments arguments, bool has_command) {
-  if (absl::Status status = Complete(&arguments, has_command); !status.ok()) return status;
-  RecordArguments& record = arguments.record;
-  RecordOptions& options = record.options;
-  StopOnSignals();
-  TopDesk::Options desk_options;
-  if (absl::Status status = ReadTargets(record, &desk_options.comm, &desk_options.facts);
-      !status.ok()) {
-    return status;
-  }
-  if (!record.output.empty()) {
-    const absl::StatusOr<std::string> path = ResultNameOf(record.output, desk_options.facts);
-    if (!path.ok()) return path.status();
-    absl::StatusOr<ResultDirectory> made = ResultDirectory::Prepare(*path, record.force);
-    if (!made.ok()) return made.status();
-    desk_options.directory = *std::move(made);
-  }
-  absl::StatusOr<TopLink> link = MakeLink();
-  if (!link.ok()) return link.status();
-  const bool is_screen = arguments.view.output == TopOutput::kScreen;
-  absl::StatusOr<ConfinedChild> viewer = ConfinedChild::Start(OfViewer(), [&] {
-    link->recorder = UniqueFd();
-    link->capture = UniqueFd();
-    return ShowTop(arguments.view, link->viewer.get(), link->capture_to_read.get());
-  });
-  if (!viewer.ok()) return viewer.status();
-  setpriority(PRIO_PROCESS, static_cast<id_t>(viewer->pid()), kViewerPriority);
-  link->viewer = UniqueFd();
+// Makes the directory for what is kept, where one is named: what is wrong with it is told before
+// anything is begun.
+absl::Status PrepareKept(const RecordArguments& record, TopDesk::Options* desk) {
+  desk->pids = record.options.pids;
+  desk->formats = record.formats;
+  desk->force = record.force;
+  if (record.output.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::string> path = ResultNameOf(record.output, desk->facts);
+  if (!path.ok()) return path.status();
+  absl::StatusOr<ResultDirectory> made = ResultDirectory::Prepare(*path, record.force);
+  if (!made.ok()) return made.status();
+  desk->directory = *std::move(made);
+  return absl::OkStatus();
+}
 
+// Records until the end; `viewer` shows what the desk gives it.
+absl::Status RecordAndShow(TopArguments* arguments, TopDesk::Options desk_options,
+                           ConfinedChild* viewer) {
+  RecordArguments& record = arguments->record;
+  const bool is_screen = arguments->view.output == TopOutput::kScreen;
   MessageCatcher catcher;
-  desk_options.socket = link->recorder.get();
-  desk_options.capture = link->capture.get();
-  desk_options.pids = options.pids;
-  desk_options.formats = record.formats;
-  desk_options.force = record.force;
   desk_options.catcher = &catcher;
   desk_options.stop = &StopAsked();
   TopDesk desk(std::move(desk_options));
-  options.flight->signals = desk.asked();
-
+  record.options.flight->signals = desk.asked();
   const auto targets = std::make_shared<RecordedTargets>();
-  targets->pids = options.pids;
+  targets->pids = record.options.pids;
   RecordCallbacks callbacks = TellingCallbacks(record, targets);
   TerminalScreen screen;
   callbacks.on_ready = [&, tell = callbacks.on_ready](const Ready& ready) {
@@ -234,9 +216,9 @@ absl::Status RunTop(TopArguments arguments, bool has_command) {
     desk.Begin();
   };
   callbacks.on_dump = [&desk](FlightDump dump) { desk.Take(std::move(dump)); };
-  RecordResult result = Record(options, nullptr, callbacks, StopAsked());
+  RecordResult result = Record(record.options, nullptr, callbacks, StopAsked());
   desk.End(is_screen || !result.attached ? std::nullopt : std::move(result.last_dump));
-  const absl::Status shown = EndViewer(&*viewer, is_screen);
+  const absl::Status shown = EndViewer(viewer, is_screen);
   screen.Leave();
   catcher.Stop();
   const absl::Status kept = desk.FinishKept();
@@ -244,6 +226,28 @@ absl::Status RunTop(TopArguments arguments, bool has_command) {
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+absl::Status RunTop(TopArguments arguments, bool has_command) {
+  absl::Status status = Complete(&arguments, has_command);
+  if (!status.ok()) return status;
+  StopOnSignals();
+  TopDesk::Options desk;
+  status = ReadTargets(arguments.record, &desk.comm, &desk.facts);
+  if (status.ok()) status = PrepareKept(arguments.record, &desk);
+  if (!status.ok()) return status;
+  absl::StatusOr<TopLink> link = MakeLink();
+  if (!link.ok()) return link.status();
+  absl::StatusOr<ConfinedChild> viewer = ConfinedChild::Start(OfViewer(), [&] {
+    link->recorder = UniqueFd();
+    link->capture = UniqueFd();
+    return ShowTop(arguments.view, link->viewer.get(), link->capture_to_read.get());
+  });
+  if (!viewer.ok()) return viewer.status();
+  link->viewer = UniqueFd();
+  desk.socket = link->recorder.get();
+  desk.capture = link->capture.get();
+  return RecordAndShow(&arguments, std::move(desk), &*viewer);
 }
 
 void AddViewOptions(CLI::App* top, TopArguments* arguments) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,11 +55,19 @@ void TopDesk::Take(FlightDump dump) {
 void TopDesk::End(std::optional<FlightDump> last) {
   {
     const std::lock_guard lock(mutex_);
-    if (last.has_value()) dumps_.push_back(*std::move(last));
     is_ending_ = true;
   }
   eventfd_write(wake_.get(), 1);
   thread_.join();
+  const bool is_asked = options_.stop->load(std::memory_order_relaxed);
+  Tell(kTopEnd, is_asked ? kTopAtOnce : "");
+  if (last.has_value() && !is_asked) GiveLast(*last);
+  (void)shutdown(options_.socket, SHUT_RDWR);
+}
+
+void TopDesk::GiveLast(const FlightDump& last) {
+  while (!shows_ && !was_left_ && !has_enough_) OnMessage(ReceiveTopMessage(options_.socket));
+  OnDump(last);
 }
 
 void TopDesk::Run() {
@@ -80,7 +89,6 @@ void TopDesk::Run() {
     }
     for (const FlightDump& dump : dumps) OnDump(dump);
   }
-  Tell(kTopEnd);
 }
 
 void TopDesk::TellMessages() {

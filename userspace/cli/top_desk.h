@@ -53,7 +53,8 @@ class TopDesk {
   void Begin();
   // Takes a dump that was asked for; from the thread that records.
   void Take(FlightDump dump);
-  // Tells that there is no more: after `last`, where somebody waits for one. Ends the thread.
+  // Ends the thread and tells that there is no more but `last`, for which the process that shows
+  // asks if it has a use for it and the user has not asked for the end.
   void End(std::optional<FlightDump> last);
   // Waits for the outputs of kept recordings. The first error of theirs. Where none was kept, the
   // directory that was made for them goes.
@@ -64,6 +65,7 @@ class TopDesk {
  private:
   void Run();
   void OnMessage(const std::string& message);
+  void GiveLast(const FlightDump& last);
   void OnDump(const FlightDump& dump);
   absl::Status WriteCapture(const FlightDump& dump);
   void Keep(FlightDump dump);

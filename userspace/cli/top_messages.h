@@ -14,7 +14,9 @@ inline constexpr char kTopCapture = 'C';  // the capture that was asked for is i
 inline constexpr char kTopMessage = 'M';  // a line, to be shown
 inline constexpr char kTopText = 'T';     // a piece of a dump's text
 inline constexpr char kTopTextEnd = 'U';  // its last piece
-inline constexpr char kTopEnd = 'E';      // what came before is the last
+inline constexpr char kTopEnd = 'E';  // the recording is over: its last capture may be asked for
+// Behind kTopEnd: the user has asked for the end, and waits for it.
+inline constexpr char kTopAtOnce[] = "at once";
 
 // From it.
 inline constexpr char kTopAskCapture = 'c';  // the last seconds, to be shown

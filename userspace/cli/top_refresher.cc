@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <thread>
@@ -13,6 +14,8 @@
 
 namespace proftrace {
 namespace {
+
+constexpr int kRefreshPriority = 10;
 
 absl::StatusOr<Results> ReadCapture(int capture) {
   UniqueFd file(fcntl(capture, F_DUPFD_CLOEXEC, 0));
@@ -51,6 +54,8 @@ std::optional<TopRefresh> TopRefresher::Take() {
 }
 
 void TopRefresher::Run() {
+  // It is less urgent than the job; what is typed is not.
+  setpriority(PRIO_PROCESS, 0, kRefreshPriority);
   while (true) {
     Order order;
     {

@@ -105,7 +105,9 @@ class TopViewer {
     while (!is_over_) {
       Look();
       if (is_over_) break;
-      pollfd waited[3] = {{socket_, POLLIN, 0},
+      // After its end nothing comes but what was asked for; the other side is gone then.
+      const bool hears = !is_ending_ || is_asked_;
+      pollfd waited[3] = {{hears ? socket_ : -1, POLLIN, 0},
                           {wake_read_.get(), POLLIN, 0},
                           {IsScreen() && !is_input_over_ ? STDIN_FILENO : -1, POLLIN, 0}};
       const int ready = poll(waited, 3, WaitMs());
@@ -130,11 +132,21 @@ class TopViewer {
       is_asked_ = true;
       Tell(kTopAskCapture);
     }
-    if (is_ending_ && !refresher_->is_busy()) {
-      if (std::optional<TopRefresh> refresh = refresher_->Take()) OnRefresh(*refresh);
-      is_over_ = true;
-    }
+    if (is_ending_ && !refresher_->is_busy()) LookAtEnd(now_ns);
     if (IsScreen() && has_begun_ && is_changed_ && !is_over_) Draw();
+  }
+
+  // Where nothing was printed yet the last seconds are.
+  void LookAtEnd(int64_t now_ns) {
+    if (std::optional<TopRefresh> refresh = refresher_->Take()) OnRefresh(*refresh);
+    if (is_over_ || is_asked_) return;
+    if (!has_begun_ || has_asked_last_) {
+      is_over_ = true;
+      return;
+    }
+    has_asked_last_ = is_asked_ = true;
+    asked_ns_ = now_ns;
+    Tell(kTopAskCapture);
   }
 
   int WaitMs() const {
@@ -154,7 +166,9 @@ class TopViewer {
   void OnParentGone() {
     is_over_ = true;
     if (!IsScreen() || !has_begun_) return;
-    (void)WriteFully(STDOUT_FILENO, kLeaveScreen);
+    // The shell may have written its next prompt on the page that goes.
+    (void)WriteFully(STDOUT_FILENO, std::string(kLeaveScreen) +
+                                        "\r\nproftrace: the process that recorded was killed\r\n");
     if (has_modes_) TerminalScreen::SetModes(modes_);
   }
 
@@ -183,6 +197,8 @@ class TopViewer {
         break;
       case kTopEnd:
         is_ending_ = true;
+        // What was not printed yet is worth its time only where nothing was.
+        if (IsScreen() || model_ != nullptr || text == kTopAtOnce) is_over_ = true;
         break;
       default:
         break;
@@ -291,7 +307,9 @@ class TopViewer {
     auto grid = std::make_unique<TextGrid>(std::min<int>(size.ws_row, 1000),
                                            std::min<int>(size.ws_col, 1000), is_utf8_);
     DrawTop(model_.get(), state_, status_, grid.get(), &page_);
-    const std::string bytes = ScreenDifference(shown_.get(), *grid, has_colours_);
+    std::string bytes = ScreenDifference(shown_.get(), *grid, has_colours_);
+    // A shell continues both processes at once: the other one may still be about to begin it.
+    if (shown_ == nullptr) bytes.insert(0, kEnterScreen);
     if (!WriteFully(STDOUT_FILENO, bytes)) return OnGone();
     shown_ = std::move(grid);
     is_changed_ = false;
@@ -347,6 +365,7 @@ class TopViewer {
   bool is_changed_ = true;
   bool is_asked_ = false;
   bool is_ending_ = false;
+  bool has_asked_last_ = false;
   bool is_over_ = false;
   bool is_input_over_ = false;
   int64_t next_ns_ = 0;   // when the next capture is asked for

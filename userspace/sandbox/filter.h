@@ -8,7 +8,7 @@ enum class SystemCalls {
   kReadingFiles,  // and with files that have no name
   kMakingFiles,
   kServing,  // on what is open already, and with who connects to a socket that listens
-  kShowing,  // as kReadingFiles, and sets how a terminal that is open behaves
+  kShowing,  // as kReadingFiles; sets how a terminal that is open behaves, and own priorities
 };
 
 // Limits the system calls of this process, on all its threads. It can go on to compute, and to do

@@ -12,7 +12,8 @@
 namespace proftrace {
 namespace {
 
-constexpr int kHeadRows = 7;  // above the table's own head
+constexpr int kHeadRows = 7;     // above the table's own head
+constexpr int kLeastTitle = 14;  // columns: keys stand beside it where there is more room
 constexpr double kLeastShare = 0.01;
 constexpr int kLongestBar = 20;  // of a part that is all of it
 
@@ -66,9 +67,10 @@ class Drawer {
                               : state_.is_paused ? " PAUSED: space "
                                                  : " ? help  q quit ";
     const int from = grid_.columns() - static_cast<int>(right.size());
-    grid_.Put(0, 0, text, TextStyle::kReverse, std::max(0, from - 1));
+    const bool has_room = from > kLeastTitle;
+    grid_.Put(0, 0, text, TextStyle::kReverse, has_room ? from - 1 : grid_.columns());
     grid_.Paint(0, 0, grid_.columns(), TextStyle::kReverse);
-    grid_.Put(0, std::max(0, from), right, TextStyle::kReverse);
+    if (has_room) grid_.Put(0, from, right, TextStyle::kReverse);
   }
 
   void DrawSteps() {

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <sstream>
@@ -220,6 +221,15 @@ TEST_F(OutputDirectoryTest, RootWritesIntoNoPipeOfAnother) {
   ASSERT_EQ(mkfifo((path_ / "out.txt").c_str(), 0666), 0);
   ASSERT_EQ(lchown((path_ / "out.txt").c_str(), 65534, 65534), 0);
   EXPECT_EQ(ExitCodeOf(Open().Create("out.txt").status()), ExitCode::kOutputFailed);
+}
+
+TEST(ShownJsonTest, WhatATerminalWouldNotShowIsEscapedAndMeansTheSame) {
+  const std::string name = "a\x7f\u009b\u202e\U000e0041\"\\z";
+  const nlohmann::json document = {{"name", name}};
+  const std::string shown = ShownJson(document.dump(2) + "\n");
+  EXPECT_EQ(nlohmann::json::parse(shown), document);
+  EXPECT_NE(shown.find("a\\u007f\\u009b\\u202e\\udb40\\udc41"), std::string::npos) << shown;
+  EXPECT_EQ(shown.back(), '\n');
 }
 
 TEST(GzipSinkTest, GivesOneMemberThatUnpacksToTheInput) {

@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -204,6 +206,48 @@ TEST_F(ConfinedTest, AClosedPipeEndsAllOfIt) {
         });
       },
       ::testing::KilledBySignal(SIGPIPE), "");
+}
+
+TEST_F(ConfinedTest, WhatShowsMaySetATerminalAndNotTypeIntoIt) {
+  const UniqueFd terminal(posix_openpt(O_RDWR | O_NOCTTY));
+  ASSERT_TRUE(terminal.valid());
+  const auto look = [&]() -> std::string {
+    termios modes{};
+    if (tcgetattr(terminal.get(), &modes) != 0) return "no modes";
+    modes.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    if (tcsetattr(terminal.get(), TCSADRAIN, &modes) != 0) return "not set";
+    if (ioctl(terminal.get(), TIOCSTI, "x") == 0) return "typed";
+    if (setpriority(PRIO_PROCESS, 0, 5) != 0) return "as urgent";
+    if (setpriority(PRIO_PROCESS, 0, 0) == 0) return "more urgent";
+    return fork() >= 0 ? "forked" : "";
+  };
+  EXPECT_THAT(Try(look), HasSubstr("not set"));
+  confinement_.is_viewer = true;
+  EXPECT_EQ(Try(look), "");
+}
+
+TEST_F(ConfinedTest, AChildWorksWhileThisProcessGoesOn) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const UniqueFd reads(ends[0]);
+  UniqueFd writes(ends[1]);
+  absl::StatusOr<ConfinedChild> child = ConfinedChild::Start(confinement_, [&] {
+    char byte = 0;
+    writes = UniqueFd();
+    return read(reads.get(), &byte, 1) == 1 && byte == 'x' ? absl::OkStatus()
+                                                           : Fail(ExitCode::kUsage, "nothing came");
+  });
+  ASSERT_TRUE(child.ok());
+  ASSERT_EQ(write(writes.get(), "x", 1), 1);
+  EXPECT_TRUE(child->Wait().ok());
+  absl::StatusOr<ConfinedChild> killed = ConfinedChild::Start(confinement_, [&] {
+    char byte = 0;
+    (void)!read(reads.get(), &byte, 1);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(killed.ok());
+  kill(killed->pid(), SIGKILL);
+  EXPECT_EQ(ExitCodeOf(killed->Wait()), ExitCode::kHostUnfit);
 }
 
 }  // namespace
