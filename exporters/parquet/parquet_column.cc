@@ -68,23 +68,28 @@ std::string_view PageCompressor::Compress(std::string_view bytes) {
 ParquetColumn::ParquetColumn(const TypedColumn& column, PageCompressor* compressor)
     : name_(column.name), type_(TypeOf(column.type)), compressor_(compressor) {}
 
+bool ParquetColumn::AddKnown(std::string_view text) {
+  if (is_plain_ || index_of_.empty()) return false;
+  if (text != last_text_) {
+    const auto known = index_of_.find(text);
+    if (known == index_of_.end()) return false;
+    last_text_ = known->first;
+    last_index_ = known->second;
+  }
+  AddIndex(last_index_);
+  return true;
+}
+
 void ParquetColumn::AddText(std::string_view text) {
+  if (AddKnown(text)) return;
   if (!is_plain_) {
-    if (text == last_text_ && !index_of_.empty()) {
-      AddIndex(last_index_);
-      return;
-    }
-    auto known = index_of_.find(text);
     const size_t end = dictionary_.size() + sizeof(uint32_t) + text.size();
-    if (known == index_of_.end() && end <= kMostDictionaryBytes) {
+    if (end <= kMostDictionaryBytes) {
       dictionary_.reserve(kMostDictionaryBytes);
       AppendText(text, &dictionary_);
-      const std::string_view kept = std::string_view(dictionary_).substr(end - text.size());
-      known = index_of_.emplace(kept, static_cast<uint32_t>(index_of_.size())).first;
-    }
-    if (known != index_of_.end()) {
-      last_text_ = known->first;
-      last_index_ = known->second;
+      last_text_ = std::string_view(dictionary_).substr(end - text.size());
+      last_index_ = static_cast<uint32_t>(index_of_.size());
+      index_of_.emplace(last_text_, last_index_);
       AddIndex(last_index_);
       return;
     }

@@ -80,6 +80,10 @@ class ParquetColumn {
     words_.push_back(std::bit_cast<uint64_t>(value));
     AddLevel(1);
   }
+  // Adds a text that the row group has already, whatever bytes it is made of; false: it has not.
+  // A text that is compared once is not looked through, a character at a time, for each of its
+  // rows: members of a group take kilobytes.
+  bool AddKnown(std::string_view text);
   // `text` is UTF-8.
   void AddText(std::string_view text);
 

@@ -59,7 +59,7 @@ class ParquetTable {
       path_.clear();
       for (size_t i = 0; i < cell.count; ++i) path_ += cell.pieces[i];
       PutText(path_, column);
-    } else {
+    } else if (!column->AddKnown(cell)) {
       PutText(ToValidUtf8(cell), column);
     }
   }

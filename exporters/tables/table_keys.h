@@ -96,8 +96,11 @@ void ForEachCell(const KeyedRow<Row, kWithInput>& keyed, Visit&& visit) {
           keys.rank);
   }
   if constexpr (kWithInput) {
-    visit(Column{"input", "The input that the row is of: 16 hex digits, the name of its files."},
-          keys.input);
+    visit(
+        Column{
+            "input",
+            "The input that the row is of: 16 hex digits, what the names of its files begin with."},
+        keys.input);
   }
   ForEachCell(keyed.row == nullptr ? kNoRow : *keyed.row, visit);
 }

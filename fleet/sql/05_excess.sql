@@ -2,19 +2,23 @@
 -- A view: other questions build on it. One row a rank and step, ns. excess_ns is the sum of the parts, each less what is usual;
 -- where parts were not recorded, it is the own time's. As parts are compared one by one, several slow ranks hide each other only
 -- where half of the ranks are slow for the same reason. spread_ns: by how much the mean of it differs from rank to rank usually.
-SELECT s.job, s.attempt, s.rank, s.host, s.step, s.cohort, s.cohort_ranks, s.cohort_duration_ns,
-       COALESCE(s.data_ns - u.data_ns + s.io_ns - u.io_ns + s.lock_ns - u.lock_ns + s.run_queue_ns - u.run_queue_ns + s.faults_ns - u.faults_ns + s.collection_ns - u.collection_ns + s.operators_ns - u.operators_ns + s.python_ns - u.python_ns + s.waiting_ns - u.waiting_ns,
-                s.own_ns - u.own_ns) AS excess_ns,
-       1.4826e0 * COALESCE(SQRT(u.data_mad_ns * u.data_mad_ns + u.io_mad_ns * u.io_mad_ns + u.lock_mad_ns * u.lock_mad_ns + u.run_queue_mad_ns * u.run_queue_mad_ns + u.faults_mad_ns * u.faults_mad_ns + u.collection_mad_ns * u.collection_mad_ns + u.operators_mad_ns * u.operators_mad_ns + u.python_mad_ns * u.python_mad_ns + u.waiting_mad_ns * u.waiting_mad_ns), u.own_mad_ns) AS spread_ns,
-       CASE WHEN s.waiting_ns IS NULL THEN 0 ELSE 1 END AS has_parts,
-       s.data_ns - u.data_ns AS data_ns,
-       s.io_ns - u.io_ns AS io_ns,
-       s.lock_ns - u.lock_ns AS lock_ns,
-       s.run_queue_ns - u.run_queue_ns AS run_queue_ns,
-       s.faults_ns - u.faults_ns AS faults_ns,
-       s.collection_ns - u.collection_ns AS collection_ns,
-       s.operators_ns - u.operators_ns AS operators_ns,
-       s.python_ns - u.python_ns AS python_ns,
-       s.waiting_ns - u.waiting_ns AS waiting_ns,
-       s.gpu_compute_ns - u.gpu_compute_ns AS gpu_compute_ns
-FROM step_excess s JOIN usual_excess u ON s.job = u.job AND s.attempt = u.attempt AND s.cohort = u.cohort
+-- cohort_duration_ns: the median of the ranks' whole steps.
+WITH sums AS (
+  SELECT s.job, s.attempt, s.cohort, s.rank, s.step,
+         SUM(CASE WHEN s.is_part = 1 THEN s.ns - u.usual_ns END) AS parts_ns,
+         SUM(CASE WHEN s.part = 'own time' THEN s.ns - u.usual_ns END) AS own_ns,
+         SUM(CASE WHEN s.is_part = 1 THEN u.mad_ns * u.mad_ns END) AS parts_square,
+         SUM(CASE WHEN s.part = 'own time' THEN u.mad_ns END) AS own_mad_ns
+  FROM step_excess s JOIN usual_excess u
+    ON s.job = u.job AND s.attempt = u.attempt AND s.cohort = u.cohort AND s.part = u.part
+  GROUP BY s.job, s.attempt, s.cohort, s.rank, s.step),
+durations AS (
+  SELECT o.job, o.attempt, c.cohort, o.step, MEDIAN(o.duration_ns) AS duration_ns
+  FROM own_time o JOIN cohorts c ON o.job = c.job AND o.attempt = c.attempt AND o.rank = c.rank
+  GROUP BY o.job, o.attempt, c.cohort, o.step)
+SELECT s.job, s.attempt, s.rank, c.host, s.step, s.cohort, c.cohort_ranks, d.duration_ns AS cohort_duration_ns,
+       COALESCE(s.parts_ns, s.own_ns) AS excess_ns, 1.4826e0 * COALESCE(SQRT(s.parts_square), s.own_mad_ns) AS spread_ns,
+       CASE WHEN s.parts_ns IS NULL THEN 0 ELSE 1 END AS has_parts
+FROM sums s
+JOIN cohorts c ON s.job = c.job AND s.attempt = c.attempt AND s.rank = c.rank
+JOIN durations d ON s.job = d.job AND s.attempt = d.attempt AND s.cohort = d.cohort AND s.step = d.step

@@ -24,38 +24,32 @@ held AS (
   GROUP BY s.job, s.attempt, s.rank),
 usual_operators AS (
   SELECT c.job, c.attempt, c.cohort, o.name, MEDIAN(o.self_ns * 1e0 / c.steps) AS self_ns
-  FROM operators o JOIN captures k ON k.input = o.input AND k.is_main = 1
-  JOIN cohorts c ON o.job = c.job AND o.attempt = c.attempt AND o.rank = c.rank
+  FROM rank_operators o JOIN cohorts c ON o.job = c.job AND o.attempt = c.attempt AND o.rank = c.rank
   GROUP BY c.job, c.attempt, c.cohort, o.name),
 operator_excess AS (
-  SELECT s.job, s.attempt, s.rank, o.name, SUM(o.self_ns * 1e0 / c.steps) - MAX(COALESCE(u.self_ns, 0e0)) AS excess_ns
+  SELECT s.job, s.attempt, s.rank, o.name, o.self_ns * 1e0 / c.steps - COALESCE(u.self_ns, 0e0) AS excess_ns
   FROM slow s
-  JOIN operators o ON o.job = s.job AND o.attempt = s.attempt AND o.rank = s.rank
-  JOIN captures k ON k.input = o.input AND k.is_main = 1
+  JOIN rank_operators o ON o.job = s.job AND o.attempt = s.attempt AND o.rank = s.rank
   JOIN cohorts c ON c.job = s.job AND c.attempt = s.attempt AND c.rank = s.rank
-  LEFT JOIN usual_operators u ON u.job = s.job AND u.attempt = s.attempt AND u.cohort = c.cohort AND u.name = o.name
-  GROUP BY s.job, s.attempt, s.rank, o.name),
+  LEFT JOIN usual_operators u ON u.job = s.job AND u.attempt = s.attempt AND u.cohort = c.cohort AND u.name = o.name),
 worst_operator AS (
   SELECT * FROM (
     SELECT e.*, ROW_NUMBER() OVER (PARTITION BY job, attempt, rank ORDER BY excess_ns DESC, name) AS place FROM operator_excess e) p
   WHERE place = 1),
 loader_files AS (
-  SELECT d.job, d.attempt, d.rank, COALESCE(d.path, '') AS path, SUM(d.call_ns) AS call_ns
-  FROM data_waits d JOIN captures k ON k.input = d.input AND k.is_main = 1
-  JOIN slow s ON d.job = s.job AND d.attempt = s.attempt AND d.rank = s.rank
-  GROUP BY d.job, d.attempt, d.rank, COALESCE(d.path, '')),
+  SELECT d.job, d.attempt, d.rank, d.path, SUM(d.call_ns) AS call_ns
+  FROM loader_waits d JOIN slow s ON d.job = s.job AND d.attempt = s.attempt AND d.rank = s.rank
+  GROUP BY d.job, d.attempt, d.rank, d.path),
 worst_loader_file AS (
   SELECT * FROM (
     SELECT f.*, ROW_NUMBER() OVER (PARTITION BY job, attempt, rank ORDER BY call_ns DESC, path) AS place FROM loader_files f) p
   WHERE place = 1),
 loader AS (
-  SELECT d.job, d.attempt, d.rank, SUM(d.worker_io_ns) * 1e0 / NULLIF(SUM(d.blocked_ns), 0) AS io_share
-  FROM data_waits d JOIN captures k ON k.input = d.input AND k.is_main = 1
-  GROUP BY d.job, d.attempt, d.rank),
+  SELECT job, attempt, rank, SUM(worker_io_ns) * 1e0 / NULLIF(SUM(blocked_ns), 0) AS io_share
+  FROM loader_waits GROUP BY job, attempt, rank),
 files AS (
   SELECT f.job, f.attempt, f.rank, COALESCE(f.file, '') AS path, SUM(f.time_ns) AS time_ns
-  FROM io f JOIN captures k ON k.input = f.input AND k.is_main = 1
-  JOIN slow s ON f.job = s.job AND f.attempt = s.attempt AND f.rank = s.rank
+  FROM rank_files f JOIN slow s ON f.job = s.job AND f.attempt = s.attempt AND f.rank = s.rank
   GROUP BY f.job, f.attempt, f.rank, COALESCE(f.file, '')),
 worst_file AS (
   SELECT * FROM (

@@ -1,16 +1,14 @@
 -- Which ranks wait for their DataLoaders, and for which file.
 -- One row a rank, the worst twenty; ns. share: of its steps. io_share: of the waits, the time that the worker that ended them spent
 -- in I/O. worst_path: the file of the calls that took the workers longest.
-WITH main_waits AS (
-  SELECT d.* FROM data_waits d JOIN captures k ON k.input = d.input AND k.is_main = 1),
-waits_of AS (
-  SELECT job, attempt, rank, host, COUNT(*) AS waits, SUM(blocked_ns) AS blocked_ns, MAX(blocked_ns) AS longest_ns,
+WITH waits_of AS (
+  SELECT job, attempt, rank, host, SUM(waits) AS waits, SUM(blocked_ns) AS blocked_ns, MAX(longest_ns) AS longest_ns,
          SUM(worker_io_ns) * 1e0 / NULLIF(SUM(blocked_ns), 0) AS io_share
-  FROM main_waits GROUP BY job, attempt, rank, host),
+  FROM loader_waits GROUP BY job, attempt, rank, host),
 files AS (
-  SELECT job, attempt, rank, COALESCE(path, '') AS path, SUM(call_ns) AS call_ns,
-         ROW_NUMBER() OVER (PARTITION BY job, attempt, rank ORDER BY SUM(call_ns) DESC, COALESCE(path, '')) AS place
-  FROM main_waits GROUP BY job, attempt, rank, COALESCE(path, '')),
+  SELECT job, attempt, rank, path, SUM(call_ns) AS call_ns,
+         ROW_NUMBER() OVER (PARTITION BY job, attempt, rank ORDER BY SUM(call_ns) DESC, path) AS place
+  FROM loader_waits GROUP BY job, attempt, rank, path),
 totals AS (
   SELECT job, attempt, rank, SUM(duration_ns) AS total_ns FROM own_time GROUP BY job, attempt, rank)
 SELECT w.job, w.attempt, w.rank, w.host, w.waits, w.blocked_ns, w.blocked_ns * 1e0 / NULLIF(t.total_ns, 0) AS share, w.longest_ns,

@@ -13,6 +13,7 @@ WITH by_step AS (
          AVG(collection_ns) AS collection_ns,
          AVG(operators_ns) AS operators_ns,
          AVG(python_ns) AS python_ns,
+         AVG(system_calls_ns) AS system_calls_ns,
          AVG(waiting_ns) AS waiting_ns,
          AVG(gpu_compute_ns) AS gpu_compute_ns
   FROM own_time
@@ -29,6 +30,7 @@ parts AS (
   UNION ALL SELECT 'garbage collection' AS what, collection_ns AS ns FROM by_step
   UNION ALL SELECT 'operators' AS what, operators_ns AS ns FROM by_step
   UNION ALL SELECT 'python' AS what, python_ns AS ns FROM by_step
+  UNION ALL SELECT 'system calls' AS what, system_calls_ns AS ns FROM by_step
   UNION ALL SELECT 'waiting' AS what, waiting_ns AS ns FROM by_step
   UNION ALL SELECT 'gpu' AS what, gpu_compute_ns AS ns FROM by_step)
 SELECT what, COUNT(ns) AS steps, AVG(ns) AS mean_ns, MEDIAN(ns) AS median_ns,

@@ -19,6 +19,7 @@ import unittest
 from pathlib import Path
 from typing import Any
 
+import duckdb_cli
 import numpy
 import pandas
 import pyarrow
@@ -29,11 +30,11 @@ PROGRAM = Path()
 PYTHON = Path(sys.executable)
 DUCKDB = PYTHON.parent / "duckdb"
 # The cause that `ranks` names for a planted part.
-NAMES = {"run_queue": "run queue", "collection": "garbage collection"}
+NAMES = {"run_queue": "run queue", "collection": "garbage collection", "system_calls": "system calls"}
 
 
-def run(*arguments: str, code: int = 0, engine: Path = DUCKDB, **variables: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([PROGRAM, "fleet", *arguments], capture_output=True, text=True, timeout=300,
+def run(*arguments: str, code: int = 0, engine: Path = DUCKDB, timeout: float = 300, **variables: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([PROGRAM, "fleet", *arguments], capture_output=True, text=True, timeout=timeout,
                           env={**os.environ, "PROFTRACE_DUCKDB": str(engine), **variables}, check=False)
     if done.returncode != code:
         raise AssertionError(f"{arguments} ended with {done.returncode}, not {code}: {done.stderr}{done.stdout[:2000]}")
@@ -140,6 +141,15 @@ class VerdictTest(FleetTest):
         row, = ask(self.write(ranks=8, causes=causes), "verdict")
         self.assertEqual((row["rank"], row["cause"], row["largest_part"]), (4, "unknown", "data"))
 
+    @unittest.skipUnless(os.environ.get("PROFTRACE_ALL") == "1", "takes a minute: PROFTRACE_ALL=1")
+    def test_1000_ranks(self) -> None:
+        """Each cause, in three sizes, of many hosts at once; and nobody where all are alike."""
+        parts, sizes = [*PARTS, "gpu"], (14.0, 40.0, 110.0)
+        causes = tuple(Cause(97 * index + 11, part, sizes[index % 3], begin=10 * (index % 2)) for index, part in enumerate(parts))
+        self.assertGreater(len(causes), 10)
+        self.check(causes, ranks=1000, steps=40, collectives=2, seed=5)
+        self.check((), ranks=1000, steps=40, collectives=2, seed=6, noise=2.0)
+
     def test_few_steps_accuse_nobody(self) -> None:
         folder = self.write(ranks=8, steps=2, causes=(Cause(4, "data", 50.0),))
         self.assertEqual(ask(folder, "verdict"), [])
@@ -197,7 +207,7 @@ class QuestionsTest(FleetTest):
         """The statistics of the verdict, in another way: by whole tables, part by part."""
         folder = self.write(ranks=9, causes=(Cause(3, "io", 12.0),))
         steps = pandas.read_parquet(folder / "aligned/steps.parquet")
-        steps["why_waiting_ns"] = steps.why_event_ns
+        steps["why_waiting_ns"], steps["why_system_calls_ns"] = steps.why_event_ns, steps.why_other_ns
         names = [f"why_{part}_ns" for part in PARTS]
         excess, variance = 0.0, 0.0
         for name in names:
@@ -262,6 +272,34 @@ class EnginesTest(FleetTest):
     def names(self) -> list[str]:
         return [line.split()[0] for line in run("query", "--list").stdout.splitlines() if not line.startswith("diff_")]
 
+    def answers_of_spark(self, folder: Path, questions: list[str]) -> dict[str, list[dict[str, Any]]]:
+        """All answers of one session, which takes half a minute to begin: the engine is this script, which has it asked more."""
+        texts = {name: run("query", "--show", name).stdout for name in questions}
+        engine, answer = self.folder / "engine", self.folder / "answer.jsonl"
+        statements = [statement for name, text in texts.items()
+                      for statement in ([{"kind": "keep", "name": name, "sql": text}] if "-- A view:" in text else []) + [
+                          {"kind": "ask", "name": name, "sql": f"SELECT * FROM {name}" if "-- A view:" in text else text}]]
+        engine.write_text(f"""#!{os.environ["PROFTRACE_SPARK"]}
+import json, os, subprocess, sys
+os.environ["PYSPARK_SUBMIT_ARGS"] = "--driver-memory 3g pyspark-shell"  # all questions in one session; the default is 1 GB
+driver, request = sys.argv[1:3]
+document = json.load(open(request, encoding="utf-8"))
+document["statements"] = [one for one in document["statements"] if one["kind"] == "table"] + json.loads({json.dumps(statements)!r})
+json.dump(document, open(request, "w", encoding="utf-8"))
+open(sys.argv[3], "w").close()
+sys.exit(subprocess.run([sys.executable, driver, request, {str(answer)!r}]).returncode)
+""", encoding="utf-8")
+        engine.chmod(0o700)
+        run("query", str(folder), "SELECT 1", "--csv", "--engine", "spark", "--master", "local[1]", timeout=1500, PROFTRACE_SPARK=str(engine))
+        answers: dict[str, list[dict[str, Any]]] = {}
+        rows: list[dict[str, Any]] = []
+        for line in map(json.loads, answer.read_text(encoding="utf-8").splitlines()):
+            if "proftrace_question" in line:
+                rows = answers[line["proftrace_question"]] = []
+            elif "proftrace_rows" not in line and "column_type" not in line:
+                rows.append(line)
+        return answers
+
     def compare(self, rows: list[dict[str, Any]], others: list[dict[str, Any]], what: str) -> None:
         self.assertEqual(len(rows), len(others), what)
         for row, other in zip(rows, others, strict=True):
@@ -287,13 +325,30 @@ class EnginesTest(FleetTest):
         self.assertEqual(run("report", str(folder)).stdout, run("report", str(folder), engine=PYTHON).stdout)
 
     @unittest.skipUnless(os.environ.get("PROFTRACE_SPARK"), "PROFTRACE_SPARK names no Python with pyspark")
-    def test_spark_agrees(self) -> None:
-        folder = self.fleet()
-        spark = json.loads(run("report", str(folder), "--json", "--engine", "spark", "--master", "local[2]").stdout)
-        duckdb = json.loads(run("report", str(folder), "--json").stdout)
-        self.assertEqual(spark["sentences"], duckdb["sentences"])
-        for name, rows in duckdb["answers"].items():
-            self.compare(rows, spark["answers"][name], name)
+    def test_spark_gives_the_same_rows_for_each_question(self) -> None:
+        folder, names = self.fleet(), self.names()
+        spark = self.answers_of_spark(folder, names)
+        self.assertEqual(list(spark), names)
+        for name in names:
+            with self.subTest(name):
+                rows, others = ask(folder, name), spark[name]
+                if "-- A view:" in run("query", "--show", name).stdout:  # which has no order
+                    rows, others = sorted(rows, key=self.key), sorted(others, key=self.key)
+                self.compare(rows, others, name)
+
+    @staticmethod
+    def key(row: dict[str, Any]) -> str:
+        return json.dumps([(name, value) for name, value in row.items() if not isinstance(value, float)])
+
+    @unittest.skipUnless(os.environ.get("PROFTRACE_SPARK"), "PROFTRACE_SPARK names no Python with pyspark")
+    def test_spark_agrees_on_the_pages(self) -> None:
+        before, after = self.fleet(), self.write("after", ranks=8, steps=30, seed=2, causes=(Cause(3, "io", 30.0),))
+        for command in (("report", str(before)), ("diff", str(before), str(after))):
+            spark = json.loads(run(*command, "--json", "--engine", "spark", "--master", "local[1]", timeout=1500).stdout)
+            duckdb = json.loads(run(*command, "--json").stdout)
+            self.assertEqual(spark["sentences"], duckdb["sentences"])
+            for name, rows in duckdb["answers"].items():
+                self.compare(rows, spark["answers"][name], name)
 
     def test_no_engine_is_one_sentence(self) -> None:
         folder = self.write()
@@ -337,6 +392,32 @@ class OutputsTest(FleetTest):
         file.write_text("SELECT 1;\n.shell touch hacked\nSELECT 2;", encoding="utf-8")
         self.assertIn("several statements", run("query", str(folder), str(file), code=2).stderr)
         self.assertIn("did you mean stragglers?", run("query", str(folder), "straglers", code=2).stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_under_sudo_the_engine_is_the_callers(self) -> None:
+        folder, secret, wrapper = self.write(), self.folder / "secret.csv", self.folder / "duckdb"
+        secret.write_text("a\n1\n", encoding="ascii")
+        secret.chmod(0o600)
+        shutil.copy(Path(duckdb_cli.__file__).parent / "duckdb", self.folder / "engine")  # where anybody can start it
+        wrapper.write_text(f'#!/bin/sh\nid -u > {self.folder}/uid; id -G > {self.folder}/groups; exec {self.folder}/engine "$@"\n', encoding="ascii")
+        wrapper.chmod(0o755)
+        text = f"SELECT * FROM read_csv('{secret}')"
+        self.assertEqual(ask(folder, text), [{"a": 1}])
+        self.folder.chmod(0o777)
+        user = {"SUDO_UID": "65534", "SUDO_GID": "65534", "SUDO_USER": "nobody", "TMPDIR": "/tmp"}
+        self.assertEqual(ask(folder, "SELECT COUNT(*) AS n FROM own_time", engine=wrapper, **user), [{"n": 240}])
+        self.assertEqual([(self.folder / name).read_text().split() for name in ("uid", "groups")], [["65534"], ["65534"]])
+        self.assertIn("Permission denied", run("query", str(folder), text, code=8, engine=wrapper, **user).stderr)
+
+    def test_hosts_that_are_not_named(self) -> None:
+        folder = self.write()
+        table = pandas.read_parquet(folder / "aligned/captures.parquet")
+        table["host"] = None
+        table.to_parquet(folder / "aligned/captures.parquet")
+        text = run("report", str(folder)).stdout
+        self.assertIn("hosts: not known", text)
+        self.assertIn("Clocks: hosts that are not named", text)
+        self.assertNotIn("0 hosts", text)
 
     def test_hostile_names(self) -> None:
         """Directories, hosts, jobs, groups and files with names that are SQL, patterns or commands of a terminal."""
@@ -419,6 +500,19 @@ class OutputsTest(FleetTest):
         self.assertEqual([name for name, row in parts.items() if row["is_beyond_noise"]], ["step", "exposed communication", "own time", "io"])
         ranks = document["answers"]["diff_ranks"]
         self.assertEqual((ranks[0]["rank"], [row["rank"] for row in ranks if row["is_beyond_noise"]]), (3, [3]))
+        # One of several runs is chosen, whatever the job is called.
+        both, hostile = self.folder / "both", "job '\\2"
+        shutil.copytree(before, both)
+        for name in ("captures", "steps", "collectives"):
+            tables = [pyarrow.parquet.read_table(path / f"aligned/{name}.parquet") for path in (before, after)]
+            other = tables[1].set_column(tables[1].schema.get_field_index("job"), "job", pyarrow.array([hostile] * len(tables[1])))
+            pyarrow.parquet.write_table(pyarrow.concat_tables([tables[0], other]), both / f"aligned/{name}.parquet")
+        self.assertIn("has several runs: job job '\\2 attempt 0, job job-1 attempt 0; choose one with --job",
+                      run("diff", str(both), str(both), code=2).stderr)
+        chosen = json.loads(run("diff", str(both), str(both), "--job", "job-1", "--job", hostile, "--json").stdout)
+        self.assertEqual(chosen["sentences"], document["sentences"])
+        self.assertIn("no steps of that job", run("diff", str(both), str(both), "--job", "job-1", "--job", "none", code=2).stderr)
+        self.assertIn("no steps of that job", run("diff", str(before), str(after), "--attempt", "3", code=2).stderr)
         self.assertIn("within the noise", run("diff", str(before), str(self.write("same", ranks=8, seed=7))).stdout)
 
 

@@ -20,7 +20,8 @@ MS = 1_000_000
 START_NS = 1_790_000_000_000_000_000
 # The usual parts of a step in ms, and by how much they vary from step to step.
 PARTS = {"data": (4.0, 0.6), "io": (1.0, 0.2), "lock": (0.5, 0.1), "run_queue": (1.5, 0.5), "faults": (0.6, 0.1), "collection": (0.2, 0.05),
-         "operators": (60.0, 1.0), "python": (15.0, 0.6), "waiting": (6.0, 0.5)}
+         "operators": (60.0, 1.0), "python": (15.0, 0.6), "waiting": (6.0, 0.5),
+         "system_calls": (0.8, 0.2)}
 
 
 @dataclasses.dataclass
@@ -128,11 +129,12 @@ def steps_table(fleet: Fleet, made: dict[str, numpy.ndarray], seen: numpy.ndarra
                "gpu_compute_ns": flat(made["gpu"]), "comm_ns": exposed, "comm_overlap_ns": exposed * 0, "comm_exposed_ns": exposed}
     if fleet.with_parts:
         for name in PARTS:
-            if name != "waiting":
+            if name not in ("waiting", "system_calls"):
                 columns[f"why_{name}_ns"] = flat(made[name])
         columns["why_collective_ns"] = exposed
         columns["why_event_ns"] = flat(made["waiting"])
-        columns["why_other_ns"] = columns["why_synchronizing_ns"] = exposed * 0
+        columns["why_other_ns"] = flat(made["system_calls"])
+        columns["why_synchronizing_ns"] = exposed * 0
     return columns
 
 

@@ -75,6 +75,19 @@ class SlowRankTest(LiveTest):
         verdict, = report["answers"]["verdict"]
         self.assertEqual((verdict["rank"], verdict["cause"], verdict["sure"]), (2, "data", "sure"), report["sentences"])
 
+    def test_competing_processes(self) -> None:
+        report = self.report("competing")
+        verdict, = report["answers"]["verdict"]
+        self.assertEqual((verdict["rank"], verdict["cause"], verdict["sure"]), (3, "run queue", "sure"), report["sentences"])
+        self.assertGreater(verdict["coverage"], 0.5)
+
+    def test_a_slow_file(self) -> None:
+        report = self.report("file")
+        verdict, = report["answers"]["verdict"]
+        self.assertEqual((verdict["rank"], verdict["cause"], verdict["sure"]), (0, "io", "sure"), report["sentences"])
+        self.assertGreater(verdict["coverage"], 0.5)
+        self.assertTrue(verdict["file"].endswith("/checkpoint"), verdict)
+
     def test_two_of_four_ranks_are_too_few(self) -> None:
         report = self.report("busy", seen=(0, 1))
         self.assertEqual(report["answers"]["verdict"], [])

@@ -41,14 +41,16 @@ target_compile_definitions(fleet_sources_test PRIVATE
 proftrace_unit_test(fleet_questions_test PARSER
   SOURCES
     fleet_questions/answer_test.cc
+    fleet_questions/fleet_watch_test.cc
     fleet_questions/question_test.cc
-  LIBS proftrace_fleet_questions)
+  LIBS proftrace_fleet_questions GTest::gmock)
 
 # The directory of a fleet's tables.
 proftrace_unit_test(fleet_tables_test PARSER
   SOURCES
     fleet_tables/common_steps_test.cc
     fleet_tables/input_facts_test.cc
+    fleet_tables/input_series_test.cc
     fleet_tables/partition_test.cc
     fleet_tables/trace_tables_test.cc
   LIBS proftrace_fleet_tables GTest::gmock)

@@ -92,6 +92,16 @@ void FlightRecorder::Look(int64_t now_ns) {
   Ask(options_.asked_reason, options_.asks_for_past ? now_ns - settle_ns_ : now_ns);
 }
 
+void FlightRecorder::LookAtWall(int64_t now_ns, int64_t unix_ns) {
+  if (options_.summary_period_ns <= 0 || start_ns_ == 0) return;
+  const int64_t period = unix_ns / options_.summary_period_ns;
+  const std::optional<int64_t> before = std::exchange(period_, period);
+  // The clock may be set back, too: what was summarised is not summarised again.
+  if (!before.has_value() || period <= *before || summary_.has_value()) return;
+  const int64_t end_ns = now_ns - (unix_ns - period * options_.summary_period_ns);
+  if (end_ns > start_ns_) summary_ = Due{"summary", end_ns, end_ns + settle_ns_};
+}
+
 void FlightRecorder::OnExit(std::span<const std::byte> record) {
   const auto exit = ReadRecord<abi::pt_exit_record>(record);
   if (exit.group_dead == 0 || start_ns_ == 0 || !Has(FlightTrigger::Kind::kExit)) return;
@@ -187,16 +197,32 @@ Ledger FlightRecorder::LossesSince(int64_t time_ns) const {
 FlightDump FlightRecorder::Take(int64_t now_ns, bool is_end, const FlightKeeper& keeper,
                                 const Window& recording, const Cost& cost,
                                 MetadataWriter* last_words) {
-  FlightDump dump;
   Due due{"", now_ns, now_ns};
   if (due_.has_value()) due = *std::exchange(due_, std::nullopt);
-  dump.reason = due.reason;
   if (is_end) {
-    dump.reason += dump.reason.empty() ? "end" : "; end";
+    due.reason += due.reason.empty() ? "end" : "; end";
     due.end_ns = now_ns;
   }
+  return Cut(due, std::max(start_ns_, due.end_ns - options_.window_ns), keeper, recording, cost,
+             last_words);
+}
+
+FlightDump FlightRecorder::TakeSummary(const FlightKeeper& keeper, const Window& recording,
+                                       const Cost& cost, MetadataWriter* last_words) {
+  const Due due = *std::exchange(summary_, std::nullopt);
+  // A minute of the wall clock may be shorter than one of this clock: nothing is told of twice.
+  const int64_t from_ns =
+      std::max({start_ns_, due.end_ns - std::min(options_.window_ns, options_.summary_period_ns),
+                std::exchange(summarised_until_ns_, due.end_ns)});
+  return Cut(due, from_ns, keeper, recording, cost, last_words);
+}
+
+FlightDump FlightRecorder::Cut(const Due& due, int64_t wanted_ns, const FlightKeeper& keeper,
+                               const Window& recording, const Cost& cost,
+                               MetadataWriter* last_words) const {
+  FlightDump dump;
+  dump.reason = due.reason;
   dump.snapshot = keeper.Take();
-  const int64_t wanted_ns = std::max(start_ns_, due.end_ns - options_.window_ns);
   dump.window = recording;
   dump.window.start_ns = std::min(due.end_ns, std::max(wanted_ns, dump.snapshot.complete_from_ns));
   dump.window.duration_ns = due.end_ns - dump.window.start_ns;

@@ -42,7 +42,10 @@ struct FlightOptions {
   int64_t window_ns = 0;
   size_t most_bytes = 0;
   std::vector<FlightTrigger> triggers;
-  uint32_t most_dumps = 0;                         // that triggers cause
+  uint32_t most_dumps = 0;  // that triggers cause
+  // A summary of the window is due each time that the wall clock passes a multiple of this, so that
+  // all hosts look at the same time; 0: none. The window of one reaches no farther back than this.
+  int64_t summary_period_ns = 0;
   const std::atomic<uint32_t>* signals = nullptr;  // how often the user has asked for a dump
   std::string asked_reason = "SIGUSR1";            // of these dumps
   // They end so long before they were asked for that they can be taken at once.
@@ -86,6 +89,8 @@ class FlightRecorder {
   void OnSteps(const RecordedSteps& steps, int64_t now_ns);
   // Looks whether the user asked for a dump. To be called often.
   void Look(int64_t now_ns);
+  // Looks whether the wall clock, `unix_ns` by now, has passed a multiple of the period.
+  void LookAtWall(int64_t now_ns, int64_t unix_ns);
   // Takes what was lost until now. To be called at least twice a second.
   void NoteLosses(int64_t now_ns, const Ledger& losses);
 
@@ -95,6 +100,12 @@ class FlightRecorder {
   // recorder says of itself; the window, its losses and its cost are added.
   FlightDump Take(int64_t now_ns, bool is_end, const FlightKeeper& keeper, const Window& recording,
                   const Cost& cost, MetadataWriter* last_words);
+  // Whether a summary is to be taken now, and the window of it, as Take() gives a dump.
+  bool IsSummaryDue(int64_t now_ns) const {
+    return summary_.has_value() && now_ns >= summary_->take_ns;
+  }
+  FlightDump TakeSummary(const FlightKeeper& keeper, const Window& recording, const Cost& cost,
+                         MetadataWriter* last_words);
 
   // Triggers that fired and made no dump.
   uint64_t passed_over() const { return passed_over_; }
@@ -119,6 +130,9 @@ class FlightRecorder {
   void Fire(const std::string& trigger, const std::string& what, int64_t now_ns);
   void Ask(const std::string& reason, int64_t now_ns);
   Ledger LossesSince(int64_t time_ns) const;
+  // Cuts what is due out of what was kept, from `wanted_ns` on if that is there.
+  FlightDump Cut(const Due& due, int64_t wanted_ns, const FlightKeeper& keeper,
+                 const Window& recording, const Cost& cost, MetadataWriter* last_words) const;
 
   FlightOptions options_;
   std::function<bool(Pid)> is_recorded_;
@@ -126,6 +140,9 @@ class FlightRecorder {
   int64_t start_ns_ = 0;
   int64_t settle_ns_ = 0;
   std::optional<Due> due_;
+  std::optional<Due> summary_;
+  std::optional<int64_t> period_;  // the number of the one that the wall clock is in
+  int64_t summarised_until_ns_ = 0;
   uint32_t signals_seen_ = 0;
   std::optional<int64_t> last_fired_ns_;
   uint32_t fired_ = 0;

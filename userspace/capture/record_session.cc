@@ -369,7 +369,10 @@ Ledger RecordSession::ReadLosses() const {
 
 void RecordSession::TakeFlight(int64_t now_ns) {
   flight_->Look(now_ns);
-  if (!flight_->IsDue(now_ns)) return;
+  flight_->LookAtWall(MonotonicNs(), ClockNs(CLOCK_REALTIME));
+  const bool is_dump_due = flight_->IsDue(now_ns);
+  const bool is_summary_due = flight_->IsSummaryDue(now_ns);
+  if (!is_dump_due && !is_summary_due) return;
   if (system_ != nullptr) {
     system_->TellOpen();
     TakeSystemRecords();
@@ -381,6 +384,19 @@ void RecordSession::TakeFlight(int64_t now_ns) {
   sink_.WaitUntilWritten();
   const Ledger losses = ReadLosses();
   flight_->NoteLosses(now_ns, losses);
+  const Cost cost = MeasureCost(now_ns - info_.window.start_ns, losses.ring_lost);
+  if (is_dump_due && callbacks_.on_dump) {
+    MetadataWriter words = FlightWords(cost, unnamed);
+    callbacks_.on_dump(
+        flight_->Take(now_ns, /*is_end=*/false, *keeper_, info_.window, cost, &words));
+  }
+  if (is_summary_due && callbacks_.on_summary) {
+    MetadataWriter words = FlightWords(cost, unnamed);
+    callbacks_.on_summary(flight_->TakeSummary(*keeper_, info_.window, cost, &words));
+  }
+}
+
+MetadataWriter RecordSession::FlightWords(const Cost& cost, uint64_t unnamed) {
   MetadataWriter words;
   words.AddClocks(ReadKernelClocks());
   for (const Unsupported& gap : processes_->gaps()) words.AddUnsupported(gap);
@@ -398,12 +414,8 @@ void RecordSession::TakeFlight(int64_t now_ns) {
   for (const Pid pid : WithProcesses([](auto& processes) { return processes.pids(); })) {
     for (const ThreadEntry& thread : ReadThreads(pid)) words.AddThread(thread);
   }
-  const Cost cost = MeasureCost(now_ns - info_.window.start_ns, losses.ring_lost);
   if (budget_ != nullptr) words.AddBudget(budget_->Describe(cost.estimated_overhead_percent));
-  if (callbacks_.on_dump) {
-    callbacks_.on_dump(
-        flight_->Take(now_ns, /*is_end=*/false, *keeper_, info_.window, cost, &words));
-  }
+  return words;
 }
 
 void RecordSession::Stop() {

@@ -188,6 +188,8 @@ class RecordSession {
   void ReadCpuTimes(int64_t now_ns);
   // Returns what was lost since the window began.
   Ledger ReadLosses() const;
+  // Returns what a dump says of the recording. `unnamed`: samples without names yet.
+  MetadataWriter FlightWords(const Cost& cost, uint64_t unnamed);
   // Gives out the flight recorder's dump that is due. The ring goes on filling meanwhile.
   void TakeFlight(int64_t now_ns);
   // Returns what `visit` returns for the set that keeps the recorded processes.

@@ -112,6 +112,8 @@ struct RecordCallbacks {
   std::function<void(Pid pid, uint32_t operator_count)> on_awaited;
   // Gets what a flight recorder has, to be written while the recording goes on.
   std::function<void(FlightDump)> on_dump;
+  // Gets the window that FlightOptions::summary_period_ns asks for.
+  std::function<void(FlightDump)> on_summary;
   std::function<void(const Progress&)> on_progress;  // about twice a second
 };
 

@@ -30,6 +30,7 @@ void AddFleetIngestCommand(CLI::App& fleet, Action* action);
 void AddFleetQueryCommand(CLI::App& fleet, Action* action);
 void AddFleetSqlCommand(CLI::App& fleet, Action* action);
 void AddFleetDiffCommand(CLI::App& fleet, Action* action);
+void AddFleetWatchCommand(CLI::App& fleet, Action* action);
 void AddDumpCommand(CLI::App& app, Action* action);
 void AddCleanCommand(CLI::App& app, Action* action);
 void AddListCommand(CLI::App& app, Action* action);

@@ -15,6 +15,7 @@ void AddFleetCommand(CLI::App& app, Action* action) {
   AddFleetQueryCommand(*fleet, action);
   AddFleetSqlCommand(*fleet, action);
   AddFleetDiffCommand(*fleet, action);
+  AddFleetWatchCommand(*fleet, action);
   fleet->footer("COMMAND [OPTIONS]");  // the commands would inherit it
 }
 

@@ -14,30 +14,41 @@ namespace {
 struct FleetDiffArguments {
   std::string before;
   std::string after;
+  std::vector<std::string> jobs;  // of both, or the one before and the one after
+  std::vector<int64_t> attempts;
   bool json = false;
   EngineOptions engine;
 };
 
+RunChoice ChoiceOf(const FleetDiffArguments& arguments, bool is_after) {
+  RunChoice choice;
+  const auto take = [is_after](const auto& given, auto* taken) {
+    if (!given.empty()) *taken = is_after ? given.back() : given.front();
+  };
+  take(arguments.jobs, &choice.job);
+  take(arguments.attempts, &choice.attempt);
+  return choice;
+}
+
 absl::Status RunFleetDiff(const FleetDiffArguments& arguments) {
   auto session = BeginFleetSession(arguments.engine, {arguments.before, arguments.after});
   if (!session.ok()) return session.status();
-  FleetRequest request(*session->scratch);
-  const std::string_view run = FindQuestion("run_summary")->text;
-  const std::string_view ranks = FindQuestion("rank_summary")->text;
   for (const bool is_after : {false, true}) {
     const std::string& directory = is_after ? arguments.after : arguments.before;
-    absl::Status status = request.UseTables(directory, FleetSession::IsRemote(directory));
+    absl::Status status = session->UseTables(directory);
     if (!status.ok()) return status;
-    request.KeepViews({run, ranks});
-    request.Keep(is_after ? "after_run" : "before_run", run);
-    request.Keep(is_after ? "after_ranks" : "before_ranks", ranks);
+    AddRun(ChoiceOf(arguments, is_after), is_after, session->request.get());
   }
   for (const std::string_view name : DiffQuestions()) {
-    request.Ask(*FindQuestion(name));
+    session->request->Ask(*FindQuestion(name));
   }
   ReportAnswers answers;
-  absl::Status status = AskInSession(*session, request, answers);
-  if (!status.ok()) return status;
+  if (absl::Status status = AskInSession(*session, answers); !status.ok()) return status;
+  for (const bool is_after : {false, true}) {
+    const absl::Status status = CheckIsOneRun(answers, ChoiceOf(arguments, is_after), is_after,
+                                              is_after ? arguments.after : arguments.before);
+    if (!status.ok()) return status;
+  }
   if (arguments.json) {
     PrintDocument(nlohmann::json(DiffJson(answers)));
   } else {
@@ -58,6 +69,18 @@ void AddFleetDiffCommand(CLI::App& fleet, Action* action) {
       ->required();
   command->add_option("AFTER", arguments->after, "the directory of the other run's tables")
       ->required();
+  command
+      ->add_option("--job", arguments->jobs,
+                   "compare this job, where a directory has several; given twice: the first one's, "
+                   "and the other's")
+      ->expected(1, 2)
+      ->type_name("NAME");
+  command
+      ->add_option("--attempt", arguments->attempts,
+                   "compare this attempt of the job, where it was restarted; given twice: the "
+                   "first one's, and the other's")
+      ->expected(1, 2)
+      ->type_name("N");
   command->add_flag("--json", arguments->json, "print it as one JSON document");
   AddEngineOptions(command, &arguments->engine);
   command->callback(

@@ -14,6 +14,7 @@
 #include "userspace/fleet/rank_pattern.h"
 #include "userspace/fleet_tables/fleet_directory.h"
 #include "userspace/fleet_tables/ingest.h"
+#include "userspace/fleet_tables/summary_ingest.h"
 #include "userspace/sandbox/confined.h"
 
 namespace proftrace {
@@ -23,6 +24,9 @@ struct IngestArguments {
   std::vector<std::string> inputs;
   std::string output;
   IngestOptions options;
+  // Descriptors of a flight recorder's capture and of the directory that is open already; `output`
+  // is for messages.
+  std::vector<int> as_summary;
 };
 
 // One run of the command: input after input, each read by a process of its own.
@@ -139,7 +143,28 @@ class IngestRun {
   absl::Status first_failure_;
 };
 
+// Adds what a flight recorder has of the last minute, by descriptors alone.
+absl::Status RunSummary(const IngestArguments& arguments) {
+  if (arguments.as_summary.size() != 2) return Fail(ExitCode::kUsage, "two descriptors are needed");
+  const int capture = arguments.as_summary[0];
+  const int folder = arguments.as_summary[1];
+  const auto directory = FleetDirectory::OfDescriptor(folder, arguments.output);
+  if (!directory.ok()) return directory.status();
+  Confinement confinement = OfExport(folder);
+  confinement.what = "writes a summary";
+  confinement.advice = "The next one is written all the same";
+  return RunConfined(confinement, [&]() -> absl::Status {
+    EndBySignals();
+    std::vector<std::string> left_out;
+    const absl::Status status = IngestSummary(
+        **directory, capture, GuardedFolder::kDescriptors + std::to_string(folder), &left_out);
+    for (const std::string& sentence : left_out) Say("%s", sentence.c_str());
+    return status;
+  });
+}
+
 absl::Status RunIngest(IngestArguments arguments) {
+  if (!arguments.as_summary.empty()) return RunSummary(arguments);
   if (!arguments.options.rank_of.empty()) {
     const absl::StatusOr<RankPattern> pattern = RankPattern::Parse(arguments.options.rank_of);
     if (!pattern.ok()) return pattern.status();
@@ -179,6 +204,7 @@ void AddFleetIngestCommand(CLI::App& fleet, Action* action) {
       ->type_name("REGEX");
   command->add_flag("--salvage", arguments->options.salvage,
                     "take what is whole of damaged inputs");
+  command->add_option("--as-summary", arguments->as_summary)->delimiter(',')->group("");
   command->callback(
       [arguments, action] { *action = [arguments] { return RunIngest(*arguments); }; });
 }

@@ -21,6 +21,9 @@ constexpr std::array<Choice<EngineKind>, 2> kEngines = {
 
 bool g_reader_is_gone = false;
 
+// Whether the engine alone understands the directory's name: "s3a://…".
+bool IsRemote(const std::string& directory) { return directory.find("://") != std::string::npos; }
+
 // Answers of inputs that came later, or have gone since, would be missed without a word.
 void SayIfOutOfDate(const std::string& directory) {
   const auto fleet = FleetDirectory::Open(directory);
@@ -42,19 +45,25 @@ void AddEngineOptions(CLI::App* command, EngineOptions* options) {
       ->type_name("URL");
 }
 
-bool FleetSession::IsRemote(const std::string& directory) {
-  return directory.find("://") != std::string::npos;
+void AddFleetQuestionOptions(CLI::App* command, FleetQuestionOptions* options) {
+  command->add_option("DIR", options->directory, "the directory of 'fleet ingest'")->required();
+  AddEngineOptions(command, &options->engine);
+}
+
+absl::Status FleetSession::UseTables(const std::string& directory) {
+  return request->UseTables(directory, IsRemote(directory));
 }
 
 absl::StatusOr<FleetSession> BeginFleetSession(const EngineOptions& options,
-                                               const std::vector<std::string>& directories) {
+                                               const std::vector<std::string>& directories,
+                                               bool says_age) {
   absl::Status status = GiveUpRights();
   if (!status.ok()) return status;
   if (!options.master.empty() && options.kind != EngineKind::kSpark) {
     return Fail(ExitCode::kUsage, "--master is for Spark; give --engine spark with it");
   }
   for (const std::string& directory : directories) {
-    const bool is_remote = FleetSession::IsRemote(directory);
+    const bool is_remote = IsRemote(directory);
     if (is_remote && options.kind == EngineKind::kSpark) continue;
     if (is_remote) {
       return Fail(ExitCode::kUsage,
@@ -62,15 +71,24 @@ absl::StatusOr<FleetSession> BeginFleetSession(const EngineOptions& options,
     }
     status = CheckFleetDirectory(directory);
     if (!status.ok()) return status;
-    SayIfOutOfDate(directory);
+    if (says_age) SayIfOutOfDate(directory);
   }
   auto scratch = ScratchFolder::Make();
   if (!scratch.ok()) return scratch.status();
   FleetSession session;
   session.scratch = *std::move(scratch);
+  session.request = std::make_unique<FleetRequest>(*session.scratch);
   session.options = options;
   session.options.stop = &StopAsked();
   StopOnSignals();
+  return session;
+}
+
+absl::StatusOr<FleetSession> BeginFleetSession(const FleetQuestionOptions& options, bool says_age) {
+  auto session = BeginFleetSession(options.engine, {options.directory}, says_age);
+  if (!session.ok()) return session.status();
+  absl::Status status = session->UseTables(options.directory);
+  if (!status.ok()) return status;
   return session;
 }
 
@@ -83,8 +101,8 @@ void WriteAnswer(const std::string& text) {
   StopAsked().store(true);
 }
 
-absl::Status AskInSession(FleetSession& session, const FleetRequest& request, AnswerSink& sink) {
-  absl::Status status = AskEngine(session.options, request, *session.scratch, sink);
+absl::Status AskInSession(FleetSession& session, AnswerSink& sink) {
+  absl::Status status = AskEngine(session.options, *session.request, *session.scratch, sink);
   if (g_reader_is_gone) return absl::OkStatus();
   if (!StopAsked()) return status;
   return Fail(ExitCode::kOutputFailed, "stopped before the answer was there");

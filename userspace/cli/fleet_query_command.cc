@@ -19,13 +19,12 @@ namespace proftrace {
 namespace {
 
 struct QueryArguments {
-  std::string directory;
+  FleetQuestionOptions asked;  // its directory may be missing: --list and --show need none
   std::string question;
   std::string shown;
   bool lists = false;
   bool csv = false;
   bool json = false;
-  EngineOptions engine;
 };
 
 void ListQuestions() {
@@ -64,12 +63,12 @@ absl::Status RunQuery(const QueryArguments& arguments) {
     return absl::OkStatus();
   }
   if (!arguments.shown.empty()) return ShowQuestion(arguments.shown);
-  if (arguments.directory.empty() || arguments.question.empty()) {
+  if (arguments.asked.directory.empty() || arguments.question.empty()) {
     return Fail(ExitCode::kUsage,
                 "give a directory and a question: proftrace fleet query DIR stragglers; --list "
                 "lists the questions");
   }
-  auto session = BeginFleetSession(arguments.engine, {arguments.directory});
+  auto session = BeginFleetSession(arguments.asked);
   if (!session.ok()) return session.status();
   const Question* named = FindQuestion(arguments.question);
   if (named != nullptr && named->is_of_diff) {
@@ -81,20 +80,17 @@ absl::Status RunQuery(const QueryArguments& arguments) {
   if (!text.ok()) return text.status();
   absl::Status status = CheckOneStatement(*text);
   if (!status.ok()) return status;
-  FleetRequest request(*session->scratch);
-  status = request.UseTables(arguments.directory, FleetSession::IsRemote(arguments.directory));
-  if (!status.ok()) return status;
-  request.KeepViews({*text});
+  session->request->KeepViews({*text});
   if (named != nullptr) {
-    request.Ask(*named);
+    session->request->Ask(*named);
   } else {
-    request.AskText(*text);
+    session->request->AskText(*text);
   }
   const AnswerForm form = arguments.csv    ? AnswerForm::kCsv
                           : arguments.json ? AnswerForm::kJson
                                            : AnswerForm::kTable;
   const auto writer = NewAnswerWriter(form, WriteAnswer);
-  status = AskInSession(*session, request, *writer);
+  status = AskInSession(*session, *writer);
   if (status.ok()) writer->Finish();
   return status;
 }
@@ -110,7 +106,8 @@ void AddFleetQueryCommand(CLI::App& fleet, Action* action) {
       "Example: proftrace fleet query tables 'SELECT rank, AVG(duration_ns) FROM steps GROUP BY "
       "rank'");
   command->footer("DIR QUESTION [OPTIONS]");
-  command->add_option("DIR", arguments->directory, "the directory of 'fleet ingest'");
+  AddFleetQuestionOptions(command, &arguments->asked);
+  command->get_option("DIR")->required(false);
   command->add_option("QUESTION", arguments->question,
                       "a name of --list, a file that ends with .sql, or one SELECT");
   command->add_flag("--list", arguments->lists, "list the questions that have a name");
@@ -119,7 +116,6 @@ void AddFleetQueryCommand(CLI::App& fleet, Action* action) {
   auto* csv = command->add_flag("--csv", arguments->csv, "print the answer as CSV");
   command->add_flag("--json", arguments->json, "print the answer as one JSON document")
       ->excludes(csv);
-  AddEngineOptions(command, &arguments->engine);
   command->callback(
       [arguments, action] { *action = [arguments] { return RunQuery(*arguments); }; });
 }

@@ -13,31 +13,26 @@ namespace proftrace {
 namespace {
 
 struct FleetReportArguments {
-  std::string directory;
+  FleetQuestionOptions question;
   bool json = false;
-  EngineOptions engine;
 };
 
 absl::Status RunFleetReport(const FleetReportArguments& arguments) {
-  auto session = BeginFleetSession(arguments.engine, {arguments.directory});
+  auto session = BeginFleetSession(arguments.question);
   if (!session.ok()) return session.status();
-  FleetRequest request(*session->scratch);
-  absl::Status status =
-      request.UseTables(arguments.directory, FleetSession::IsRemote(arguments.directory));
-  if (!status.ok()) return status;
   std::vector<std::string_view> texts;
   for (const std::string_view name : ReportQuestions()) texts.push_back(FindQuestion(name)->text);
-  request.KeepViews(texts);
+  session->request->KeepViews(texts);
   for (const std::string_view name : ReportQuestions()) {
-    request.Ask(*FindQuestion(name));
+    session->request->Ask(*FindQuestion(name));
   }
   ReportAnswers answers;
-  status = AskInSession(*session, request, answers);
+  absl::Status status = AskInSession(*session, answers);
   if (!status.ok()) return status;
   if (arguments.json) {
     PrintDocument(nlohmann::json(ReportJson(answers)));
   } else {
-    WriteAnswer(ReportText(answers, arguments.directory));
+    WriteAnswer(ReportText(answers, arguments.question.directory));
   }
   return absl::OkStatus();
 }
@@ -51,9 +46,8 @@ void AddFleetReportCommand(CLI::App& fleet, Action* action) {
       "Tell on one page which rank of a fleet is slow, since when, by how much, why and how sure "
       "that is; then what ranks wait for.\n"
       "Example: proftrace fleet report tables");
-  command->add_option("DIR", arguments->directory, "the directory of 'fleet ingest'")->required();
   command->add_flag("--json", arguments->json, "print it as one JSON document");
-  AddEngineOptions(command, &arguments->engine);
+  AddFleetQuestionOptions(command, &arguments->question);
   command->callback(
       [arguments, action] { *action = [arguments] { return RunFleetReport(*arguments); }; });
 }

@@ -7,34 +7,24 @@
 namespace proftrace {
 namespace {
 
-struct SqlArguments {
-  std::string directory;
-  EngineOptions engine;
-};
-
-absl::Status RunSql(const SqlArguments& arguments) {
-  auto session = BeginFleetSession(arguments.engine, {arguments.directory});
+absl::Status RunSql(const FleetQuestionOptions& options) {
+  auto session = BeginFleetSession(options);
   if (!session.ok()) return session.status();
-  FleetRequest request(*session->scratch);
-  absl::Status status =
-      request.UseTables(arguments.directory, FleetSession::IsRemote(arguments.directory));
-  if (!status.ok()) return status;
-  request.MakeViews();
-  return OpenPrompt(session->options, request, *session->scratch);
+  session->request->MakeViews();
+  return OpenPrompt(session->options, *session->request, *session->scratch);
 }
 
 }  // namespace
 
 void AddFleetSqlCommand(CLI::App& fleet, Action* action) {
-  auto arguments = std::make_shared<SqlArguments>();
+  auto options = std::make_shared<FleetQuestionOptions>();
   CLI::App* command = fleet.add_subcommand(
       "sql",
       "Open the engine's own prompt, with a view for each of a fleet's tables and for what "
       "questions are built on.\n"
       "Example: proftrace fleet sql tables");
-  command->add_option("DIR", arguments->directory, "the directory of 'fleet ingest'")->required();
-  AddEngineOptions(command, &arguments->engine);
-  command->callback([arguments, action] { *action = [arguments] { return RunSql(*arguments); }; });
+  AddFleetQuestionOptions(command, options.get());
+  command->callback([options, action] { *action = [options] { return RunSql(*options); }; });
 }
 
 }  // namespace proftrace

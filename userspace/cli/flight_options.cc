@@ -75,7 +75,31 @@ CLI::Option* AddFlightOptions(CLI::App* record, FlightArguments* arguments) {
       ->capture_default_str()
       ->needs(window)
       ->group(kGroupWhen);
+  CLI::Option* fleet =
+      record
+          ->add_option("--fleet", arguments->fleet,
+                       "also put a summary of the window into this directory of a fleet's tables, "
+                       "once a minute; 'proftrace fleet watch' tells of it, from all hosts that "
+                       "write there")
+          ->type_name("DIR")
+          ->needs(window)
+          ->group(kGroupWhen);
+  AddParsed(record, "--fleet-every", "TIME", &arguments->fleet_every_s, ParseFleetPeriod,
+            "how often, by the wall clock, so that all hosts look at the same seconds; what is "
+            "longer than this of the window is not looked at twice")
+      ->default_str("60s")
+      ->needs(fleet)
+      ->group(kGroupWhen);
   return window;
+}
+
+absl::StatusOr<double> ParseFleetPeriod(const std::string& text) {
+  absl::StatusOr<double> seconds = ParseDuration(text);
+  if (!seconds.ok()) return seconds.status();
+  if (*seconds < 1 || *seconds > kLongestWindowS || *seconds != std::floor(*seconds)) {
+    return Fail(ExitCode::kUsage, "'" + text + "' is no number of whole seconds, a day at most");
+  }
+  return seconds;
 }
 
 absl::StatusOr<double> ParseWindow(const std::string& text) {
@@ -136,6 +160,9 @@ absl::StatusOr<std::optional<FlightOptions>> MakeFlightOptions(const FlightArgum
   options.window_ns = static_cast<int64_t>(std::llround(*arguments.window_s * 1e9));
   options.most_bytes = arguments.most_bytes;
   options.most_dumps = arguments.most_dumps;
+  if (!arguments.fleet.empty()) {
+    options.summary_period_ns = static_cast<int64_t>(std::llround(arguments.fleet_every_s * 1e9));
+  }
   options.triggers = arguments.triggers;
   options.signals = &g_signals;
   struct sigaction action {};

@@ -22,6 +22,8 @@ struct FlightArguments {
   uint64_t most_bytes = 256u << 20;
   std::vector<FlightTrigger> triggers;
   uint32_t most_dumps = 10;
+  std::string fleet;  // the directory that summaries go into; empty: there are to be none
+  double fleet_every_s = 60;
 };
 
 // Returns --flight-recorder itself, which others may exclude.
@@ -29,6 +31,8 @@ CLI::Option* AddFlightOptions(CLI::App* record, FlightArguments* arguments);
 
 // "30s" in seconds, a day at most. Fails with kUsage.
 absl::StatusOr<double> ParseWindow(const std::string& text);
+// "60s" in seconds, whole ones, a day at most. Fails with kUsage.
+absl::StatusOr<double> ParseFleetPeriod(const std::string& text);
 // "256M" in bytes, 16M at least. Fails with kUsage.
 absl::StatusOr<uint64_t> ParseFlightMemory(const std::string& text);
 // "step>2x", "step>500ms", "exit" or "oom". Fails with kUsage.

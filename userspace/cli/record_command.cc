@@ -20,6 +20,7 @@
 #include "userspace/cli/commands.h"
 #include "userspace/cli/cut_cycles.h"
 #include "userspace/cli/finish_recording.h"
+#include "userspace/cli/fleet_summaries.h"
 #include "userspace/cli/flight_dumps.h"
 #include "userspace/cli/launch.h"
 #include "userspace/cli/record_arguments.h"
@@ -56,6 +57,13 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
     return name.status();
   }
   StopOnSignals();
+  std::unique_ptr<FleetSummaries> summaries;
+  if (!arguments.flight.fleet.empty()) {
+    absl::StatusOr<std::unique_ptr<FleetSummaries>> begun =
+        FleetSummaries::Begin(arguments.flight.fleet);
+    if (!begun.ok()) return begun.status();
+    summaries = *std::move(begun);
+  }
   std::optional<ResultArchive> archive;
   // Before a command gets standard output.
   const bool is_streamed = arguments.output == "-";
@@ -133,6 +141,9 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
     };
   }
   callbacks.on_dump = [&dumps](FlightDump dump) { dumps->Add(std::move(dump)); };
+  if (summaries != nullptr) {
+    callbacks.on_summary = [&summaries](FlightDump dump) { summaries->Add(std::move(dump)); };
+  }
   const RecordResult result = Record(*options, *std::move(writer), callbacks, StopAsked());
   if (launched != nullptr && launch.ok() && !arguments.quiet && launched->IsRunning()) {
     Say("the recording is over, and %s goes on as PID %u; to end it: kill %u",
@@ -152,6 +163,7 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
   } else {
     status = FinishRecording(arguments, result, *formats, *directory);
   }
+  if (summaries != nullptr) status.Update(summaries->Finish());
   if (archive.has_value()) {
     const absl::Status packed = archive->Finish(*directory);
     if (!packed.ok() && !status.ok()) Say("%s", std::string(packed.message()).c_str());

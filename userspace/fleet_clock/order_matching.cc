@@ -22,8 +22,8 @@ constexpr size_t kMostTargets = 4;
 struct CallSequence {
   uint32_t rank = 0;              // index into FleetInput::ranks
   std::optional<uint32_t> piece;  // of its boot's clock; nullopt: in a break
-  std::vector<MomentRow> rows;
-  std::optional<int64_t> place;  // of its first call, in the order of the longest sequence
+  std::vector<uint32_t> calls;    // indices into those of the rank
+  std::optional<int64_t> place;   // of its first call, in the order of the longest sequence
   bool is_ambiguous = false;
 };
 
@@ -90,7 +90,7 @@ class OrderMatcher {
     for (uint32_t rank = 0; rank < input_.ranks.size(); ++rank) {
       std::map<uint32_t, CallSequence> open;
       const auto close = [&](uint32_t group, CallSequence& sequence) {
-        if (sequence.rows.empty()) return;
+        if (sequence.calls.empty()) return;
         OrderedGroup& of = groups[{input_.ranks[rank].attempt, group}];
         of.group = group;
         of.attempt = input_.ranks[rank].attempt;
@@ -108,18 +108,18 @@ class OrderMatcher {
         const auto piece = pieces_.PieceAt(input_.ranks[rank].boot, calls[call].left_ns);
         if (calls[call].is_after_loss || open[group].piece != piece) close(group, open[group]);
         open[group].piece = piece;
-        open[group].rows.push_back(RowOfCall(input_, rank, call));
+        open[group].calls.push_back(call);
       }
       for (auto& [group, sequence] : open) close(group, sequence);
     }
     for (auto& [key, group] : groups) {
       std::sort(group.sequences.begin(), group.sequences.end(),
                 [&](const CallSequence& a, const CallSequence& b) {
-                  if (a.rows.size() != b.rows.size()) return a.rows.size() > b.rows.size();
+                  if (a.calls.size() != b.calls.size()) return a.calls.size() > b.calls.size();
                   const auto rank = [&](const CallSequence& of) {
                     return input_.ranks[of.rank].rank;
                   };
-                  return std::pair(rank(a), a.rows[0].call) < std::pair(rank(b), b.rows[0].call);
+                  return std::pair(rank(a), a.calls[0]) < std::pair(rank(b), b.calls[0]);
                 });
       group.sequences.front().place = 0;
       groups_.push_back(std::move(group));
@@ -145,8 +145,8 @@ class OrderMatcher {
   }
 
   bool PlaceBy(const CallSequence& target, CallSequence& sequence) {
-    const auto length = static_cast<int64_t>(sequence.rows.size());
-    const auto target_length = static_cast<int64_t>(target.rows.size());
+    const auto length = static_cast<int64_t>(sequence.calls.size());
+    const auto target_length = static_cast<int64_t>(target.calls.size());
     const int64_t shorter = std::min(length, target_length);
     const int64_t common = std::max<int64_t>(kFewestInCommon, (shorter + 1) / 2);
     if (shorter < common || !target.piece || !sequence.piece) return false;
@@ -176,14 +176,14 @@ class OrderMatcher {
     const RateRange any = {ClockRate::OfPpb(-options_.max_rate_ppb),
                            ClockRate::OfPpb(options_.max_rate_ppb)};
     const int64_t begin = std::max<int64_t>(0, -shift);
-    const int64_t end = std::min(static_cast<int64_t>(sequence.rows.size()),
-                                 static_cast<int64_t>(target.rows.size()) - shift);
+    const int64_t end = std::min(static_cast<int64_t>(sequence.calls.size()),
+                                 static_cast<int64_t>(target.calls.size()) - shift);
     const OffsetRange known = offset;
     OffsetRange open = known;
     gates_.clear();
     for (int64_t call = begin; call < end; ++call) {
-      const MomentRow& first = target.rows[static_cast<size_t>(call + shift)];
-      const MomentRow& second = sequence.rows[static_cast<size_t>(call)];
+      const MomentRow first = RowOf(target, call + shift);
+      const MomentRow second = RowOf(sequence, call);
       if (!IsSameCollective(first, second)) return false;
       const OffsetGate gate = GateOf(first, second, options_.resolution_ns);
       // A clock goes no farther from one call to the next than any clock can.
@@ -224,6 +224,10 @@ class OrderMatcher {
     return OpeningAt(gates_, {(low + high) / 2}) + wander_ns >= 0;
   }
 
+  MomentRow RowOf(const CallSequence& sequence, int64_t call) const {
+    return RowOfCall(input_, sequence.rank, sequence.calls[static_cast<size_t>(call)]);
+  }
+
   bool IsSameCollective(const MomentRow& a, const MomentRow& b) const {
     const CollectiveCall& first = input_.ranks[a.rank].calls[a.call];
     const CollectiveCall& second = input_.ranks[b.rank].calls[b.call];
@@ -252,13 +256,13 @@ class OrderMatcher {
   }
 
   void Emit(const OrderedGroup& group) {
-    std::map<int64_t, std::vector<MomentRow>> by_place;
+    std::vector<const CallSequence*> placed;
     size_t unplaced = 0;
     size_t in_breaks = 0;
     bool is_ambiguous = false;
     for (const CallSequence& sequence : group.sequences) {
       if (!sequence.piece) {
-        in_breaks += sequence.rows.size();
+        in_breaks += sequence.calls.size();
         continue;
       }
       if (!sequence.place) {
@@ -266,9 +270,7 @@ class OrderMatcher {
         is_ambiguous = is_ambiguous || sequence.is_ambiguous;
         continue;
       }
-      for (size_t call = 0; call < sequence.rows.size(); ++call) {
-        by_place[*sequence.place + static_cast<int64_t>(call)].push_back(sequence.rows[call]);
-      }
+      placed.push_back(&sequence);
     }
     const FleetGroup& of = input_.groups[group.group];
     if (in_breaks > 0) {
@@ -285,8 +287,31 @@ class OrderMatcher {
           absl::StrFormat("Group \"%s\": %d of %d sequences of collectives without numbers %s",
                           of.name, unplaced, group.sequences.size(), why));
     }
-    const int64_t first_place = by_place.empty() ? 0 : by_place.begin()->first;
-    for (auto& [place, rows] : by_place) {
+    EmitPlaced(group, std::move(placed));
+  }
+
+  // Goes from place to place, with the sequences that reach over it.
+  void EmitPlaced(const OrderedGroup& group, std::vector<const CallSequence*> placed) {
+    const auto end_of = [](const CallSequence& of) {
+      return *of.place + static_cast<int64_t>(of.calls.size());
+    };
+    size_t calls = 0;
+    for (const CallSequence* sequence : placed) calls += sequence->calls.size();
+    out_.rows.reserve(out_.rows.size() + calls);
+    std::sort(placed.begin(), placed.end(), [](const CallSequence* a, const CallSequence* b) {
+      return std::pair(*a->place, a->rank) < std::pair(*b->place, b->rank);
+    });
+    std::vector<const CallSequence*> open;
+    std::vector<MomentRow> rows;
+    size_t next = 0;
+    for (int64_t place = 0; next < placed.size() || !open.empty(); ++place) {
+      if (open.empty()) place = *placed[next]->place;
+      while (next < placed.size() && *placed[next]->place == place) open.push_back(placed[next++]);
+      rows.clear();
+      for (const CallSequence* sequence : open) {
+        rows.push_back(RowOf(*sequence, place - *sequence->place));
+      }
+      std::erase_if(open, [&](const CallSequence* of) { return end_of(*of) == place + 1; });
       if (rows.size() < 2) continue;
       std::sort(rows.begin(), rows.end(),
                 [](const MomentRow& a, const MomentRow& b) { return a.rank < b.rank; });
@@ -294,7 +319,7 @@ class OrderMatcher {
       moment.match = FleetMoment::Match::kOrder;
       moment.group = group.group;
       moment.attempt = group.attempt;
-      moment.sequence = place - first_place;
+      moment.sequence = place - *placed.front()->place;
       AppendMatched(input_, rows, moment, out_);
     }
   }

@@ -2,6 +2,11 @@
 
 #include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/base/shown_text.h"
+#include "userspace/fleet_questions/question.h"
 #include "userspace/fleet_questions/report_section.h"
 #include "userspace/fleet_questions/units.h"
 
@@ -9,6 +14,11 @@ namespace proftrace {
 namespace {
 
 using nlohmann::json;
+
+// Answers: the runs that are chosen.
+constexpr std::string_view kBeforeRuns = "before_runs";
+constexpr std::string_view kAfterRuns = "after_runs";
+constexpr size_t kMostNamed = 8;
 
 const std::vector<ReportSection>& DiffSections() {
   const auto columns = [](const char* name, const char* title) -> std::vector<ReportColumn> {
@@ -49,6 +59,48 @@ std::string DiffSentence(const Answer& run) {
 }
 
 }  // namespace
+
+void AddRun(const RunChoice& choice, bool is_after, FleetRequest* request) {
+  const std::string_view run = FindQuestion("run_summary")->text;
+  const std::string_view ranks = FindQuestion("rank_summary")->text;
+  request->KeepViews({run, ranks});
+  std::string chosen = "SELECT * FROM own_time WHERE 1 = 1";
+  // The name's bytes as digits: engines differ in what a quoted text means.
+  if (choice.job) {
+    absl::StrAppend(&chosen, " AND HEX(job) = '",
+                    absl::AsciiStrToUpper(absl::BytesToHexString(*choice.job)), "'");
+  }
+  if (choice.attempt) absl::StrAppend(&chosen, " AND attempt = ", *choice.attempt);
+  request->Keep("chosen_time", chosen);
+  request->Keep("own_time", "SELECT * FROM chosen_time");
+  request->Keep(is_after ? "after_run" : "before_run", run);
+  request->Keep(is_after ? "after_ranks" : "before_ranks", ranks);
+  request->AskNamed(is_after ? kAfterRuns : kBeforeRuns,
+                    "SELECT DISTINCT job, attempt FROM own_time ORDER BY job, attempt");
+}
+
+absl::Status CheckIsOneRun(const ReportAnswers& answers, const RunChoice& choice, bool is_after,
+                           const std::string& directory) {
+  const Answer& runs = answers.Of(is_after ? kAfterRuns : kBeforeRuns);
+  const bool is_chosen = choice.job || choice.attempt;
+  // Without a step there is no run to choose: the page says so.
+  if (runs.rows.size() == 1 || (runs.rows.empty() && !is_chosen)) return absl::OkStatus();
+  std::string names;
+  for (size_t row = 0; row < runs.rows.size(); ++row) {
+    const json& job = runs.At(row, "job");
+    absl::StrAppend(&names, names.empty() ? "" : ", ", "job ",
+                    job.is_string() ? ShownText(job.get_ref<const std::string&>()) : "",
+                    " attempt ", runs.At(row, "attempt").dump());
+    if (row + 1 == kMostNamed && runs.rows.size() > kMostNamed) {
+      absl::StrAppend(&names, " and ", runs.rows.size() - kMostNamed, " more");
+      break;
+    }
+  }
+  return Fail(ExitCode::kUsage, names.empty()
+                                    ? ShownText(directory) + " has no steps of that job and attempt"
+                                    : ShownText(directory) + " has several runs: " + names +
+                                          "; choose one with --job and --attempt");
+}
 
 std::vector<std::string_view> DiffQuestions() { return {"diff_run", "diff_ranks"}; }
 

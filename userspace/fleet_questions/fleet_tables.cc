@@ -43,6 +43,13 @@ bool HasParquet(const std::filesystem::path& folder) {
   return false;
 }
 
+// What `align` makes tables of.
+bool HasFacts(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::directory_iterator facts(std::filesystem::path(directory) / "facts", error);
+  return !error && facts != std::filesystem::directory_iterator();
+}
+
 }  // namespace
 
 const std::string_view kCommonColumns =
@@ -157,7 +164,7 @@ absl::Status CheckFleetDirectory(const std::string& directory) {
     const bool has = HasFiles(directory, table);
     has_any = has_any || has;
     if (!table.is_aligned || has) continue;
-    if (HasParquet(std::filesystem::path(directory) / table.name)) {
+    if (HasParquet(std::filesystem::path(directory) / table.name) || HasFacts(directory)) {
       return Fail(ExitCode::kUsage, "the clocks of " + shown +
                                         " are not aligned yet; run 'proftrace fleet align " +
                                         shown + "' first");

@@ -34,6 +34,10 @@ class ReportAnswers : public AnswerSink {
 // and how surely; or why that cannot be known.
 std::vector<std::string> ReportSentences(const ReportAnswers& answers);
 
+// Returns the sentences about one slow rank, a row of `verdict`: what, why, by which evidence, how
+// surely. All but the first are indented.
+std::vector<std::string> SlowRankSentences(const Answer& verdict, size_t row);
+
 // Returns the line that tells what the common clock is worth.
 std::string ClockLine(const ReportAnswers& answers);
 

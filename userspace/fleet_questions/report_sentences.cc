@@ -28,6 +28,8 @@ const std::map<std::string, std::string>& CauseWords() {
       {"garbage collection", "Python collects garbage for longer"},
       {"operators", "its operators take longer on the CPU"},
       {"python", "its Python code outside of operators takes longer"},
+      {"system calls",
+       "it is in system calls that are no I/O: it sleeps, polls, waits for a process"},
       {"waiting", "it waits for other threads or its GPU, and not for a collective"},
       {"gpu", "its GPU computes for longer"}};
   return *kWords;
@@ -125,16 +127,13 @@ std::string HowSure(const Row& row) {
   return "Likely: its own times say so, and no collective with times proves it.";
 }
 
-void TellSlowRank(const Row& row, std::vector<std::string>* sentences) {
+std::vector<std::string> SentencesOf(const Row& row) {
   std::string first = absl::StrFormat("Rank %d", Whole(row["rank"]));
   if (!Text(row["host"]).empty()) first += " (" + Text(row["host"]) + ")";
-  sentences->push_back(first + " is slow " + Since(row) + ": each step takes it " +
-                       TimeOf(row["excess_ns"]) +
-                       " longer by its own doing than the ranks like it, " +
-                       ShareOf(row["lost_share"]) + " of the step.");
-  sentences->push_back("  " + Why(row));
-  sentences->push_back("  " + Evidence(row));
-  sentences->push_back("  " + HowSure(row));
+  first += " is slow " + Since(row) + ": each step takes it " + TimeOf(row["excess_ns"]) +
+           " longer by its own doing than the ranks like it, " + ShareOf(row["lost_share"]) +
+           " of the step.";
+  return {first, "  " + Why(row), "  " + Evidence(row), "  " + HowSure(row)};
 }
 
 // Says why nothing can be said of a job, or that nobody stands out; empty where somebody does.
@@ -185,7 +184,9 @@ std::vector<std::string> ReportSentences(const ReportAnswers& answers) {
     for (size_t j = 0; j < verdict.rows.size(); ++j) {
       const Row row{verdict, j};
       if (!IsOfSameJob(row, job)) continue;
-      if (++slow <= kMostTold) TellSlowRank(row, &sentences);
+      if (++slow > kMostTold) continue;
+      const std::vector<std::string> of_rank = SentencesOf(row);
+      sentences.insert(sentences.end(), of_rank.begin(), of_rank.end());
     }
     if (slow > kMostTold) {
       sentences.push_back(
@@ -202,11 +203,17 @@ std::vector<std::string> ReportSentences(const ReportAnswers& answers) {
   return sentences;
 }
 
+std::vector<std::string> SlowRankSentences(const Answer& verdict, size_t row) {
+  return SentencesOf(Row{verdict, row});
+}
+
 std::string ClockLine(const ReportAnswers& answers) {
   const Answer& clock = answers.Of("clock");
   const Row row{clock, 0};
   const int64_t hosts = Whole(row["hosts"]);
-  std::string line = "Clocks: " + OneOrMore(static_cast<uint64_t>(hosts), "host", "hosts");
+  std::string line =
+      "Clocks: " + (hosts == 0 ? "hosts that are not named"
+                               : OneOrMore(static_cast<uint64_t>(hosts), "host", "hosts"));
   if (Whole(row["boots"]) == 1) return line + ", one boot: one clock";
   if (row["worst_bound_ns"].is_number()) {
     line += ": +-" + TimeOf(row["bound_ns"]) + " proved (worst +-" + TimeOf(row["worst_bound_ns"]) +

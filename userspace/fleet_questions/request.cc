@@ -73,9 +73,10 @@ void FleetRequest::MakeViews() {
   }
 }
 
-void FleetRequest::Ask(const Question& question) {
-  statements_.push_back(
-      {Kind::kAskNamed, std::string(question.name), BareSql(question.text), "", ""});
+void FleetRequest::Ask(const Question& question) { AskNamed(question.name, question.text); }
+
+void FleetRequest::AskNamed(std::string_view name, std::string_view text) {
+  statements_.push_back({Kind::kAskNamed, std::string(name), BareSql(text), "", ""});
 }
 
 void FleetRequest::AskText(std::string_view text) {

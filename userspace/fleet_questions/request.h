@@ -28,8 +28,9 @@ class FleetRequest {
   void Keep(std::string_view name, std::string_view text);
   // Makes all views, whose rows are found whenever they are asked for.
   void MakeViews();
-  // Asks a question that has a name, which the answer has then, or a text: "question".
+  // Asks a question or a text by a name, which the answer has then, or a text: "question".
   void Ask(const Question& question);
+  void AskNamed(std::string_view name, std::string_view text);
   void AskText(std::string_view text);
 
   // Returns all of it as one text for DuckDB's program.

@@ -12,6 +12,7 @@
 #include "exporters/sinks/escape.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
+#include "userspace/fleet_tables/input_series.h"
 #include "userspace/fleet_tables/job_alignment.h"
 
 namespace proftrace {
@@ -75,6 +76,7 @@ class Aligner {
     const auto records = directory_.Inputs();
     if (!records.ok()) return records.status();
     for (const auto& [name, record] : *records) LoadInput(record);
+    inputs_ = JoinSeries(std::move(inputs_));
     if (inputs_.empty()) {
       return Fail(ExitCode::kUsage,
                   ShownText(directory_.path()) +

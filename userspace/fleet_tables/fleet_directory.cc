@@ -78,6 +78,7 @@ Json JsonOf(const InputRecord& record) {
                {"writer", record.writer}};
   if (record.replaces) json["replaces"] = *record.replaces;
   if (record.is_removal) json["is_removal"] = true;
+  if (record.is_summary) json["is_summary"] = true;
   if (!record.failure.empty()) json["failure"] = ToValidUtf8(record.failure);
   return json;
 }
@@ -98,6 +99,7 @@ std::optional<InputRecord> RecordOf(const std::string& name, const std::string& 
     record.failure = json.value("failure", "");
     record.writer = json.value("writer", int64_t{0});
     record.is_removal = json.value("is_removal", false);
+    record.is_summary = json.value("is_summary", false);
   } catch (const Json::exception&) {
     return std::nullopt;
   }
@@ -168,6 +170,13 @@ absl::StatusOr<std::unique_ptr<FleetDirectory>> FleetDirectory::Open(const std::
         ExitCode::kInputDamaged,
         ShownText(path) + "/" + kMark + " is damaged, or of another version of proftrace");
   }
+  return std::unique_ptr<FleetDirectory>(new FleetDirectory(*std::move(folder), path));
+}
+
+absl::StatusOr<std::unique_ptr<FleetDirectory>> FleetDirectory::OfDescriptor(
+    int fd, const std::string& path) {
+  absl::StatusOr<GuardedFolder> folder = GuardedFolder::OfDescriptor(fd, path);
+  if (!folder.ok()) return CannotWriteInto(path, Reason(folder.status()));
   return std::unique_ptr<FleetDirectory>(new FleetDirectory(*std::move(folder), path));
 }
 
@@ -268,6 +277,10 @@ absl::StatusOr<std::vector<InputRecord>> FleetDirectory::Recover() const {
     RemoveFiles(*record);
     missing.push_back(*record);
     missing.back().failure = "its ingest was ended; ingest it again";
+    if (!record->is_summary) continue;
+    // Nobody can: it is told of once.
+    missing.back().failure = "its recorder was ended while it wrote that; it is not there";
+    RemoveFile(absl::StrCat(kInputs, "/", name, std::string(kPending)));
   }
   for (const std::string& name : NamesWith(kWhole)) {
     const auto record = ReadRecord(name, kWhole);
@@ -299,7 +312,8 @@ absl::Status FleetDirectory::Commit(const InputRecord& record) const {
   if (absl::Status status = WriteRecord(record, kWhole); !status.ok()) return status;
   RemoveFile(absl::StrCat(kInputs, "/", record.name, std::string(kPending)));
   RemoveFile(absl::StrCat(kInputs, "/", record.name, std::string(kFailed)));
-  Forget(record.stamp.path);
+  // A summary is of its own minute: there is none before it, and no need to look through all.
+  if (!record.is_summary) Forget(record.stamp.path);
   if (!record.replaces) return absl::OkStatus();
   const auto older = Find(*record.replaces);
   return older ? Remove(*older) : absl::OkStatus();
@@ -326,6 +340,11 @@ absl::Status FleetDirectory::Fail(const InputRecord& record) const {
   RemoveFiles(record);
   RemoveFile(absl::StrCat(kInputs, "/", record.name, std::string(kPending)));
   return absl::OkStatus();
+}
+
+void FleetDirectory::Discard(const InputRecord& record) const {
+  RemoveFiles(record);
+  RemoveFile(absl::StrCat(kInputs, "/", record.name, std::string(kPending)));
 }
 
 absl::Status FleetDirectory::Remove(const InputRecord& record) const {

@@ -52,7 +52,8 @@ struct InputRecord {
   std::optional<std::string> replaces;  // NAME of what the same path had before
   std::string failure;                  // why it is not whole
   bool is_removal = false;              // it was being taken away
-  int64_t writer = 0;                   // the process that adds it
+  bool is_summary = false;  // of a flight recorder: it is no file that can be read again
+  int64_t writer = 0;       // the process that adds it
 };
 
 // Folders of a partition, which are no longer than file systems take and lead nowhere else. What is
@@ -66,6 +67,10 @@ class FleetDirectory {
   static absl::StatusOr<std::unique_ptr<FleetDirectory>> OpenOrMake(const std::string& path);
   // Opens one that is there.
   static absl::StatusOr<std::unique_ptr<FleetDirectory>> Open(const std::string& path);
+  // Returns the one that `fd` is open on, which OpenOrMake() has opened before; `fd` stays the
+  // caller's. `path` is for messages.
+  static absl::StatusOr<std::unique_ptr<FleetDirectory>> OfDescriptor(int fd,
+                                                                      const std::string& path);
 
   // Held until it is destroyed, or its process ends.
   class Lock {
@@ -93,6 +98,8 @@ class FleetDirectory {
   absl::Status Commit(const InputRecord& record) const;
   // Says that it could not be read.
   absl::Status Fail(const InputRecord& record) const;
+  // Takes away what is there of an input that is not whole. To be called with its lock.
+  void Discard(const InputRecord& record) const;
   // Takes an input's rows away. Without lock of its own: nobody adds an input that is there.
   absl::Status Remove(const InputRecord& record) const;
 
@@ -101,6 +108,10 @@ class FleetDirectory {
   // Removes a file at such a path.
   void RemoveFile(const std::string& path) const;
 
+  int fd() const { return folder_.fd(); }
+  // Makes a file in it that never gets a name, for what is read again by us alone. Invalid: errno
+  // says why not.
+  UniqueFd CreateScratch() const { return folder_.CreateTemporary(); }
   const std::string& path() const { return path_; }
   std::string FactsPath(const std::string& id) const { return "facts/" + id + ".gz"; }
 

@@ -23,6 +23,7 @@
 #include "userspace/fleet_sources/open_source.h"
 #include "userspace/fleet_tables/input_facts.h"
 #include "userspace/fleet_tables/part_tables.h"
+#include "userspace/fleet_tables/recorded_part.h"
 #include "userspace/fleet_tables/trace_tables.h"
 #include "userspace/pipeline/build_timeline.h"
 #include "userspace/wire/capture_reader.h"
@@ -109,77 +110,18 @@ class InputIngest {
     absl::StatusOr<std::unique_ptr<Timeline>> built = BuildTimeline(
         reader.metadata(), &reader, options_.scratch_directory, devices.get(), choice);
     if (!built.ok()) return built.status();
-    const Timeline& timeline = **built;
-    AggregateOptions aggregate;
-    aggregate.spill_directory = options_.scratch_directory;
-    const Aggregates aggregates = Aggregate(timeline, aggregate);
-    const std::vector<ProcessCalls> calls = FindCollectiveCalls(timeline);
-    InputFacts facts = FactsOf(timeline, aggregates, calls);
+    const RecordedPart part(**built, options_.scratch_directory);
+    InputFacts facts = part.Facts(record_.stamp.path);
+    facts.id = IdOf(facts.source, record_.parts.size());
     if (!reader.damage().empty()) {
       facts.source.remarks.push_back("it is damaged: " + reader.damage() +
                                      "; what is whole was taken");
     }
-    TableKeys keys(timeline);
+    TableKeys keys(part.timeline());
     keys.SetInput(facts.id, kUnnamedJob);
     PartTables tables(directory_, keys, PlaceOf(facts.source), facts.id);
-    tables.Add<CaptureRow>("recordings", [&](auto add) { ForEachCaptureRow(timeline, add); });
-    tables.Add<ClockRow>("clock_readings", [&](auto add) { ForEachClockRow(timeline, add); });
-    AddSummaryTables(timeline, aggregates, calls, facts.steps, tables);
+    part.AddTables(facts.steps, tables);
     return FinishPart(facts, tables);
-  }
-
-  InputFacts FactsOf(const Timeline& timeline, const Aggregates& aggregates,
-                     const std::vector<ProcessCalls>& calls) {
-    const RecordingInfo& info = timeline.info();
-    InputFacts facts;
-    SourceFacts& source = facts.source;
-    source.kind = SourceKind::kCapture;
-    source.clock = SourceClock::kMonotonic;
-    source.path = record_.stamp.path;
-    TakeRecordingFacts(info, &source);
-    for (const ProcessCalls& process : calls) {
-      // A part has one rank; what its helpers say of collectives is the same group's.
-      if (!source.calls.empty() || !source.groups.empty()) break;
-      source.groups = process.facts.groups;
-      source.group_descriptions = process.facts.group_descriptions;
-      source.calls = process.facts.calls;
-      source.calls_without_group = process.facts.calls_without_group;
-      source.remarks = process.facts.remarks;
-    }
-    source.events = uint64_t{timeline.span_count()} + timeline.memory_events().size() +
-                    timeline.system_event_count() + timeline.device_activities().size();
-    source.first_ns = info.window.start_ns;
-    source.last_ns = info.window.start_ns + info.window.duration_ns;
-    facts.unix_offset_ns = info.window.monotonic_to_unix_ns;
-    facts.kernel = info.host.kernel;
-    facts.cpus = info.host.cpus;
-    if (!timeline.devices().empty()) facts.gpu = timeline.devices().front().name;
-    for (const Target& target : info.targets) {
-      if (facts.torch_version.empty()) facts.torch_version = target.torch_version;
-      if (facts.cuda_version.empty()) facts.cuda_version = target.cuda_version;
-    }
-    facts.proftrace_version = info.proftrace_version;
-    if (info.has_end) {
-      facts.lost = static_cast<int64_t>(timeline.any_loss() ? LostRecords(timeline) : 0);
-      facts.overhead_percent = info.cost.estimated_overhead_percent;
-    }
-    for (const Unsupported& gap : info.unsupported) {
-      if (gap.is_only_loaded) continue;
-      facts.unsupported +=
-          (facts.unsupported.empty() ? "" : "; ") + gap.feature + ": " + gap.reason;
-    }
-    facts.steps = StepRowsOf(timeline, aggregates);
-    facts.id = IdOf(source, record_.parts.size());
-    return facts;
-  }
-
-  static uint64_t LostRecords(const Timeline& timeline) {
-    uint64_t lost = 0;
-    ForEachLossRow(timeline, [&lost](const LossRow& row) {
-      if (row.counter.ends_with("lost")) lost += row.count;
-      return true;
-    });
-    return std::max<uint64_t>(lost, 1);
   }
 
   absl::Status TakeTrace() {
@@ -268,15 +210,6 @@ class InputIngest {
     };
     for (const SourceCall& call : source.calls) add_call(call, groups[call.call.group]);
     for (const SourceCall& call : source.calls_without_group) add_call(call, none);
-  }
-
-  static RowKeys PlaceOf(const SourceFacts& source) {
-    RowKeys keys;
-    keys.job = source.job;
-    keys.attempt = source.attempt;
-    keys.host = source.host;
-    if (source.rank) keys.rank = *source.rank;
-    return keys;
   }
 
   // Nothing of the part is there until it is announced, and then all of it, but for a kill.

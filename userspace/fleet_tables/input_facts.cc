@@ -182,6 +182,7 @@ Json HeadJson(const InputFacts& facts) {
   Put(&head, "cpus", facts.cpus);
   Put(&head, "lost", facts.lost);
   Put(&head, "overhead_percent", facts.overhead_percent);
+  Put(&head, "window_end_s", facts.window_end_s);
   if (!facts.steps.empty() && facts.steps.front().confidence) {
     head["confidence"] = std::llround(facts.steps.front().confidence->value * kConfidenceUnit);
   }
@@ -225,6 +226,7 @@ void ReadHead(const Json& head, InputFacts* facts) {
   Get(head, "cpus", &facts->cpus);
   Get(head, "lost", &facts->lost);
   Get(head, "overhead_percent", &facts->overhead_percent);
+  Get(head, "window_end_s", &facts->window_end_s);
   for (const Json& group : head.at("groups")) {
     source.groups.push_back(
         {group.at(0).get<std::string>(), group.at(1).get<std::vector<int32_t>>()});

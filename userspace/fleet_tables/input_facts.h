@@ -37,6 +37,16 @@ struct InputFacts {
   std::optional<double> overhead_percent;
   std::string unsupported;     // sentences
   std::vector<StepRow> steps;  // times of its tables
+
+  // The second of Unix time that a flight recorder's window ends with; nullopt: it is no summary.
+  // All windows of one process have the same `id`, and are one recording with gaps (JoinSeries()).
+  std::optional<int64_t> window_end_s;
+  // Each window of such a recording: the number of its first step, and when it ended.
+  struct Segment {
+    int64_t first_step = 0;
+    int64_t window_end_s = 0;
+  };
+  std::vector<Segment> segments;
 };
 
 // Returns the number of the step of the driving thread that a time lies in. `steps`: in order.

@@ -1,11 +1,11 @@
 #include "userspace/fleet_tables/job_alignment.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "userspace/fleet_tables/common_steps.h"
 
 namespace proftrace {
 namespace {
@@ -78,6 +78,7 @@ void JobAlignment::FindMatches() {
     matches_[input].resize(facts_[input]->calls.size());
   }
   const FleetMoments& moments = clock_->moments();
+  moments_.resize(moments.moments.size());
   for (uint32_t number = 0; number < moments.moments.size(); ++number) {
     const FleetMoment& moment = moments.moments[number];
     if (moment.source == FleetMoment::Source::kStream) continue;
@@ -86,22 +87,18 @@ void JobAlignment::FindMatches() {
     const std::span<const MomentRow> rows = moments.Rows(number);
     for (size_t i = 0; i < times->ranks.size(); ++i) {
       Match& match = matches_[clock_->InputOf(rows[i].rank)][rows[i].call];
-      match.is_matched = true;
-      match.is_by_order = moment.match == FleetMoment::Match::kOrder;
-      match.sequence = moment.sequence;
       match.moment = number;
       match.begin_ns = times->ranks[i].entered_ns;
       match.end_ns = times->ranks[i].left_ns;
-      if (rows.size() > 1) {
-        match.wait_ns = times->ranks[i].wait_ns;
-        match.transfer_ns = std::max<int64_t>(0, times->transfer_ns);
-      }
-      const bool is_proved = clock_->solved() != nullptr && times->bound_ns < INT64_MAX / 8;
-      if (is_proved || joined_.boots.size() == 1) {
-        match.bound_ns = joined_.boots.size() == 1 ? 0 : times->bound_ns;
-        match.estimate_error_ns = joined_.boots.size() == 1 ? 0 : times->likely_error_ns;
-      }
+      if (rows.size() > 1) match.wait_ns = times->ranks[i].wait_ns;
     }
+    MatchedMoment& matched = moments_[number];
+    if (rows.size() > 1) matched.transfer_ns = std::max<int64_t>(0, times->transfer_ns);
+    const bool is_one_boot = joined_.boots.size() == 1;
+    const bool is_proved = clock_->solved() != nullptr && times->bound_ns < INT64_MAX / 8;
+    if (!is_proved && !is_one_boot) continue;
+    matched.bound_ns = is_one_boot ? 0 : times->bound_ns;
+    matched.estimate_error_ns = is_one_boot ? 0 : times->likely_error_ns;
   }
 }
 
@@ -115,27 +112,61 @@ std::optional<int64_t> JobAlignment::StepOfCall(uint32_t input, const SourceCall
   return StepAt(steps.steps, call.call.entered_ns + inputs_[input]->unix_offset_ns);
 }
 
+// A window of a series, or a whole input, is put on the common count by itself: what is missing
+// between two windows may be another number of steps on each rank.
 void JobAlignment::FindSteps() {
-  std::vector<RankSteps> ranks(joined_.processes.size());
-  for (uint32_t process = 0; process < ranks.size(); ++process) {
-    const uint32_t input = step_input_[process];
-    for (const StepRow& step : inputs_[input]->steps) {
-      if (!step.is_main) continue;
-      const auto start = MapTable(input, step.start_ns);
-      const auto end = MapTable(input, step.start_ns + step.duration_ns);
-      if (start && end) {
-        ranks[process].steps.push_back({step.step, start->common_ns, end->common_ns});
-      }
-    }
-    const uint32_t with_calls = call_input_[process];
-    const std::vector<Match>& matches = matches_[with_calls];
-    for (size_t i = 0; i < matches.size(); ++i) {
-      if (!matches[i].is_matched) continue;
-      const auto step = StepOfCall(with_calls, facts_[with_calls]->calls[i]);
-      if (step) ranks[process].meetings.push_back({matches[i].moment, *step});
+  std::map<int64_t, std::vector<WindowSteps>> by_window;
+  for (uint32_t process = 0; process < joined_.processes.size(); ++process) {
+    for (WindowSteps& window : WindowsOf(process)) {
+      by_window[window.window_end_s].push_back(std::move(window));
     }
   }
-  step_offsets_ = CommonStepOffsets(ranks);
+  step_offsets_.resize(joined_.processes.size());
+  for (auto& [end_s, windows] : by_window) {
+    std::vector<RankSteps> ranks;
+    for (WindowSteps& window : windows) ranks.push_back(std::move(window.steps));
+    const std::vector<int64_t> offsets = CommonStepOffsets(ranks);
+    for (size_t i = 0; i < windows.size(); ++i) {
+      step_offsets_[windows[i].process][windows[i].first_step] = offsets[i];
+    }
+  }
+}
+
+int64_t JobAlignment::StepOffsetOf(uint32_t process, int64_t local_step) const {
+  const std::map<int64_t, int64_t>& offsets = step_offsets_[process];
+  const auto after = offsets.upper_bound(local_step);
+  return after == offsets.begin() ? 0 : std::prev(after)->second;
+}
+
+std::vector<JobAlignment::WindowSteps> JobAlignment::WindowsOf(uint32_t process) const {
+  const uint32_t input = step_input_[process];
+  std::vector<WindowSteps> windows;
+  for (const InputFacts::Segment& segment : inputs_[input]->segments) {
+    windows.push_back({process, segment.first_step, segment.window_end_s, {}});
+  }
+  if (windows.empty()) windows.push_back({process, INT64_MIN, 0, {}});
+  const auto window_at = [&windows](int64_t step) -> RankSteps& {
+    const auto after = std::upper_bound(
+        windows.begin(), windows.end(), step,
+        [](int64_t number, const WindowSteps& window) { return number < window.first_step; });
+    return (after == windows.begin() ? after : std::prev(after))->steps;
+  };
+  for (const StepRow& step : inputs_[input]->steps) {
+    if (!step.is_main) continue;
+    const auto start = MapTable(input, step.start_ns);
+    const auto end = MapTable(input, step.start_ns + step.duration_ns);
+    if (start && end) {
+      window_at(step.step).steps.push_back({step.step, start->common_ns, end->common_ns});
+    }
+  }
+  const uint32_t with_calls = call_input_[process];
+  const std::vector<Match>& matches = matches_[with_calls];
+  for (size_t i = 0; i < matches.size(); ++i) {
+    if (!matches[i].is_matched()) continue;
+    const auto step = StepOfCall(with_calls, facts_[with_calls]->calls[i]);
+    if (step) window_at(*step).meetings.push_back({matches[i].moment, *step});
+  }
+  return windows;
 }
 
 RowKeys JobAlignment::KeysOf(uint32_t input) const {
@@ -185,7 +216,7 @@ void JobAlignment::ForEachCapture(Add<FleetCaptureRow> add) const {
                               [](const StepRow& step) { return step.is_main; });
     if (row.steps > 0) {
       row.step_confidence = facts.steps.front().confidence;
-      row.step_offset = step_offsets_[process];
+      row.step_offset = StepOffsetOf(process, facts.steps.front().step);
     }
     row.unsupported = facts.unsupported;
     for (const std::string& remark : source.remarks) {
@@ -280,11 +311,11 @@ void JobAlignment::ForEachStep(Add<AlignedStepRow> add) const {
     const uint32_t with_calls = call_input_[process];
     const std::vector<Match>& matches = matches_[with_calls];
     for (size_t i = 0; i < matches.size(); ++i) {
-      if (!matches[i].is_matched) continue;
+      if (!matches[i].is_matched()) continue;
       const auto step = StepOfCall(with_calls, facts_[with_calls]->calls[i]);
       if (!step) continue;
       comm[*step].first += matches[i].wait_ns;
-      comm[*step].second += matches[i].transfer_ns;
+      comm[*step].second += moments_[matches[i].moment].transfer_ns;
     }
     const uint32_t input = step_input_[process];
     const RowKeys keys = KeysOf(input);
@@ -296,7 +327,7 @@ void JobAlignment::ForEachStep(Add<AlignedStepRow> add) const {
       row.row = step;
       row.row.start_ns = start->common_ns;
       row.local_step = step.step;
-      row.row.step = step.step + step_offsets_[process];
+      row.row.step = step.step + StepOffsetOf(process, step.step);
       row.end_ns = end->common_ns;
       row.bound_ns = BoundOf(*start);
       row.estimate_error_ns = LikelyErrorOf(*start);
@@ -343,19 +374,25 @@ void JobAlignment::AddCall(uint32_t input, const SourceCall& call, const Match& 
   const auto begin = clock_->Map(input, call.call.entered_ns);
   const auto end = clock_->Map(input, call.call.left_ns);
   if (!begin || !end) return;
-  row.row.begin_ns = match.is_matched ? match.begin_ns : begin->common_ns;
-  row.row.end_ns = match.is_matched ? match.end_ns : end->common_ns;
+  row.row.begin_ns = match.is_matched() ? match.begin_ns : begin->common_ns;
+  row.row.end_ns = match.is_matched() ? match.end_ns : end->common_ns;
   if (call.launch_ns) {
     const auto launch = clock_->Map(input, *call.launch_ns);
     row.row.launch_ns = launch ? std::optional(launch->common_ns) : std::nullopt;
   }
-  row.match = !match.is_matched ? "none" : match.is_by_order ? "order" : "seq";
-  if (match.is_matched) row.row.seq = match.sequence;
-  row.bound_ns = match.bound_ns;
-  row.estimate_error_ns = match.estimate_error_ns;
+  row.match = "none";
+  if (match.is_matched()) {
+    const FleetMoment& moment = clock_->moments().moments[match.moment];
+    row.match = moment.match == FleetMoment::Match::kOrder ? "order" : "seq";
+    row.row.seq = moment.sequence;
+    row.bound_ns = moments_[match.moment].bound_ns;
+    row.estimate_error_ns = moments_[match.moment].estimate_error_ns;
+  }
   row.timeline = begin->timeline;
   const uint32_t process = joined_.process_of_input[input];
-  if (const auto step = StepOfCall(input, call)) row.row.step = *step + step_offsets_[process];
+  if (const auto step = StepOfCall(input, call)) {
+    row.row.step = *step + StepOffsetOf(process, *step);
+  }
   add(KeysOf(input), row);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "userspace/fleet_tables/aligned_call_row.h"
 #include "userspace/fleet_tables/aligned_step_row.h"
 #include "userspace/fleet_tables/clock_knot_row.h"
+#include "userspace/fleet_tables/common_steps.h"
 #include "userspace/fleet_tables/fleet_capture_row.h"
 #include "userspace/fleet_tables/input_facts.h"
 
@@ -40,19 +42,22 @@ class JobAlignment {
   void ForEachCall(Add<AlignedCallRow> add) const;
 
  private:
-  // What a call is part of, as seen by its rank.
-  struct Match {
-    int64_t sequence = 0;
-    int64_t wait_ns = 0;
+  // What all ranks of a moment have in common.
+  struct MatchedMoment {
     int64_t transfer_ns = 0;
-    int64_t begin_ns = 0;
-    int64_t end_ns = 0;
     std::optional<int64_t> bound_ns;
     std::optional<int64_t> estimate_error_ns;
-    uint32_t moment = 0;
-    bool is_matched = false;
-    bool is_by_order = false;
   };
+  // What a call is part of, as seen by its rank. There are millions of them.
+  struct Match {
+    int64_t wait_ns = 0;
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;
+    uint32_t moment = kNoMoment;
+
+    bool is_matched() const { return moment != kNoMoment; }
+  };
+  static constexpr uint32_t kNoMoment = UINT32_MAX;
 
   JobAlignment(std::string job, std::vector<const InputFacts*> inputs)
       : job_(std::move(job)), inputs_(std::move(inputs)) {}
@@ -60,6 +65,15 @@ class JobAlignment {
   void ChooseInputs();
   void FindMatches();
   void FindSteps();
+  // The steps of a process in a window of a series, or in all of its input.
+  struct WindowSteps {
+    uint32_t process = 0;
+    int64_t first_step = 0;    // by its own numbers
+    int64_t window_end_s = 0;  // 0: it is no window
+    RankSteps steps;
+  };
+  std::vector<WindowSteps> WindowsOf(uint32_t process) const;
+  int64_t StepOffsetOf(uint32_t process, int64_t local_step) const;
   RowKeys KeysOf(uint32_t input) const;
   std::string_view NameOfJob() const { return job_.empty() ? kUnnamedJob : std::string_view(job_); }
   std::string_view MethodOf(bool is_aligned) const;
@@ -79,7 +93,9 @@ class JobAlignment {
   std::vector<uint32_t> call_input_;         // by process: whose calls stand for it
   std::vector<uint32_t> step_input_;         // by process: whose steps do
   std::vector<std::vector<Match>> matches_;  // by input: of its calls; empty where none is used
-  std::vector<int64_t> step_offsets_;        // by process
+  std::vector<MatchedMoment> moments_;       // by the number of the moment
+  // By process: what is added to its numbers of steps, from which of them on.
+  std::vector<std::map<int64_t, int64_t>> step_offsets_;
 };
 
 }  // namespace proftrace

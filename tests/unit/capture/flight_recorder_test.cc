@@ -32,6 +32,8 @@ FlightTrigger Trigger(FlightTrigger::Kind kind, const std::string& text) {
 
 class FlightRecorderTest : public testing::Test {
  protected:
+  int64_t summary_period_ns_ = 0;
+
   void Begin(std::vector<FlightTrigger> triggers, uint32_t most_dumps = 10,
              size_t most_bytes = 64u << 20, bool asks_for_past = false) {
     FlightOptions options;
@@ -42,6 +44,7 @@ class FlightRecorderTest : public testing::Test {
     options.triggers = std::move(triggers);
     options.most_dumps = most_dumps;
     options.signals = &signals_;
+    options.summary_period_ns = summary_period_ns_;
     keeper_ = std::make_unique<FlightKeeper>(FlightRecorder::LimitsOf(options),
                                              [this] { return now_ns_; });
     flight_ = std::make_unique<FlightRecorder>(options, [](Pid pid) { return Raw(pid) == kChild; });
@@ -317,6 +320,65 @@ TEST_F(FlightRecorderTest, PastStepsOfAnotherThreadAreNoNews) {
   EXPECT_EQ(Reason(kStart + 5 * kSecond), "");
   Steps(kStart + 6 * kSecond, 5, {600'000'000, 1'000'000, 700'000'000}, 0.9, /*tid=*/9);
   EXPECT_THAT(Reason(kStart + 7 * kSecond), HasSubstr("step 7 took 700.0 ms"));
+}
+
+// The wall clock, 1000 s ahead of the other one and a quarter of a minute into one.
+int64_t Wall(int64_t now_ns) { return now_ns + 1000 * kSecond + 35 * kSecond; }
+
+TEST_F(FlightRecorderTest, ASummaryIsDueWhenTheWallClockPassesAPeriod) {
+  summary_period_ns_ = 60 * kSecond;
+  Begin({});
+  // 1000 + 1000 + 35 s: a minute begins 5 s later.
+  for (int64_t second = 0; second < 5; ++second) {
+    flight_->LookAtWall(kStart + second * kSecond, Wall(kStart + second * kSecond));
+    EXPECT_FALSE(flight_->IsSummaryDue(kStart + second * kSecond));
+  }
+  const int64_t seen_ns = kStart + 5 * kSecond + 3;
+  flight_->LookAtWall(seen_ns, Wall(seen_ns));
+  EXPECT_FALSE(flight_->IsSummaryDue(seen_ns));  // what happened has not all come yet
+  ASSERT_TRUE(flight_->IsSummaryDue(seen_ns + kSettle));
+  MetadataWriter words;
+  Window recording;
+  recording.start_ns = kStart;
+  const FlightDump dump = flight_->TakeSummary(*keeper_, recording, Cost(), &words);
+  EXPECT_EQ(dump.window.start_ns, kStart);
+  EXPECT_EQ(dump.window.start_ns + dump.window.duration_ns, kStart + 5 * kSecond);
+  EXPECT_FALSE(flight_->IsSummaryDue(seen_ns + kSettle));
+  EXPECT_EQ(Reason(seen_ns + kSettle), "");  // it is no dump
+}
+
+TEST_F(FlightRecorderTest, SummariesLieSideBySide) {
+  summary_period_ns_ = 20 * kSecond;
+  Begin({});
+  MetadataWriter words;
+  Window recording;
+  recording.start_ns = kStart;
+  int64_t until_ns = 0;
+  // The wall clock goes slower than the other one, then faster.
+  for (const int64_t wall_s : {0, 10, 30, 50}) {
+    const int64_t now_ns = kStart + wall_s * kSecond + (wall_s == 30 ? kSecond / 100 : 0);
+    flight_->LookAtWall(now_ns, Wall(kStart + wall_s * kSecond));
+    if (!flight_->IsSummaryDue(now_ns + kSettle)) continue;
+    const FlightDump dump = flight_->TakeSummary(*keeper_, recording, Cost(), &words);
+    EXPECT_GE(dump.window.start_ns, until_ns);
+    until_ns = dump.window.start_ns + dump.window.duration_ns;
+  }
+  EXPECT_EQ(until_ns, kStart + 45 * kSecond);
+}
+
+TEST_F(FlightRecorderTest, AWallClockThatIsSetBackIsNoNewPeriod) {
+  summary_period_ns_ = 60 * kSecond;
+  Begin({});
+  flight_->LookAtWall(kStart, Wall(kStart));
+  flight_->LookAtWall(kStart + kSecond, Wall(kStart + kSecond) - 3600 * kSecond);
+  EXPECT_FALSE(flight_->IsSummaryDue(kStart + 10 * kSecond));
+}
+
+TEST_F(FlightRecorderTest, WithoutAPeriodThereIsNoSummary) {
+  Begin({});
+  flight_->LookAtWall(kStart, Wall(kStart));
+  flight_->LookAtWall(kStart + 600 * kSecond, Wall(kStart + 600 * kSecond));
+  EXPECT_FALSE(flight_->IsSummaryDue(kStart + 700 * kSecond));
 }
 
 }  // namespace
