@@ -164,7 +164,7 @@ absl::Status RecordSession::ChooseTier() {
     } else {
       puts_jumps_ = ChooseByRates(counted, *threads, &choice);
     }
-    // Those that start later cannot be counted beforehand.
+    // Processes that start later cannot be counted beforehand.
     if (options_.all && !puts_jumps_ && !choice.are_jumps_refused && CheckTimeStampCounter().ok()) {
       puts_jumps_ = true;
       stay_on_probes_ = counted;
