@@ -60,6 +60,7 @@ std::string Sent(const absl::StatusOr<ModuleFacts>& facts) {
 
 KeptFacts::KeptFacts(const PlanOptions& options)
     : on_analysis_(options.on_analysis),
+      uses_known_plans_(options.uses_known_plans),
       cache_(options.cache_directory),
       analysed_(options.analysed),
       stop_(options.stop),
@@ -68,7 +69,7 @@ KeptFacts::KeptFacts(const PlanOptions& options)
 
 std::string KeptFacts::Known(const HeldFile& held, const std::string& build_id) const {
   auto facts = cache_.Load(held, build_id);
-  if (!facts) facts = FindKnownPlan(held, build_id);
+  if (!facts && uses_known_plans_) facts = FindKnownPlan(held, build_id);
   if (!facts && analysed_ != nullptr) facts = analysed_->Find(held.state());
   return facts ? Sent(*std::move(facts)) : std::string();
 }

@@ -33,6 +33,7 @@ class KeptFacts {
   absl::StatusOr<ModuleFacts> Analyse(const std::shared_ptr<const HeldFile>& held);
 
   const std::function<void(const std::string&, uint64_t)> on_analysis_;
+  const bool uses_known_plans_;
   PlanCache cache_;
   std::shared_ptr<AnalysedFiles> analysed_;
   const std::atomic<bool>* stop_;

@@ -46,6 +46,7 @@ struct PlanOptions {
   // Set from outside: nothing more is to be read. May be null.
   const std::atomic<bool>* stop = nullptr;
   int64_t longest_analysis_ns = kLongestAnalysisNs;  // of one file
+  bool uses_known_plans = true;                      // known_plans.h; tests do without
   // Tells that a large library is analysed, which takes seconds; `bytes`: its size. From the thread
   // that plans. May be empty.
   std::function<void(const std::string& build_id, uint64_t bytes)> on_analysis = nullptr;

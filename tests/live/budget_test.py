@@ -115,7 +115,7 @@ class BudgetTest(LiveTest):
         rows, only_counted = recorded(result), counted(result)
         self.assertEqual(rows["aten::linear"], int(counts["linear"]))
         self.assertLessEqual(rows["aten::add"] + only_counted["aten::add"], int(counts["add"]))
-        if not live.TIER:
+        if not live.by_jumps():
             removed = [row for row in result.summary["cost"]["demoted"] if row["counted_until_s"] is not None]
             self.assertTrue(all(row["counted_until_s"] > row["since_s"] for row in removed))
             self.assertIn("aten::add", {row["name"] for row in removed})
@@ -127,7 +127,7 @@ class BudgetTest(LiveTest):
         self.assertIn("aten::add", counted(result))
 
     def test_two_processes_have_a_budget_each(self) -> None:
-        budget = "0.1%" if live.TIER else "3%"
+        budget = "0.1%" if live.by_jumps() else "3%"
         with Job(script=JOB) as busy, Job() as other:
             with Tracer("-p", busy.pid, "-p", other.pid, "-o", self.out, "--format", FORMATS, "--max-overhead", budget,
                         live.Switch("keep-counting")) as tracer:

@@ -105,7 +105,7 @@ class ConfinedTest(live.LiveTest):
         self.addCleanup(cache.cleanup)
         tracer = subprocess.Popen([live.BINARY, "-p", str(pid), "-d", "1s", "-o", self.out], text=True,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                  env={**os.environ, "PROFTRACE_CACHE_DIR": cache.name})
+                                  env={**os.environ, "PROFTRACE_CACHE_DIR": cache.name, "PROFTRACE_TEST_SWITCHES": "no-known-plans"})
         self.addCleanup(tracer.stderr.close)
         self.addCleanup(tracer.kill)
 

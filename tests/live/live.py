@@ -174,6 +174,10 @@ class Job:
         return self.process.wait(STOP_S)
 
 
+def by_jumps() -> bool:
+    return "patch" in TIER
+
+
 def with_tier(arguments: tuple[object, ...]) -> list[str]:
     """The words of a proftrace command; of one that records with TIER, if it does not say how."""
     words = [str(argument) for argument in arguments]

@@ -212,7 +212,7 @@ class StacksTest(LiveTest):
         self.assertLess((self.out / "capture.ptrec").stat().st_size, 4 << 20)
 
     def test_lost_records_give_no_wrong_stacks(self) -> None:
-        result, truth = self.record("round 30", "--buffer-size", "16K", stops=bool(live.TIER))
+        result, truth = self.record("round 30", "--buffer-size", "16K", stops=live.by_jumps())
         rows = {row["name"]: row for row in result.events() if row["name"].startswith("stack ")}
         self.assertGreater(result.ledger["ring_lost"], 0)
         known = [name for name in rows if rows[name]["stack"] and not name.endswith("backward of a function")]

@@ -190,6 +190,8 @@ absl::Status ApplyTestSwitches(std::string_view words, RecordOptions* options) {
       options->bpf.force_links_for_all = true;
     } else if (word == "keep-counting") {
       options->keeps_counting = true;
+    } else if (word == "no-known-plans") {
+      options->plan.uses_known_plans = false;
     } else {
       return Fail(ExitCode::kUsage, std::string(kTestSwitches) + ": there is no switch '" +
                                         std::string(word) + "'; unset it, it is for tests");

@@ -58,7 +58,8 @@ struct RecordArguments {
 // The words of tests and benchmarks, which no command line has: a list like
 // "links-for-all,loss-threads=4". empty-program: probes that record nothing, the kernel's floor;
 // trace-events, perf-links: the older ways to attach; links-for-all: as on Linux 6.6 to 6.9;
-// keep-counting: a budget leaves no operator out; loss-threads: threads whose losses are told
+// keep-counting: a budget leaves no operator out; no-known-plans: every library is analysed;
+// loss-threads: threads whose losses are told
 // apart.
 inline constexpr char kTestSwitches[] = "PROFTRACE_TEST_SWITCHES";
 
