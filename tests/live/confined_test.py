@@ -103,7 +103,7 @@ class ConfinedTest(live.LiveTest):
         """A recording whose so many workers read the job: the first one the process, the second one of its files."""
         cache = tempfile.TemporaryDirectory()
         self.addCleanup(cache.cleanup)
-        tracer = subprocess.Popen([live.BINARY, "-p", str(pid), "-d", "1s", "-o", self.out], text=True,
+        tracer = subprocess.Popen([live.BINARY, "-q", "-p", str(pid), "-d", "1s", "-o", self.out], text=True,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                   env={**os.environ, "PROFTRACE_CACHE_DIR": cache.name, "PROFTRACE_TEST_SWITCHES": "no-known-plans"})
         self.addCleanup(tracer.stderr.close)

@@ -165,7 +165,7 @@ class PatchTierTest(LiveTest):
 
     def test_another_tier_is_refused(self) -> None:
         with Job() as job:
-            self.assert_fails(2, ("-p", job.pid, "--tier", "magic"), "none of bpf, patch")
+            self.assert_fails(2, ("-p", job.pid, "--tier", "magic"), "none of auto, bpf, patch")
             self.assertEqual(live.changed_text_bytes(job.pid), 0)
 
     def test_another_debugger_is_not_disturbed(self) -> None:

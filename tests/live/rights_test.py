@@ -94,7 +94,7 @@ class RightsTest(LiveTest):
         with Job(prefix=self.user) as job:
             for program, missing, others in ((self.program(BPF), ("CAP_PERFMON",), ("CAP_BPF ", "CAP_SYS_ADMIN")),
                                              (live.BINARY, ("CAP_BPF", "CAP_PERFMON", "setcap cap_bpf"), ("CAP_SYS_ADMIN",))):
-                done = self.run_as_user(program, "-p", job.pid, "-d", "100ms")
+                done = self.run_as_user(program, "-p", job.pid, "-d", "100ms", "--tier", "bpf")
                 self.assertEqual(done.returncode, 4, done.stderr)
                 for words in (*missing, f"sudo {program}'"):
                     self.assertIn(words, done.stderr)
