@@ -301,9 +301,9 @@ class PrintedTest(LiveTest):
 
     def test_once_has_the_figures_of_a_recording(self) -> None:
         with Job(script=TOP_JOB) as job:
-            recorder = subprocess.Popen([str(live.BINARY), "-p", str(job.pid), "-d", "6s", "-o", str(self.out), "--format", "csv"],
+            recorder = subprocess.Popen([str(live.BINARY), "-p", str(job.pid), "-d", "6s", "-o", str(self.out), "--format", "csv", "--tier", "bpf"],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            done = self.run_proftrace("top", "-p", job.pid, "--once", "--json", "--window", "3s", "--rows", "100")
+            done = self.run_proftrace("top", "-p", job.pid, "--once", "--json", "--window", "3s", "--rows", "100", "--tier", "bpf")
             self.assertEqual(recorder.wait(live.WORK_S), 0)
         self.assertEqual(done.returncode, 0, done.stderr)
         shown = json.loads(done.stdout)
