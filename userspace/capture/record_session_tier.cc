@@ -120,14 +120,15 @@ bool RecordSession::ChooseByRates(const std::vector<Pid>& counted,
     return false;
   }
   choice->reason += absl::StrFormat(", more than --auto-limit %g%%", choice->limit_percent);
-  absl::Status refused = CheckTimeStampCounter();
+  const absl::Status clock = CheckTimeStampCounter();
+  absl::Status refused;
   bool is_possible = false;
   for (const auto& [pid, percent] : percents) {
     if (percent <= choice->limit_percent) {
       stay_on_probes_.push_back(pid);
       continue;
     }
-    absl::Status one = refused.ok() ? CheckPatchable(pid) : refused;
+    absl::Status one = clock.ok() ? CheckPatchable(pid) : clock;
     is_possible = is_possible || one.ok();
     if (!one.ok()) refused = std::move(one);
   }
