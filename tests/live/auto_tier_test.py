@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import subprocess
 import time
+from collections.abc import Iterator
 
 import live
 from live import Job, LiveTest, Result, Tracer
@@ -125,18 +127,23 @@ class AutoTierTest(LiveTest):
             self.assert_same_results(one)
         self.assert_lossless(result)
 
-    def test_where_jumps_cannot_be_probes_record_and_the_reason_is_said(self) -> None:
+    @contextlib.contextmanager
+    def debugged(self, job: Job) -> Iterator[None]:
         """A debugger keeps jumps away."""
         libc = ctypes.CDLL(None, use_errno=True)
         libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        self.assertEqual(libc.ptrace(PTRACE_SEIZE, job.pid, None, None), 0, os.strerror(ctypes.get_errno()))
+        yield
+        # Only a thread that stands still can be let go.
+        libc.ptrace(PTRACE_INTERRUPT, job.pid, None, None)
+        os.waitpid(job.pid, 0x40000000)
+        self.assertEqual(libc.ptrace(PTRACE_DETACH, job.pid, None, None), 0)
+
+    def test_where_jumps_cannot_be_probes_record_and_the_reason_is_said(self) -> None:
         with Job() as job:
             job.tell("loop")
-            self.assertEqual(libc.ptrace(PTRACE_SEIZE, job.pid, None, None), 0, os.strerror(ctypes.get_errno()))
-            result, said = self.record("-p", job.pid, seconds=0.3)
-            # Only a thread that stands still can be let go.
-            libc.ptrace(PTRACE_INTERRUPT, job.pid, None, None)
-            os.waitpid(job.pid, 0x40000000)
-            self.assertEqual(libc.ptrace(PTRACE_DETACH, job.pid, None, None), 0)
+            with self.debugged(job):
+                result, said = self.record("-p", job.pid, seconds=0.3)
             answer = job.finish_loop()
         choice = self.choice(result)
         self.assertEqual(result.summary["proftrace"]["tier"], "bpf")
@@ -145,6 +152,30 @@ class AutoTierTest(LiveTest):
         self.assertNotIn("--tier patch records the same", said)
         self.assertGreater(result.names[job.pid]["step"], 5)
         self.assert_same_results(answer)
+
+    def test_one_that_cannot_have_jumps_keeps_them_from_nobody(self) -> None:
+        with Job() as closed, Job() as open_:
+            for pair in ((closed, open_), (open_, closed)):
+                with self.subTest(first=pair[0].pid):
+                    for job in pair:
+                        job.tell("loop")
+                    tracer = Tracer(*(part for job in pair for part in ("-p", job.pid)), "--tier", "auto", "-o", self.out, "--force",
+                                    "--format", "table,events-csv")
+                    with self.debugged(closed), tracer:
+                        tracer.wait_until_recording()
+                        self.assertTrue(live.patches(open_.pid), tracer.text())
+                        self.assertEqual(live.patches(closed.pid), [])
+                        time.sleep(0.5)
+                        self.assertEqual(tracer.stop(), 0, tracer.text())
+                    answers = [job.finish_loop() for job in pair]
+                    result = Result(self.out)
+                    self.assertRegex(self.choice(result)["reason"], "; 1 of the 2 busy processes keeps probes, because jumps cannot be used there: ")
+                    self.assertEqual(result.summary["proftrace"]["tier"], "patch")
+                    for job, answer in zip(pair, answers):
+                        self.assertGreater(result.names[job.pid]["step"], 5)
+                        self.assert_same_results(answer)
+                        self.assertEqual((live.patches(job.pid), live.changed_text_bytes(job.pid)), ([], 0))
+                    self.assert_identities(result.ledger)
 
     def test_a_job_that_is_started_is_recorded_whole(self) -> None:
         program = self.directory / "program.py"

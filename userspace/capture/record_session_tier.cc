@@ -102,7 +102,10 @@ bool RecordSession::ChooseByRates(const std::vector<Pid>& counted,
   };
   std::map<Pid, double> percents;
   for (const Pid pid : counted) percents[pid] = 0;
-  for (const OperatorRates::Thread& thread : threads) percents[thread.pid] = percent_of(thread);
+  for (const OperatorRates::Thread& thread : threads) {
+    double& percent = percents[thread.pid];
+    percent = std::max(percent, percent_of(thread));
+  }
   const auto busiest = std::max_element(
       threads.begin(), threads.end(),
       [&](const auto& one, const auto& other) { return percent_of(one) < percent_of(other); });
@@ -122,17 +125,24 @@ bool RecordSession::ChooseByRates(const std::vector<Pid>& counted,
   choice->reason += absl::StrFormat(", more than --auto-limit %g%%", choice->limit_percent);
   const absl::Status clock = CheckTimeStampCounter();
   absl::Status refused;
-  bool is_possible = false;
+  size_t with_jumps = 0;
+  size_t without = 0;
   for (const auto& [pid, percent] : percents) {
-    if (percent <= choice->limit_percent) {
-      stay_on_probes_.push_back(pid);
-      continue;
+    absl::Status one;
+    if (percent > choice->limit_percent) {
+      one = clock.ok() ? CheckPatchable(pid) : clock;
+      ++(one.ok() ? with_jumps : without);
     }
-    absl::Status one = clock.ok() ? CheckPatchable(pid) : clock;
-    is_possible = is_possible || one.ok();
+    if (percent <= choice->limit_percent || !one.ok()) stay_on_probes_.push_back(pid);
     if (!one.ok()) refused = std::move(one);
   }
-  if (is_possible) return true;
+  if (with_jumps > 0 && without > 0) {
+    choice->reason += absl::StrFormat(
+        "; %u of the %u busy processes %s probes, because jumps "
+        "cannot be used there: %s",
+        without, with_jumps + without, without == 1 ? "keeps" : "keep", refused.message());
+  }
+  if (with_jumps > 0) return true;
   choice->reason = WithoutJumps(choice->reason, refused);
   choice->are_jumps_refused = true;
   return false;

@@ -1,8 +1,6 @@
 #include "userspace/cli/fleet_summaries.h"
 
 #include <fcntl.h>
-#include <spawn.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +11,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/cli/background_self.h"
 #include "userspace/cli/say.h"
 #include "userspace/wire/capture_writer.h"
 
@@ -21,43 +20,12 @@ namespace {
 
 constexpr int kLowSummaryPriority = 15;
 
-// Starts this program to read the capture and to add its rows; -1 with errno. In a process group of
-// its own: a ^C is for the recording. `path`: of the directory, for its messages.
-pid_t SpawnSummary(int capture, int directory, const std::string& path) {
-  // Above the numbers that they get there, so that none is closed by the other's coming.
-  constexpr int kLeast = STDERR_FILENO + 3;
-  const UniqueFd from(fcntl(capture, F_DUPFD_CLOEXEC, kLeast));
-  const UniqueFd folder(fcntl(directory, F_DUPFD_CLOEXEC, kLeast));
-  if (!from.valid() || !folder.valid()) return -1;
-  constexpr int kCaptureThere = STDERR_FILENO + 1;
-  constexpr int kFolderThere = STDERR_FILENO + 2;
-  const std::string descriptors =
-      std::to_string(kCaptureThere) + "," + std::to_string(kFolderThere);
-  std::vector<std::string> arguments = {"proftrace", "fleet", "ingest",       "-",
-                                        "-o",        path,    "--as-summary", descriptors};
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&files);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, from.get(), kCaptureThere);
-  posix_spawn_file_actions_adddup2(&files, folder.get(), kFolderThere);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  pid_t pid = -1;
-  const int error = posix_spawn(&pid, "/proc/self/exe", &files, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) {
-    errno = error;
-    return -1;
-  }
-  setpriority(PRIO_PROCESS, static_cast<id_t>(pid), kLowSummaryPriority);
-  return pid;
+// Starts the reading of the capture, whose rows are added to the directory; -1 with errno. `path`:
+// of the directory, for its messages.
+pid_t StartSummary(int capture, int directory, const std::string& path) {
+  return StartSelfInBackground(
+      {"fleet", "ingest", "-", "-o", path, "--as-summary", BackgroundDescriptorsText()},
+      {capture, directory}, kLowSummaryPriority);
 }
 
 }  // namespace
@@ -110,7 +78,7 @@ absl::Status FleetSummaries::Summarise(const FlightDump& window) {
       CaptureWriter::Create(file.Release(), kName);
   if (!writer.ok()) return writer.status();
   if (absl::Status status = window.WriteTo(writer->get()); !status.ok()) return status;
-  const pid_t pid = SpawnSummary(capture.get(), directory_->fd(), directory_->path());
+  const pid_t pid = StartSummary(capture.get(), directory_->fd(), directory_->path());
   if (pid < 0) return Fail(ExitCode::kOutputFailed, ErrnoText(errno));
   int state = 0;
   while (waitpid(pid, &state, 0) < 0) {

@@ -1,8 +1,5 @@
 #include "userspace/cli/flight_dumps.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +10,7 @@
 #include <vector>
 
 #include "userspace/base/exit_status.h"
-#include "userspace/base/unique_fd.h"
+#include "userspace/cli/background_self.h"
 #include "userspace/cli/say.h"
 #include "userspace/wire/capture_writer.h"
 
@@ -24,50 +21,13 @@ constexpr std::chrono::milliseconds kLook(100);
 constexpr int kLowPriority = 10;
 constexpr size_t kMostWaiting = 3;
 
-// This program, which makes the outputs of the capture in `directory`; -1 with errno. In a process
-// group of its own: a ^C is for the recording. `path`: for its messages.
-pid_t SpawnOutputs(const ResultDirectory& directory, const std::string& path,
-                   const std::string& formats) {
-  // Above the numbers that they get there, so that none is closed by the other's coming.
-  constexpr int kLeast = STDERR_FILENO + 3;
-  const UniqueFd capture(fcntl(directory.capture_fd(), F_DUPFD_CLOEXEC, kLeast));
-  const UniqueFd folder(fcntl(directory.fd(), F_DUPFD_CLOEXEC, kLeast));
-  if (!capture.valid() || !folder.valid()) return -1;
-  constexpr int kCaptureThere = STDERR_FILENO + 1;
-  constexpr int kFolderThere = STDERR_FILENO + 2;
-  std::vector<std::string> arguments = {
-      "proftrace",
-      "export",
-      path,
-      "--format",
-      formats,
-      "-o",
-      path,
-      "--as-recorded",
-      std::to_string(kCaptureThere) + "," + std::to_string(kFolderThere)};
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, capture.get(), kCaptureThere);
-  posix_spawn_file_actions_adddup2(&files, folder.get(), kFolderThere);
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  pid_t pid = -1;
-  const int error = posix_spawn(&pid, "/proc/self/exe", &files, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) {
-    errno = error;
-    return -1;
-  }
-  setpriority(PRIO_PROCESS, static_cast<id_t>(pid), kLowPriority);
-  return pid;
+// Starts the making of the outputs of the capture in `directory`; -1 with errno. `path`: for its
+// messages.
+pid_t StartExport(const ResultDirectory& directory, const std::string& path,
+                  const std::string& formats) {
+  return StartSelfInBackground({"export", path, "--format", formats, "-o", path, "--as-recorded",
+                                BackgroundDescriptorsText()},
+                               {directory.capture_fd(), directory.fd()}, kLowPriority);
 }
 
 }  // namespace
@@ -151,7 +111,7 @@ void FlightDumps::StartOutputs() {
     return;
   }
   running_ = Outputs{place.path, 0};
-  running_->pid = SpawnOutputs(directory, place.path, options_.formats);
+  running_->pid = StartExport(directory, place.path, options_.formats);
   if (running_->pid >= 0) return;
   Say("the outputs of %s were not made: %s", running_->directory.c_str(), ErrnoText(errno).c_str());
   Note(Fail(ExitCode::kOutputFailed, "outputs were not made"));
