@@ -13,6 +13,7 @@ import decimal  # noqa: E402
 import json  # noqa: E402
 import math  # noqa: E402
 import os  # noqa: E402
+import re  # noqa: E402
 
 NO_PACKAGE = 3
 MOST_SHOWN = 200  # rows that the prompt shows
@@ -56,6 +57,7 @@ class DuckDb:
 class Spark:
     def __init__(self, request):
         from pyspark.sql import SparkSession
+        self.views = {}  # those that no question has named yet, by name
         builder = SparkSession.builder.appName("proftrace fleet").config("spark.sql.session.timeZone", "UTC")
         if request.get("master"):
             builder = builder.master(request["master"])
@@ -82,13 +84,22 @@ class Spark:
         frame.na.fill({"job": "", "attempt": 0}).createOrReplaceTempView(statement["name"])
 
     def view(self, statement):
-        self.session.sql(statement["sql"]).createOrReplaceTempView(statement["name"])
+        self.views[statement["name"]] = statement["sql"]
 
     def keep(self, statement):
-        frame = self.session.sql(statement["sql"]).cache()
+        # A checkpoint ends the plan. Views that stand on each other, each named several times, make a plan that no heap holds.
+        frame = self.session.sql(statement["sql"]).localCheckpoint()
         frame.createOrReplaceTempView(statement["name"])
 
     def ask(self, sql):
+        needed, texts = set(), [sql]
+        while texts:
+            words = set(re.findall(r"\w+", texts.pop().lower()))
+            for name in words & self.views.keys() - needed:
+                needed.add(name)
+                texts.append(self.views[name])
+        for name in [name for name in self.views if name in needed]:  # each stands on those before it
+            self.keep({"name": name, "sql": self.views.pop(name)})
         frame = self.session.sql(sql)
         return [(field.name, field.dataType.simpleString()) for field in frame.schema.fields], iter(frame.collect())
 
