@@ -38,6 +38,8 @@ class DuckDb:
     def table(self, statement):
         self.connection.execute(statement["sql"])
 
+    write = table  # is written by its SQL
+
     def view(self, statement):
         self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {statement['name']} AS {statement['sql']}")
 

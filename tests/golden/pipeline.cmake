@@ -21,8 +21,12 @@ add_test(NAME golden_fleet_tables
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/fleet_tables_test.py
           $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})
 set_tests_properties(golden_fleet_tables PROPERTIES LABELS golden)
+add_test(NAME golden_fleet_compact
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/fleet_compact_test.py
+          $<TARGET_FILE:proftrace> $<TARGET_FILE:shift_capture> ${CMAKE_CURRENT_LIST_DIR})
+set_tests_properties(golden_fleet_compact PROPERTIES LABELS golden)
 if(PROFTRACE_FLEET_PYTHON)
-  set_tests_properties(golden_parquet golden_fleet_tables PROPERTIES
+  set_tests_properties(golden_parquet golden_fleet_tables golden_fleet_compact PROPERTIES
     ENVIRONMENT PROFTRACE_PARQUET_PYTHON=${PROFTRACE_FLEET_PYTHON})
 endif()
 add_test(NAME golden_processes

@@ -26,6 +26,7 @@ void AddMergeCommand(CLI::App& app, Action* action);
 void AddFleetCommand(CLI::App& app, Action* action);
 void AddFleetReportCommand(CLI::App& fleet, Action* action);
 void AddFleetAlignCommand(CLI::App& fleet, Action* action);
+void AddFleetCompactCommand(CLI::App& fleet, Action* action);
 void AddFleetIngestCommand(CLI::App& fleet, Action* action);
 void AddFleetQueryCommand(CLI::App& fleet, Action* action);
 void AddFleetSqlCommand(CLI::App& fleet, Action* action);

@@ -16,6 +16,7 @@ void AddFleetCommand(CLI::App& app, Action* action) {
   AddFleetSqlCommand(*fleet, action);
   AddFleetDiffCommand(*fleet, action);
   AddFleetWatchCommand(*fleet, action);
+  AddFleetCompactCommand(*fleet, action);
   fleet->footer("COMMAND [OPTIONS]");  // the commands would inherit it
 }
 

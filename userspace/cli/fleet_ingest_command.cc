@@ -77,7 +77,7 @@ class IngestRun {
     record.name = *name;
     record.stamp = *stamp;
     if (auto same = directory_.Find(*name)) return TakeSame(*std::move(same), *stamp);
-    if (before != by_path_.end()) record.replaces = before->second.name;
+    if (before != by_path_.end()) record.replaces = {before->second.name};
     const absl::Status status = ReadConfined(input, record);
     if (!status.ok()) {
       if (ExitCodeOf(status) == ExitCode::kOutputFailed) return status;
@@ -85,7 +85,7 @@ class IngestRun {
       if (absl::Status written = directory_.Fail(record); !written.ok()) return written;
       return Failed(input, status);
     }
-    ++(record.replaces ? replaced_ : added_);
+    ++(record.replaces.empty() ? added_ : replaced_);
     by_path_[stamp->path] = record;
     return absl::OkStatus();
   }

@@ -17,6 +17,7 @@
 #include "userspace/cli/calling_user.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"
+#include "userspace/cli/fleet_compaction.h"
 #include "userspace/cli/fleet_options.h"
 #include "userspace/cli/merge_output.h"
 #include "userspace/cli/option_kinds.h"
@@ -38,6 +39,8 @@ struct WatchArguments {
   FleetQuestionOptions question;
   double every_s = 30;
   double silent_after_s = 150;
+  double compact_after_s = 7200;
+  bool compacts = true;
   bool once = false;
   bool json = false;
 };
@@ -77,6 +80,8 @@ class WatchRun {
   }
 
   absl::Status Look() {
+    SayOnce(CompactOld());
+    if (StopAsked()) return absl::OkStatus();
     SayOnce(AlignIfOld());
     if (StopAsked()) return absl::OkStatus();
     auto session = BeginFleetSession(arguments_.question, /*says_age=*/false);
@@ -94,6 +99,16 @@ class WatchRun {
     for (const WatchEvent& event : watch_.Look(answers, now_ns)) Tell(event, now_ns);
     std::fflush(stdout);
     return absl::OkStatus();
+  }
+
+  absl::Status CompactOld() const {
+    if (!arguments_.compacts) return absl::OkStatus();
+    const auto fleet = FleetDirectory::Open(arguments_.question.directory);
+    if (!fleet.ok()) return absl::OkStatus();  // tables that something else has made
+    EngineOptions engine = arguments_.question.engine;
+    if (engine.kind != EngineKind::kDuckDb) return absl::OkStatus();
+    engine.stop = &StopAsked();
+    return CompactSummaries(**fleet, engine, arguments_.compact_after_s).status();
   }
 
   // Takes in what has come since the last look.
@@ -167,6 +182,11 @@ void AddFleetWatchCommand(CLI::App& fleet, Action* action) {
   AddParsed(command, "--silent-after", "TIME", &arguments->silent_after_s, ParseDuration,
             "a rank is silent when the others of its job were seen for so long after it")
       ->default_str("150s");
+  AddParsed(command, "--compact-after", "TIME", &arguments->compact_after_s, ParseDuration,
+            "put the summaries of an hour into one file a table when the hour has been over for so "
+            "long ('fleet compact')")
+      ->default_str("2h");
+  command->add_flag("!--no-compact", arguments->compacts, "leave all summaries as they are");
   command->add_flag("--once", arguments->once, "look once, tell what there is, and end");
   command->add_flag("--json", arguments->json, "print a JSON document a line");
   command->callback(

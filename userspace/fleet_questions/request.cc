@@ -83,12 +83,27 @@ void FleetRequest::AskText(std::string_view text) {
   statements_.push_back({Kind::kAsk, "question", BareSql(text), "", ""});
 }
 
+void FleetRequest::JoinFiles(std::string_view name, const std::vector<std::string>& paths,
+                             const std::string& output) {
+  std::string list;
+  for (const std::string& path : paths) list += (list.empty() ? "'" : ", '") + path + "'";
+  const std::string before =
+      "read_parquet([" + list + "], union_by_name = true, " + "hive_partitioning = false)";
+  statements_.push_back(
+      {Kind::kWrite, std::string(name),
+       "COPY (SELECT * FROM " + before + ") TO '" + output + "' (FORMAT parquet, COMPRESSION zstd)",
+       "", ""});
+  AskNamed(name, "SELECT (SELECT COUNT(*) FROM " + before + ") AS before, (SELECT COUNT(*) FROM " +
+                     "read_parquet('" + output + "')) AS after");
+}
+
 std::string FleetRequest::AsSql() const {
   std::string sql;
   for (const std::string& setting : Settings(scratch_, table_bytes_)) sql += setting + ";\n";
   for (const Statement& statement : statements_) {
     switch (statement.kind) {
       case Kind::kTable:
+      case Kind::kWrite:
         sql += statement.sql + ";\n";
         break;
       case Kind::kView:
@@ -126,6 +141,9 @@ json FleetRequest::AsJson(std::string_view engine) const {
         one["kind"] = "table";
         one["path"] = statement.path;
         one["columns"] = ColumnsOf(statement.columns);
+        break;
+      case Kind::kWrite:
+        one["kind"] = "write";
         break;
       case Kind::kView:
         one["kind"] = "view";

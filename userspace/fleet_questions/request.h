@@ -32,6 +32,10 @@ class FleetRequest {
   void Ask(const Question& question);
   void AskNamed(std::string_view name, std::string_view text);
   void AskText(std::string_view text);
+  // Has DuckDB write the rows of Parquet files into one, in their order, and asks, under `name`,
+  // for the numbers of rows `before` and `after`. The paths have no quote.
+  void JoinFiles(std::string_view name, const std::vector<std::string>& paths,
+                 const std::string& output);
 
   // Returns all of it as one text for DuckDB's program.
   std::string AsSql() const;
@@ -42,7 +46,7 @@ class FleetRequest {
   std::string WithGivenNames(std::string message) const;
 
  private:
-  enum class Kind { kTable, kView, kKeep, kAskNamed, kAsk };
+  enum class Kind { kTable, kView, kKeep, kWrite, kAskNamed, kAsk };
   struct Statement {
     Kind kind;
     std::string name;

@@ -58,7 +58,7 @@ class Aligner {
 
   absl::StatusOr<Alignment> Run() {
     const absl::StatusOr<std::optional<FleetDirectory::Lock>> lock =
-        directory_.TryLock(kAligned, /*waits=*/true);
+        directory_.TryLock(FleetDirectory::kAlignedLock, /*waits=*/true);
     if (!lock.ok()) return lock.status();
     for (const absl::Status& status : {Load(), OpenTables()}) {
       if (!status.ok()) return status;
@@ -89,14 +89,13 @@ class Aligner {
   void LoadInput(const InputRecord& record) {
     std::vector<std::unique_ptr<InputFacts>> parts;
     for (const std::string& id : record.parts) {
-      absl::StatusOr<std::unique_ptr<InputFacts>> facts =
-          ReadInputFacts(directory_.path() + "/" + directory_.FactsPath(id));
+      auto facts = ReadInputFacts(directory_.path() + "/" + directory_.FactsPath(id));
       if (!facts.ok()) {
         out_.missing.push_back(record);
         out_.missing.back().failure = std::string(facts.status().message());
         return;
       }
-      parts.push_back(*std::move(facts));
+      for (auto& one : *facts) parts.push_back(std::move(one));
     }
     names_.push_back(record.name);
     ++out_.inputs;

@@ -76,7 +76,7 @@ Json JsonOf(const InputRecord& record) {
                {"parts", record.parts},
                {"files", record.files},
                {"writer", record.writer}};
-  if (record.replaces) json["replaces"] = *record.replaces;
+  if (!record.replaces.empty()) json["replaces"] = record.replaces;
   if (record.is_removal) json["is_removal"] = true;
   if (record.is_summary) json["is_summary"] = true;
   if (!record.failure.empty()) json["failure"] = ToValidUtf8(record.failure);
@@ -95,7 +95,11 @@ std::optional<InputRecord> RecordOf(const std::string& name, const std::string& 
     json.at("inode").get_to(record.stamp.inode);
     json.at("parts").get_to(record.parts);
     json.at("files").get_to(record.files);
-    if (json.contains("replaces")) record.replaces = json.at("replaces").get<std::string>();
+    if (const auto it = json.find("replaces"); it != json.end()) {
+      // Older versions wrote one name.
+      record.replaces = it->is_string() ? std::vector{it->get<std::string>()}
+                                        : it->get<std::vector<std::string>>();
+    }
     record.failure = json.value("failure", "");
     record.writer = json.value("writer", int64_t{0});
     record.is_removal = json.value("is_removal", false);
@@ -108,6 +112,11 @@ std::optional<InputRecord> RecordOf(const std::string& name, const std::string& 
 }
 
 }  // namespace
+
+std::string SeriesOf(const InputRecord& record) {
+  if (record.parts.empty()) return "";
+  return record.parts.front().substr(0, record.parts.front().find('-'));
+}
 
 std::string PartitionFolder(std::string_view column, std::string_view value) {
   static constexpr char kDigits[] = "0123456789ABCDEF";
@@ -247,7 +256,9 @@ absl::StatusOr<std::map<std::string, InputRecord>> FleetDirectory::Inputs() cons
   // One that was killed between the two: the newer one is there, the older one is still.
   std::vector<std::string> replaced;
   for (const auto& [name, record] : inputs) {
-    if (record.replaces && *record.replaces != name) replaced.push_back(*record.replaces);
+    for (const std::string& older : record.replaces) {
+      if (older != name) replaced.push_back(older);
+    }
   }
   for (const std::string& name : replaced) inputs.erase(name);
   return inputs;
@@ -275,6 +286,11 @@ absl::StatusOr<std::vector<InputRecord>> FleetDirectory::Recover() const {
       continue;
     }
     RemoveFiles(*record);
+    if (record->is_summary && !record->replaces.empty()) {
+      // What it was made of is still there.
+      RemoveFile(absl::StrCat(kInputs, "/", name, std::string(kPending)));
+      continue;
+    }
     missing.push_back(*record);
     missing.back().failure = "its ingest was ended; ingest it again";
     if (!record->is_summary) continue;
@@ -284,11 +300,8 @@ absl::StatusOr<std::vector<InputRecord>> FleetDirectory::Recover() const {
   }
   for (const std::string& name : NamesWith(kWhole)) {
     const auto record = ReadRecord(name, kWhole);
-    if (!record || !record->replaces || *record->replaces == name) continue;
-    const auto older = Find(*record->replaces);
-    if (older && older->stamp.path == record->stamp.path) {
-      if (absl::Status status = Remove(*older); !status.ok()) return status;
-    }
+    if (!record) continue;
+    if (absl::Status status = RemoveReplaced(*record); !status.ok()) return status;
   }
   for (const std::string& name : NamesWith(kFailed)) {
     if (auto record = ReadRecord(name, kFailed)) missing.push_back(*std::move(record));
@@ -314,9 +327,22 @@ absl::Status FleetDirectory::Commit(const InputRecord& record) const {
   RemoveFile(absl::StrCat(kInputs, "/", record.name, std::string(kFailed)));
   // A summary is of its own minute: there is none before it, and no need to look through all.
   if (!record.is_summary) Forget(record.stamp.path);
-  if (!record.replaces) return absl::OkStatus();
-  const auto older = Find(*record.replaces);
-  return older ? Remove(*older) : absl::OkStatus();
+  return RemoveReplaced(record);
+}
+
+absl::Status FleetDirectory::RemoveReplaced(const InputRecord& record) const {
+  for (const std::string& name : record.replaces) {
+    if (name == record.name) continue;
+    const auto older = Find(name);
+    // A record that names others' inputs takes nothing away.
+    if (!older || older->is_summary != record.is_summary) continue;
+    if (record.is_summary ? SeriesOf(*older) != SeriesOf(record)
+                          : older->stamp.path != record.stamp.path) {
+      continue;
+    }
+    if (absl::Status status = Remove(*older); !status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 // What an earlier state of a file has left when it failed says nothing of this one.

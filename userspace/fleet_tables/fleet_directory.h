@@ -47,14 +47,18 @@ struct FileStamp {
 struct InputRecord {
   std::string name;  // NAME above
   FileStamp stamp;
-  std::vector<std::string> parts;       // IDs
-  std::vector<std::string> files;       // of its tables and facts, from the directory on
-  std::optional<std::string> replaces;  // NAME of what the same path had before
-  std::string failure;                  // why it is not whole
-  bool is_removal = false;              // it was being taken away
+  std::vector<std::string> parts;  // IDs
+  std::vector<std::string> files;  // of its tables and facts, from the directory on
+  // NAMEs: of what the same path had before, or of the summaries that it has the rows of.
+  std::vector<std::string> replaces;
+  std::string failure;      // why it is not whole
+  bool is_removal = false;  // it was being taken away
   bool is_summary = false;  // of a flight recorder: it is no file that can be read again
   int64_t writer = 0;       // the process that adds it
 };
+
+// Returns which process a summary is of: the ID of its series, which its parts' names begin with.
+std::string SeriesOf(const InputRecord& record);
 
 // Folders of a partition, which are no longer than file systems take and lead nowhere else. What is
 // not a letter, digit, '.', '_' or '-' is "%" and two hex digits; long names end with a hash.
@@ -80,7 +84,9 @@ class FleetDirectory {
    private:
     UniqueFd fd_;
   };
-  // Locks an input's name, or "aligned". `waits`: until nobody else has it; else nullopt where
+  // Who reads all inputs has this lock, and who puts others in their place.
+  static constexpr char kAlignedLock[] = "aligned";
+  // Locks an input's name, or kAlignedLock. `waits`: until nobody else has it; else nullopt where
   // somebody has.
   absl::StatusOr<std::optional<Lock>> TryLock(std::string_view name, bool waits) const;
 
@@ -120,6 +126,8 @@ class FleetDirectory {
       : folder_(std::move(folder)), path_(path) {}
   absl::Status Mark() const;
   void Forget(const std::string& path) const;
+  // Takes away what the record stands for, where that is still there.
+  absl::Status RemoveReplaced(const InputRecord& record) const;
   // Removes the files of a record, and what its writer has left that had no name yet.
   void RemoveFiles(const InputRecord& record) const;
   std::optional<GuardedFolder> FolderOf(const std::string& path, std::string* name) const;

@@ -257,34 +257,19 @@ bool ReadCall(NumberReader* reader, SourceCall* call) {
          call->place <= CallPlace::kHost && call->call.left_ns >= call->call.entered_ns;
 }
 
-absl::StatusOr<std::string> ReadAll(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenByteSource(path);
-  if (!source.ok()) return source.status();
-  std::string text;
-  size_t size = 0;
-  while (size < kMostBytes) {
-    text.resize(std::max<size_t>(size * 2, size_t{64} << 10));
-    const absl::StatusOr<size_t> got = (*source)->Read(text.data() + size, text.size() - size);
-    if (!got.ok()) return got.status();
-    if (*got == 0) break;
-    size += *got;
-  }
-  text.resize(size);
-  return text;
-}
-
 class FactsReader {
  public:
   explicit FactsReader(InputFacts* facts) : facts_(*facts) {}
 
-  bool Read(std::string_view text) {
+  // Takes the first facts of `text` away.
+  bool Take(std::string_view* text) {
     std::optional<uint64_t> told;
     uint64_t lines = 0;
-    while (!text.empty()) {
-      const size_t end = text.find('\n');
-      if (end == std::string_view::npos || told) return false;
-      const std::string_view line = text.substr(0, end);
-      text.remove_prefix(end + 1);
+    while (!text->empty() && !told) {
+      const size_t end = text->find('\n');
+      if (end == std::string_view::npos) return false;
+      const std::string_view line = text->substr(0, end);
+      text->remove_prefix(end + 1);
       if (lines++ == 0) {
         if (!ReadFirst(line)) return false;
       } else if (line.starts_with("end ")) {
@@ -372,15 +357,37 @@ absl::Status WriteInputFacts(const InputFacts& facts, ByteSink& sink) {
   return status;
 }
 
-absl::StatusOr<std::unique_ptr<InputFacts>> ReadInputFacts(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadAll(path);
-  if (!text.ok()) return text.status();
-  auto facts = std::make_unique<InputFacts>();
-  if (!FactsReader(facts.get()).Read(*text)) {
-    return Fail(ExitCode::kInputDamaged,
-                path + " is damaged, or of another version of proftrace; ingest its input again");
+absl::StatusOr<std::string> ReadFactsText(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenByteSource(path);
+  if (!source.ok()) return source.status();
+  std::string text;
+  size_t size = 0;
+  while (size < kMostBytes) {
+    text.resize(std::max<size_t>(size * 2, size_t{64} << 10));
+    const absl::StatusOr<size_t> got = (*source)->Read(text.data() + size, text.size() - size);
+    if (!got.ok()) return got.status();
+    if (*got == 0) break;
+    size += *got;
   }
-  return facts;
+  text.resize(size);
+  return text;
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<InputFacts>>> ReadInputFacts(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadFactsText(path);
+  if (!text.ok()) return text.status();
+  std::vector<std::unique_ptr<InputFacts>> all;
+  std::string_view rest = *text;
+  do {
+    auto facts = std::make_unique<InputFacts>();
+    if (!FactsReader(facts.get()).Take(&rest)) {
+      return Fail(ExitCode::kInputDamaged, path +
+                                               " is damaged, or of another version of proftrace; "
+                                               "ingest its input again");
+    }
+    all.push_back(std::move(facts));
+  } while (!rest.empty());
+  return all;
 }
 
 }  // namespace proftrace

@@ -56,7 +56,11 @@ std::optional<int64_t> StepAt(const std::vector<StepRow>& steps, int64_t time_ns
 // number of lines.
 absl::Status WriteInputFacts(const InputFacts& facts, ByteSink& sink);
 
-// Reads them again. ExitCode::kInputDamaged: they are not whole, or not those of this version.
-absl::StatusOr<std::unique_ptr<InputFacts>> ReadInputFacts(const std::string& path);
+// Reads them again: one, or one for each summary that the file has the facts of, one behind the
+// other. ExitCode::kInputDamaged: they are not whole, or not those of this version.
+absl::StatusOr<std::vector<std::unique_ptr<InputFacts>>> ReadInputFacts(const std::string& path);
+
+// Returns the text of such a file as it was given to the sink, unread. Fails with kInputDamaged.
+absl::StatusOr<std::string> ReadFactsText(const std::string& path);
 
 }  // namespace proftrace

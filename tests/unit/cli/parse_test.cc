@@ -15,6 +15,7 @@ TEST(ParseDurationTest, TakesTheDocumentedUnits) {
   EXPECT_DOUBLE_EQ(*ParseDuration("10"), 10);
   EXPECT_DOUBLE_EQ(*ParseDuration("250ms"), 0.25);
   EXPECT_DOUBLE_EQ(*ParseDuration("2m"), 120);
+  EXPECT_DOUBLE_EQ(*ParseDuration("2h"), 7200);
   EXPECT_DOUBLE_EQ(*ParseDuration("1.5s"), 1.5);
 }
 

@@ -4,6 +4,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace proftrace {
 namespace {
@@ -71,9 +75,15 @@ std::string TextOf(const InputFacts& facts) {
 
 class InputFactsTest : public testing::Test {
  protected:
-  absl::StatusOr<std::unique_ptr<InputFacts>> Read(const std::string& text) const {
+  absl::StatusOr<std::vector<std::unique_ptr<InputFacts>>> ReadAll(const std::string& text) const {
     std::ofstream(path_, std::ios::binary) << text;
     return ReadInputFacts(path_);
+  }
+  absl::StatusOr<std::unique_ptr<InputFacts>> Read(const std::string& text) const {
+    auto all = ReadAll(text);
+    if (!all.ok()) return all.status();
+    EXPECT_EQ(all->size(), 1U);
+    return std::move(all->front());
   }
   void TearDown() override { std::filesystem::remove(path_); }
 
@@ -102,6 +112,22 @@ TEST_F(InputFactsTest, AllComesBack) {
   EXPECT_DOUBLE_EQ((*facts)->steps[0].confidence->value, 0.75);
 }
 
+TEST_F(InputFactsTest, SeveralStandBehindEachOther) {
+  InputFacts second = Made();
+  second.source.rank = 4;
+  const std::string one = TextOf(Made());
+  const std::string other = TextOf(second);
+  const auto all = ReadAll(one + other + one);
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ(all->size(), 3U);
+  EXPECT_EQ(TextOf(*(*all)[0]), one);
+  EXPECT_EQ(TextOf(*(*all)[1]), other);
+  EXPECT_EQ(TextOf(*(*all)[2]), one);
+  // All of them are there, or none.
+  EXPECT_FALSE(ReadAll(one + other.substr(0, other.size() - 1)).ok());
+  EXPECT_FALSE(ReadAll(one + "\n" + other).ok());
+}
+
 TEST_F(InputFactsTest, WhatIsNotWholeIsRefused) {
   const std::string text = TextOf(Made());
   for (size_t size = 0; size < text.size(); size += 7) {
@@ -111,7 +137,7 @@ TEST_F(InputFactsTest, WhatIsNotWholeIsRefused) {
   for (size_t at = 0; at < text.size(); ++at) {
     std::string changed = text;
     changed[at] = static_cast<char>(changed[at] ^ 1);
-    (void)Read(changed).ok();
+    (void)ReadAll(changed).ok();
   }
   std::string other_group = text;
   other_group.replace(other_group.find("\nc 1 "), 5, "\nc 2 ");

@@ -1,0 +1,49 @@
+#include "userspace/cli/fleet_compaction.h"
+
+#include <utility>
+#include <vector>
+
+#include "userspace/base/clock.h"
+#include "userspace/base/exit_status.h"
+#include "userspace/fleet_questions/joined_files.h"
+#include "userspace/fleet_tables/compaction.h"
+
+namespace proftrace {
+
+absl::StatusOr<CompactionTotals> CompactSummaries(const FleetDirectory& directory,
+                                                  const EngineOptions& engine, double after_s) {
+  // What a killed one has left is taken away first.
+  if (const auto left = directory.Recover(); !left.ok()) return left.status();
+  const int64_t now_s = ClockNs(CLOCK_REALTIME) / 1'000'000'000;
+  const auto hours = HoursToCompact(directory, now_s - static_cast<int64_t>(after_s));
+  if (!hours.ok()) return hours.status();
+  CompactionTotals totals;
+  absl::Status first_failure;
+  for (const SummaryHour& hour : *hours) {
+    if (engine.stop != nullptr && *engine.stop) break;
+    // A folder an hour, so that the space of one is all that is taken.
+    const auto scratch = ScratchFolder::Make();
+    if (!scratch.ok()) return scratch.status();
+    const auto join = [&](const std::vector<TableFiles>& tables) {
+      std::vector<FilesToJoin> lists;
+      for (const TableFiles& table : tables) lists.push_back({table.table, table.paths});
+      return JoinParquetFiles(engine, **scratch, lists);
+    };
+    absl::Status status = CompactHour(directory, hour, join);
+    // Without an engine, or without a place to write, the others fail as well.
+    if (ExitCodeOf(status) == ExitCode::kHostUnfit ||
+        ExitCodeOf(status) == ExitCode::kOutputFailed) {
+      return status;
+    }
+    if (!status.ok()) {
+      first_failure.Update(status);
+      continue;
+    }
+    totals.summaries += hour.windows.size();
+    ++totals.inputs;
+  }
+  if (!first_failure.ok()) return first_failure;
+  return totals;
+}
+
+}  // namespace proftrace
