@@ -123,10 +123,11 @@ OrderedJson CostJson(const RecordingInfo& info) {
                       {"probe_ns_per_hit", cost.probe_ns_per_hit},
                       {"estimated_overhead_percent", cost.estimated_overhead_percent},
                       {"input_readings", cost.input_readings},
-                      {"input_ns_per_reading", cost.input_ns_per_reading.has_value()
-                                                   ? OrderedJson(*cost.input_ns_per_reading)
-                                                   : OrderedJson(nullptr)},
+                      {"input_ns_per_reading", NumberOrNull(cost.input_ns_per_reading)},
                       {"basis", ToValidUtf8(cost.basis)}};
+  if (cost.busiest_thread_percent.has_value()) {
+    json["busiest_thread_percent"] = *cost.busiest_thread_percent;
+  }
   if (cost.jumps > 0) {
     json["jumps"] = cost.jumps;
     json["ns_per_jump"] = cost.ns_per_jump;

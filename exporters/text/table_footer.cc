@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "exporters/args/recording_json.h"
 #include "exporters/sinks/escape.h"
 #include "exporters/sinks/output_file.h"
@@ -185,8 +186,12 @@ std::string CostLine(const Cost& cost) {
                   static_cast<unsigned long long>(cost.jumps), cost.ns_per_jump);
     line += text.data();
   }
-  std::snprintf(text.data(), text.size(), "), tracer CPU time %.2f s", cost.tracer_cpu_s);
-  line += text.data();
+  line += ")";
+  if (cost.busiest_thread_percent.has_value()) {
+    absl::StrAppendFormat(&line, ", %.2f %% of the busiest thread's time",
+                          *cost.busiest_thread_percent);
+  }
+  absl::StrAppendFormat(&line, ", tracer CPU time %.2f s", cost.tracer_cpu_s);
   if (!cost.basis.empty()) line += "; " + ShownText(cost.basis);
   return line + "\n";
 }

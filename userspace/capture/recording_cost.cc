@@ -142,6 +142,11 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const Recorded
   cost.input_ns_per_reading = ReadingNs(price);
   const double hits_ns = hits.Ns(price);
   cost.estimated_overhead_percent = PercentOf(hits_ns + other_ns, used_ns);
+  PricedHits busiest{meter.busiest_thread(), jumps.busiest_thread()};
+  busiest.share = hits.share;
+  cost.busiest_thread_percent = PercentOf(
+      busiest.Ns(price) + static_cast<double>(busiest.probed.system) * hit.system.value_or(0),
+      static_cast<double>(time.window_ns));
   cost.basis =
       (by_cpu_time ? "hits times the cost of a hit, over the rest of the CPU time that the "
                      "recorded processes used; "

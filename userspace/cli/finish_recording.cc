@@ -31,6 +31,8 @@ namespace proftrace {
 namespace {
 
 constexpr double kDearPercent = 20;  // of slow-down: what costs less is pointed out
+// A slow-down below this part of the added processor time is that of a job that waits.
+constexpr double kWaits = 0.8;
 // Their captures are cut out of the recording's by one reading, and each is an open file.
 constexpr size_t kCyclesAtOnce = 32;
 
@@ -55,6 +57,23 @@ void PrintBudget(const std::optional<Budget>& budget) {
   Say("warning: --max-overhead %g%% was not kept%s", budget->max_overhead_percent, after.c_str());
 }
 
+// Returns by how much the job was slower. A job that waits most of the time has more processor time
+// added to what it uses than time to its steps.
+double SlowDownPercent(const Cost& cost) {
+  return std::min(cost.estimated_overhead_percent,
+                  cost.busiest_thread_percent.value_or(cost.estimated_overhead_percent));
+}
+
+std::string SlowDownText(const Cost& cost) {
+  const double slow_down = SlowDownPercent(cost);
+  std::string text = absl::StrFormat("%.1f %% slow-down while recording", slow_down);
+  if (cost.estimated_overhead_percent >= 1 &&
+      slow_down < kWaits * cost.estimated_overhead_percent) {
+    text += absl::StrFormat(" (%.1f %% more processor time)", cost.estimated_overhead_percent);
+  }
+  return text;
+}
+
 // Prints what was recorded, and what was lost.
 void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
               const Results& results) {
@@ -62,17 +81,16 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
   const Ledger& ledger = results.timeline->ledger();
   const uint32_t events = results.timeline->system_event_count();
   const std::string beside = events > 0 ? " and " + std::to_string(events) + " system events" : "";
-  SayOverProgress(
-      "%u spans%s in %.2f s, %llu records lost, about %.1f %% slow-down while recording",
-      results.timeline->span_count(), beside.c_str(),
-      static_cast<double>(result.window.duration_ns) * 1e-9,
-      static_cast<unsigned long long>(ledger.ring_lost + ledger.system_lost),
-      result.cost.estimated_overhead_percent);
+  SayOverProgress("%u spans%s in %.2f s, %llu records lost, about %s",
+                  results.timeline->span_count(), beside.c_str(),
+                  static_cast<double>(result.window.duration_ns) * 1e-9,
+                  static_cast<unsigned long long>(ledger.ring_lost + ledger.system_lost),
+                  SlowDownText(result.cost).c_str());
   const RecordingInfo& info = results.timeline->info();
   const bool could_have_jumps =
       info.tier == "bpf" && !arguments.no_inject &&
       !(info.tier_choice.has_value() && info.tier_choice->are_jumps_refused);
-  if (could_have_jumps && result.cost.estimated_overhead_percent >= kDearPercent) {
+  if (could_have_jumps && SlowDownPercent(result.cost) >= kDearPercent) {
     Say("--tier patch records the same for a fraction of that cost");
   }
   PrintBudget(result.budget);

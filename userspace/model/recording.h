@@ -80,6 +80,9 @@ struct Cost {
   // Tier patch: records of jumps, which are no hits of probes.
   uint64_t jumps = 0;
   double ns_per_jump = 0;  // in proftrace itself, with caches as cold as in the job
+  // By how much longer the thread with the most hits took for what it did: less than the overhead
+  // where threads wait. nullopt: not known.
+  std::optional<double> busiest_thread_percent = std::nullopt;
 };
 
 // The steps that a recording was asked to count (--steps, --schedule), as the recorder found them.

@@ -13,10 +13,6 @@ using namespace metadata_json;  // NOLINT(google-build-using-namespace)
 // More than any recording can demote.
 constexpr size_t kMostDemoted = 1u << 16;
 
-json NumberOrNull(const std::optional<double>& number) {
-  return number.has_value() ? json(*number) : json(nullptr);
-}
-
 }  // namespace
 
 json BudgetToJson(const Budget& budget) {

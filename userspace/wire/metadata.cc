@@ -151,7 +151,8 @@ void MergeEnd(const json& entry, CaptureMetadata* metadata) {
                              Number<uint64_t>(cost, "input_readings"),
                              RealNumber(Member(cost, "input_ns_per_reading")),
                              Number<uint64_t>(cost, "jumps"),
-                             Number<double>(cost, "ns_per_jump")};
+                             Number<double>(cost, "ns_per_jump"),
+                             RealNumber(Member(cost, "busiest_thread_percent"))};
   // Only these: a replay counts the others itself.
   const json& ledger = Member(entry, "ledger");
   metadata->kernel_ledger.ring_lost = Number<uint64_t>(ledger, "ring_lost");
@@ -557,24 +558,24 @@ void MetadataWriter::AddEnd(const Window& window, const Cost& cost, const Ledger
   ForEachCounter(kernel_ledger, [&ledger](std::string_view name, uint64_t value) {
     ledger[std::string(name)] = value;
   });
-  impl_->entries.push_back({{"type", "end"},
-                            {"start_ns", window.start_ns},
-                            {"duration_ns", window.duration_ns},
-                            {"monotonic_to_unix_ns", window.monotonic_to_unix_ns},
-                            {"detach_s", window.detach_s},
-                            {"cost",
-                             {{"tracer_cpu_s", cost.tracer_cpu_s},
-                              {"probe_hits", cost.probe_hits},
-                              {"probe_ns_per_hit", cost.probe_ns_per_hit},
-                              {"estimated_overhead_percent", cost.estimated_overhead_percent},
-                              {"basis", cost.basis},
-                              {"input_readings", cost.input_readings},
-                              {"jumps", cost.jumps},
-                              {"ns_per_jump", cost.ns_per_jump},
-                              {"input_ns_per_reading", cost.input_ns_per_reading.has_value()
-                                                           ? json(*cost.input_ns_per_reading)
-                                                           : json(nullptr)}}},
-                            {"ledger", std::move(ledger)}});
+  impl_->entries.push_back(
+      {{"type", "end"},
+       {"start_ns", window.start_ns},
+       {"duration_ns", window.duration_ns},
+       {"monotonic_to_unix_ns", window.monotonic_to_unix_ns},
+       {"detach_s", window.detach_s},
+       {"cost",
+        {{"tracer_cpu_s", cost.tracer_cpu_s},
+         {"probe_hits", cost.probe_hits},
+         {"probe_ns_per_hit", cost.probe_ns_per_hit},
+         {"estimated_overhead_percent", cost.estimated_overhead_percent},
+         {"basis", cost.basis},
+         {"input_readings", cost.input_readings},
+         {"jumps", cost.jumps},
+         {"ns_per_jump", cost.ns_per_jump},
+         {"input_ns_per_reading", NumberOrNull(cost.input_ns_per_reading)},
+         {"busiest_thread_percent", NumberOrNull(cost.busiest_thread_percent)}}},
+       {"ledger", std::move(ledger)}});
 }
 
 std::vector<std::string> MetadataWriter::TakeJson(size_t most_bytes) {

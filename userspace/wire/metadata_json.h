@@ -58,6 +58,10 @@ inline std::optional<double> RealNumber(const json& number) {
   return number.get<double>();
 }
 
+inline json NumberOrNull(const std::optional<double>& number) {
+  return number.has_value() ? json(*number) : json(nullptr);
+}
+
 // Returns a number; nullopt when it does not fit T: a number cut to T would be another process's or
 // thread's.
 template <typename T>

@@ -115,6 +115,19 @@ TEST(RecordingCostTest, CountsStacksOfJumps) {
   EXPECT_NEAR(most.estimated_overhead_percent, 9900, 1);
 }
 
+TEST(RecordingCostTest, TellsTheSlowDownOfTheBusiestThreadApart) {
+  LiveMeter meter;
+  for (uint64_t i = 0; i < 1000; ++i) meter.Count(Record(abi::PT_SPAN_BEGIN, 1, 5, i));
+  for (uint64_t i = 0; i < 200; ++i) meter.Count(Record(abi::PT_SPAN_BEGIN, 2, 5, i));
+  HitCost hit;
+  hit.in_tracer = 100;
+  // The job waits: it used 0.4 ms of 10 ms.
+  const Cost cost =
+      EstimateCost(meter, LiveMeter(), {.window_ns = 10'000'000, .cpu_ns = 400'000}, 0, hit);
+  EXPECT_DOUBLE_EQ(cost.estimated_overhead_percent, 100.0 * 12 / 28);
+  EXPECT_DOUBLE_EQ(*cost.busiest_thread_percent, 100.0 * 10 / 990);
+}
+
 // The price is what is usual, and may be wrong by half; all hits together cannot have taken more
 // than the job used.
 TEST(RecordingCostTest, TellsAPriceThatTheUsedTimeAllowsFor) {
