@@ -23,8 +23,10 @@
 #include "userspace/cli/commands.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/say.h"
+#include "userspace/cli/seccomp_option.h"
 #include "userspace/cli/version.h"
 #include "userspace/inject/injector.h"
+#include "userspace/inject/seccomp_filter.h"
 #include "userspace/inject/trace_permission.h"
 #include "userspace/patch/code_audit.h"
 #include "userspace/patch/jump_cost.h"
@@ -54,6 +56,7 @@ struct Diagnosis {
   bool has_bpf = false;
   bool has_torch = false;  // of the process that is asked for
   bool has_jumps = false;
+  bool is_filter_unknown = false;  // of the process: jumps need the user's word for what it allows
 
   void Add(const std::string& name, bool ok, const std::string& detail) {
     checks.push_back(Check{name, ok, detail});
@@ -198,6 +201,7 @@ void CheckStacks(Pid pid, Diagnosis* diagnosis) {
 
 void CheckJumps(Pid pid, const ProbePlan& plan, Diagnosis* diagnosis) {
   absl::Status status = CheckPatchable(pid);
+  diagnosis->is_filter_unknown = !status.ok() && !AreFiltersKnown(pid);
   absl::StatusOr<PlanSpots> spots =
       status.ok() ? FindPlanSpots(pid, plan, plan.places, CacheDirectory()) : status;
   if (spots.ok() && !diagnosis->has_bpf) KeepWholeSites(plan, &*spots);
@@ -306,16 +310,29 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
 }
 
 // Returns the command that records, in as far as the checks tell: with the way that is possible
-// now, else with what makes one possible. Empty: none is known.
+// now, else with what makes one possible. Empty: none is known. It holds under ConditionOf().
 std::string CommandThatWorks(std::optional<uint32_t> pid, const Diagnosis& diagnosis) {
   const std::string whom = pid.has_value() ? "-p " + std::to_string(*pid) : "-a";
   const bool may_be_any = !pid.has_value();
   if (diagnosis.has_bpf && (diagnosis.has_torch || may_be_any)) {
     return OwnPath() + " " + whom + " -d 10s";
   }
-  if (diagnosis.has_jumps) return OwnPath() + " " + whom + " --tier patch -d 10s";
+  if (diagnosis.has_jumps) {
+    return OwnPath() + " " + whom + " --tier patch" +
+           (IsRuntimeDefaultStated() ? " --seccomp=runtime-default" : "") + " -d 10s";
+  }
+  if (diagnosis.is_filter_unknown) {
+    return OwnPath() + " " + whom + " --tier patch --seccomp=runtime-default -d 10s";
+  }
   if (geteuid() != 0) return "sudo " + OwnPath() + " " + whom + " -d 10s";
   return "";
+}
+
+// What only the user can know, and has to be so for CommandThatWorks(). Empty: nothing.
+std::string ConditionOf(const Diagnosis& diagnosis) {
+  const bool has_way = (diagnosis.has_bpf && diagnosis.has_torch) || diagnosis.has_jumps;
+  if (has_way || !diagnosis.is_filter_unknown) return "";
+  return "if the job's seccomp filter is the default profile of its container's runtime";
 }
 
 absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
@@ -323,6 +340,7 @@ absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
   CheckHost(&diagnosis);
   if (pid.has_value()) CheckTarget(Pid{*pid}, &diagnosis);
   const std::string command = CommandThatWorks(pid, diagnosis);
+  const std::string condition = ConditionOf(diagnosis);
   if (as_json) {
     json rows = json::array();
     for (const Check& check : diagnosis.checks) {
@@ -330,6 +348,7 @@ absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
     }
     const json document = {{"proftrace", kVersion},
                            {"command", command.empty() ? json() : json(command)},
+                           {"condition", condition.empty() ? json() : json(condition)},
                            {"exit_code", static_cast<int>(ExitCodeOf(diagnosis.status))},
                            {"checks", std::move(rows)}};
     PrintDocument(document);
@@ -340,7 +359,10 @@ absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
     Print("  [%s] %s: %s\n", check.ok ? "ok" : "--", check.name.c_str(),
           ShownText(check.detail).c_str());
   }
-  if (!command.empty()) Print("to record: %s\n", ShownText(command).c_str());
+  if (!command.empty()) {
+    const std::string when = condition.empty() ? "" : ", " + condition;
+    Print("to record%s: %s\n", when.c_str(), ShownText(command).c_str());
+  }
   return diagnosis.status;
 }
 
@@ -359,6 +381,7 @@ void AddDoctorCommand(CLI::App& app, Action* action) {
   doctor->add_option("-p,--pid", arguments->pid, "also look at this process")
       ->type_name("PID")
       ->check(WhyNoPid);
+  AddSeccompOption(doctor);
   doctor->add_flag("--json", arguments->json, "as one JSON document");
   doctor->callback([arguments, action] {
     *action = [arguments] { return RunDoctor(arguments->pid, arguments->json); };

@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""Where proftrace records a job in a container, and what it says where it cannot: each place that a tool may run in, with the
+capabilities and the filter of system calls that it has there. crun runs the containers (container.py)."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Iterator
+
+import live
+from container import Spec
+from live import Job, LiveTest, Result
+
+THREE = ("BPF", "PERFMON", "SYS_PTRACE")
+SHORT = ("-d", "300ms", "--format", "events-csv", "--force")
+# What runs a command after a filter of its own.
+ADDS_A_FILTER = """import ctypes, os, struct, sys
+code = struct.pack("=HBBI", 6, 0, 0, 0x7fff0000)
+text = ctypes.create_string_buffer(code, len(code))
+program = struct.pack("@HP", 1, ctypes.addressof(text))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.create_string_buffer(program, len(program)), 0, 0) == 0
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+BUSY = "import time, torch; a = torch.ones(4, 4); end = time.time() + 2\nwhile time.time() < end: a = a @ a / 4\nprint('END')\n"
+# A job that records itself, as a notebook does.
+STARTS_PROFTRACE = """import os, subprocess, sys, threading, time, torch
+a = torch.ones(4, 4)
+tracer = subprocess.Popen([*sys.argv[1:], "-p", str(os.getpid())])
+while tracer.poll() is None: a = a @ a / 4
+sys.exit(tracer.returncode)
+"""
+
+# Kills a proftrace that has put jumps into a command, and says whether they go away again.
+KILLS_PROFTRACE = """import os, pathlib, subprocess, sys, time
+tracer = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+def has_ring(pid):
+    return "proftrace_patch" in pathlib.Path(f"/proc/{pid}/maps").read_text()
+def wait_for(found):
+    end = time.monotonic() + 30
+    while not found() and time.monotonic() < end: time.sleep(0.05)
+def job():
+    children = pathlib.Path(f"/proc/{tracer.pid}/task/{tracer.pid}/children").read_text().split()
+    return [pid for pid in children if os.readlink(f"/proc/{pid}/exe") == os.readlink("/proc/self/exe") and has_ring(pid)]
+wait_for(job)
+pid, = job()
+tracer.kill(); tracer.wait()
+assert has_ring(pid)
+wait_for(lambda: not has_ring(pid))
+print("LEFT" if has_ring(pid) else "CLEAN", os.getsid(int(pid)) == int(pid))
+os.kill(int(pid), 9)
+"""
+
+
+class ContainersTest(LiveTest):
+    """One job in a container of Docker's defaults, and one root directory for all containers."""
+
+    base: Path
+    root: Path
+    shared: Path  # the same path in all containers
+    program: Path
+    job: Job
+    stack: contextlib.ExitStack
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.stack = contextlib.ExitStack()
+        cls.addClassCleanup(cls.stack.close)
+        cls.base = Path(tempfile.mkdtemp(prefix="proftrace-containers-"))
+        cls.base.chmod(0o755)
+        cls.stack.callback(shutil.rmtree, cls.base, ignore_errors=True)
+        names = ("root", "upper", "work", "shared")
+        cls.root, upper, work, cls.shared = (cls.base / name for name in names)
+        for name in names:
+            (cls.base / name).mkdir()
+        cls.shared.chmod(0o777)
+        layers = f"lowerdir=/,upperdir={upper},workdir={work}"
+        subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, str(cls.root)], check=True)
+        cls.stack.callback(subprocess.run, ["umount", "-l", str(cls.root)], check=True)
+        cls.program = cls.shared / "proftrace"
+        shutil.copy(live.BINARY, cls.program)
+        (cls.shared / "cache").mkdir(mode=0o777)
+        cls.job = cls.stack.enter_context(job_in(cls.spec()))
+        cls.job.tell("loop")
+
+    @classmethod
+    def spec(cls, **changes: object) -> Spec:
+        folders = {str(live.HERE), str(Path(cls.python).resolve().parents[1]), str(Path(cls.python).parents[1])}
+        # What the root has already needs no mount, unless it lies on another file system.
+        binds = [str(cls.shared), *sorted(folder for folder in folders if os.stat(folder).st_dev != os.stat("/").st_dev)]
+        return Spec(root=str(cls.root), binds=tuple(binds), variables=(f"PROFTRACE_CACHE_DIR={cls.shared}/cache",), **changes)
+
+    def beside_the_job(self, **changes: object) -> Spec:
+        """In the job's PID namespace: docker run --pid=container:JOB, an ephemeral container, a pod's sidecar."""
+        return dataclasses.replace(self.spec(**changes), pid=f"/proc/{self.job.pid}/ns/pid")
+
+    def run_in(self, spec: Spec, *command: object) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run([*spec.prefix(), *map(str, command)], capture_output=True, text=True, timeout=live.WORK_S, cwd=self.base)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.result = Path(tempfile.mkdtemp(prefix="result-", dir=self.shared))
+
+    def assert_records(self, spec: Spec, pid: int, tier: str, *options: str, program: Path | None = None) -> str:
+        os.chown(self.result, spec.uid, spec.uid)
+        done = self.run_in(spec, program or self.program, "-p", pid, *SHORT, "-o", self.result, *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = Result(self.result)
+        self.assert_identities(result.ledger)
+        self.assertGreater(result.summary["events"]["operators"], 100)
+        self.assertEqual(result.summary["proftrace"]["tier"], tier)
+        if tier == "patch":
+            self.assertEqual(live.patches(self.job.pid), [])
+        return done.stderr
+
+    def assert_refused(self, spec: Spec, pid: int, options: tuple[str, ...], *words: str, but: tuple[str, ...] = ()) -> None:
+        """Exit code 4 with a sentence that says these words."""
+        os.chown(self.result, spec.uid, spec.uid)
+        done = self.run_in(spec, self.program, "-p", pid, *SHORT, "-o", self.result, *options)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+        for word in (*but, "CAP_SYS_ADMIN here"):
+            self.assertNotIn(word, done.stderr)
+        self.assertEqual(live.patches(self.job.pid), [])
+
+    # The host.
+
+    def test_from_the_host_by_probes_and_by_jumps(self) -> None:
+        for tier in ("bpf", "patch"):
+            done = self.run_proftrace("-p", self.job.pid, *SHORT, "-o", self.out, "--tier", tier)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = Result(self.out)
+            self.assertGreater(result.summary["events"]["operators"], 100)
+            self.assertEqual(result.summary["proftrace"]["tier"], tier)
+
+    # Beside the job.
+
+    def test_dockers_defaults_do_for_looking(self) -> None:
+        for command in (("dump", "-p", 1), ("list",)):
+            done = self.run_in(self.beside_the_job(), self.program, *command)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("job.py", done.stdout)
+
+    def test_dockers_defaults_do_not_do_for_probes(self) -> None:
+        self.assert_refused(self.beside_the_job(), 1, ("--tier", "bpf"),
+                            "--cap-add=BPF --cap-add=PERFMON --cap-add=SYS_PTRACE")
+        self.assert_refused(self.beside_the_job(add=("SYS_PTRACE",)), 1, ("--tier", "bpf"), "--cap-add=BPF --cap-add=PERFMON",
+                            but=("--cap-add=SYS_PTRACE",))
+        self.assert_refused(self.beside_the_job(add=("BPF", "SYS_PTRACE")), 1, ("--tier", "bpf"), "--cap-add=PERFMON",
+                            but=("--cap-add=BPF", "--cap-add=SYS_PTRACE"))
+
+    def test_dockers_defaults_do_for_jumps_if_the_user_knows_the_filter(self) -> None:
+        for capabilities in ((), ("SYS_PTRACE",)):
+            spec = self.beside_the_job(add=capabilities)
+            self.assert_refused(spec, 1, (), "--cap-add=BPF", "--seccomp=runtime-default")
+            self.assert_refused(spec, 1, ("--tier", "patch"), "seccomp filter", "--seccomp=runtime-default")
+            self.assert_records(spec, 1, "patch", "--seccomp=runtime-default")
+
+    def test_two_capabilities_do_for_a_job_of_the_same_rights(self) -> None:
+        self.assert_records(self.beside_the_job(add=("BPF", "PERFMON")), 1, "bpf", "--tier", "bpf")
+
+    def test_three_capabilities_record_all_there_is(self) -> None:
+        said = self.assert_records(self.beside_the_job(add=THREE), 1, "bpf", "--tier", "bpf", "--all", "--sample", "49Hz",
+                                   "--activities", "cpu,syscalls,sched,faults")
+        self.assertNotIn("SYS_ADMIN", said)
+
+    def test_another_user_needs_them_in_the_file(self) -> None:
+        spec = self.beside_the_job(add=THREE, uid=live.NOBODY)
+        self.assert_refused(spec, 1, ("--tier", "bpf"), "may not read", "setcap cap_bpf,cap_perfmon,cap_sys_ptrace+p")
+        capable = self.shared / "proftrace-with-capabilities"
+        shutil.copy(self.program, capable)
+        mask = 1 << 19 | 1 << 38 | 1 << 39
+        os.setxattr(capable, "security.capability", struct.pack("<IIIII", 0x02000000, mask & 0xFFFFFFFF, 0, mask >> 32, 0))
+        self.assert_records(spec, 1, "bpf", "--tier", "bpf", program=capable)
+        # A container that does not grant them can start that file, and says what is missing.
+        done = self.run_in(self.beside_the_job(), capable, "-p", 1, *SHORT, "-o", "/tmp/result", "--tier", "bpf")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("--cap-add=BPF --cap-add=PERFMON", done.stderr)
+
+    def test_privileged(self) -> None:
+        spec = self.beside_the_job(privileged=True)
+        self.assert_records(spec, 1, "bpf", "--tier", "bpf")
+        self.assert_records(spec, 1, "patch", "--tier", "patch")
+
+    def test_the_hosts_processes(self) -> None:
+        self.assert_records(self.spec(pid="host", add=THREE), self.job.pid, "bpf", "--tier", "bpf")
+        self.assert_records(self.spec(pid="host", privileged=True), self.job.pid, "patch", "--tier", "patch")
+
+    # kubectl debug --profile=…: Kubernetes filters system calls only where it is told to (seccompProfile, or the node's SeccompDefault).
+
+    def test_profiles_of_kubectl_debug(self) -> None:
+        self.assert_refused(self.beside_the_job(filtered=False), 1, ("--tier", "bpf"), "--cap-add=BPF")
+        self.assert_refused(self.beside_the_job(add=("SYS_PTRACE",), filtered=False), 1, ("--tier", "patch"), "--seccomp=runtime-default")
+        self.assert_records(self.beside_the_job(add=("SYS_PTRACE",), filtered=False), 1, "patch", "--seccomp=runtime-default")
+        self.assert_refused(self.beside_the_job(add=("NET_ADMIN", "NET_RAW")), 1, ("--tier", "bpf"), "--cap-add=BPF")
+        restricted = self.beside_the_job(drop=True, uid=live.NOBODY, no_new_privileges=True)
+        self.assert_refused(restricted, 1, (), "may not read", "CAP_SYS_PTRACE")
+        self.assert_records(self.beside_the_job(privileged=True), 1, "bpf", "--tier", "bpf")  # sysadmin
+
+    def test_jobs_that_kubernetes_does_not_filter(self) -> None:
+        with job_in(self.spec(filtered=False)) as job:
+            job.tell("loop")
+            spec = dataclasses.replace(self.spec(filtered=False, add=("SYS_PTRACE",)), pid=f"/proc/{job.pid}/ns/pid")
+            self.assert_records(spec, 1, "patch")
+            self.assertEqual(live.patches(job.pid), [])
+
+    # In the job's own container: notebooks, CI, proftrace as the container's command.
+
+    def test_a_command_is_recorded_by_jumps(self) -> None:
+        for shell in ((), ("sh", "-c", '"$0" "$@"; exit $?')):
+            done = self.run_in(self.spec(), *shell, self.program, "--format", "events-csv", "--force", "-o", self.result, "--",
+                               self.python, "-c", BUSY)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("END", done.stdout)
+            result = Result(self.result)
+            self.assertGreater(result.summary["events"]["operators"], 100)
+            self.assertEqual(result.summary["proftrace"]["tier"], "patch")
+
+    def test_a_job_records_itself(self) -> None:
+        done = self.run_in(self.spec(), self.python, "-c", STARTS_PROFTRACE, self.program, *SHORT, "-o", self.result)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = Result(self.result)
+        self.assertGreater(result.summary["events"]["operators"], 100)
+        self.assertEqual(result.summary["proftrace"]["tier"], "patch")
+
+    def test_a_command_with_a_filter_of_its_own_says_so(self) -> None:
+        done = self.run_in(self.spec(), self.program, "--format", "none", "--force", "-o", self.result, "--", self.python, "-c",
+                           ADDS_A_FILTER, self.python, "-c", BUSY)
+        self.assertIn("END", done.stdout)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("seccomp filter", done.stderr)
+        self.assertNotIn("had loaded PyTorch", done.stderr)
+        done = self.run_in(self.spec(), self.program, "--format", "none", "--force", "-o", self.result, "--seccomp=runtime-default", "--",
+                           self.python, "-c", ADDS_A_FILTER, self.python, "-c", BUSY)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("has 2 seccomp filters", done.stderr)
+
+    def test_a_profile_that_kills_is_found_by_trying(self) -> None:
+        done = self.run_in(self.spec(kills=("restart_syscall",)), self.program, "--format", "none", "--force", "-o", self.result, "--",
+                           self.python, "-c", BUSY)
+        self.assertIn("END", done.stdout, done.stderr)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("does not allow restart_syscall", done.stderr)
+
+    def test_the_jumps_of_a_killed_proftrace_go_away(self) -> None:
+        # Then the job is an orphan, of a session of its own: nothing but its ring tells that its filter is the same.
+        forever = "import os; os.setsid()\n" + BUSY.replace("+ 2", "+ 60")
+        done = self.run_in(self.spec(), self.python, "-c", KILLS_PROFTRACE, self.program, "--format", "none", "--force", "-o", self.result,
+                           "--", self.python, "-c", forever)
+        self.assertEqual((done.returncode, done.stdout), (0, "CLEAN True\n"), done.stderr)
+
+    # What doctor says is what happens.
+
+    def test_doctor_prints_the_command_that_works(self) -> None:
+        for spec, pid in ((self.beside_the_job(), 1), (self.beside_the_job(add=THREE), 1), (self.beside_the_job(privileged=True), 1),
+                          (self.spec(pid="host", add=THREE), self.job.pid)):
+            with self.subTest(str(spec.capabilities())):
+                done = self.run_in(spec, self.program, "doctor", "-p", pid, "--json")
+                command = json.loads(done.stdout)["command"]
+                made = self.run_in(spec, "sh", "-c", command.replace("-d 10s", " ".join(SHORT)) + f" -o {self.result}")
+                self.assertEqual(made.returncode, 0, made.stderr)
+                self.assertGreater(Result(self.result).summary["events"]["operators"], 100)
+
+
+@contextlib.contextmanager
+def job_in(spec: Spec) -> Iterator[Job]:
+    """A job as a container's first process; `pid` is the host's."""
+    with Job(prefix=spec.prefix()) as job:
+        path = next(Path("/run").glob(f"proftrace-{job.process.pid}/*/status"))
+        job.pid = int(json.loads(path.read_text())["pid"])
+        try:
+            yield job
+        finally:
+            os.kill(job.pid, signal.SIGKILL)  # it has a session of its own
+            job.process.wait()
+
+
+if __name__ == "__main__":
+    live.run()
