@@ -53,8 +53,9 @@ class Spec:
     kills: tuple[str, ...] = ()  # calls that the filter answers by killing the process
     pid: str = ""  # the PID namespace: one of its own, "host", or a file
     uid: int = 0
+    readonly: bool = False  # its root
     no_new_privileges: bool = False
-    binds: tuple[str, ...] = ()  # of the host, at the same path
+    binds: tuple[str, ...] = ()  # of the host, at the same path, or HOST:CONTAINER
     variables: tuple[str, ...] = ()
 
     def prefix(self) -> tuple[str, ...]:
@@ -101,7 +102,10 @@ def mounts(spec: Spec) -> list[dict[str, object]]:
     def mount(kind: str, place: str, *options: str) -> dict[str, object]:
         return {"type": kind, "source": kind, "destination": place, "options": list(options)}
 
-    bound = [{"type": "bind", "source": path, "destination": path, "options": ["rbind", "rw"]} for path in spec.binds]
+    bound = []
+    for path in spec.binds:
+        source, _, destination = path.partition(":")
+        bound.append({"type": "bind", "source": source, "destination": destination or source, "options": ["rbind", "rw"]})
     return [mount("proc", "/proc"), mount("tmpfs", "/dev", "nosuid", "mode=755"), mount("tmpfs", "/dev/shm", "nosuid", "mode=1777"),
             mount("sysfs", "/sys", "nosuid", "noexec", "nodev", *(() if spec.privileged else ("ro",))), mount("tmpfs", "/tmp", "mode=1777"),
             *bound]
@@ -124,9 +128,9 @@ def configuration(spec: Spec, command: list[str]) -> dict[str, object]:
             linux["seccomp"] = seccomp(spec.capabilities(), spec.kills)
     variables = ["PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=/tmp", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1",
                  "PYTHONDONTWRITEBYTECODE=1", *spec.variables]
-    process = {"terminal": False, "user": {"uid": spec.uid, "gid": spec.uid}, "args": command, "env": variables, "cwd": "/tmp",
+    process = {"terminal": False, "user": {"uid": spec.uid, "gid": spec.uid}, "args": command, "env": variables, "cwd": "/",
                "capabilities": sets, "noNewPrivileges": spec.no_new_privileges}
-    return {"ociVersion": "1.0.2", "process": process, "root": {"path": spec.root, "readonly": False}, "hostname": "container",
+    return {"ociVersion": "1.0.2", "process": process, "root": {"path": spec.root, "readonly": spec.readonly}, "hostname": "container",
             "mounts": mounts(spec), "linux": linux}
 
 

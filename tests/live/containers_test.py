@@ -4,21 +4,18 @@ capabilities and the filter of system calls that it has there. crun runs the con
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
 import shutil
-import signal
 import struct
 import subprocess
-import tempfile
 from pathlib import Path
-from typing import Iterator
 
 import live
 from container import Spec
-from live import Job, LiveTest, Result
+from container_case import ContainerTest, job_in
+from live import Result
 
 THREE = ("BPF", "PERFMON", "SYS_PTRACE")
 SHORT = ("-d", "300ms", "--format", "events-csv", "--force")
@@ -61,56 +58,7 @@ os.kill(int(pid), 9)
 """
 
 
-class ContainersTest(LiveTest):
-    """One job in a container of Docker's defaults, and one root directory for all containers."""
-
-    base: Path
-    root: Path
-    shared: Path  # the same path in all containers
-    program: Path
-    job: Job
-    stack: contextlib.ExitStack
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        cls.stack = contextlib.ExitStack()
-        cls.addClassCleanup(cls.stack.close)
-        cls.base = Path(tempfile.mkdtemp(prefix="proftrace-containers-"))
-        cls.base.chmod(0o755)
-        cls.stack.callback(shutil.rmtree, cls.base, ignore_errors=True)
-        names = ("root", "upper", "work", "shared")
-        cls.root, upper, work, cls.shared = (cls.base / name for name in names)
-        for name in names:
-            (cls.base / name).mkdir()
-        cls.shared.chmod(0o777)
-        layers = f"lowerdir=/,upperdir={upper},workdir={work}"
-        subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, str(cls.root)], check=True)
-        cls.stack.callback(subprocess.run, ["umount", "-l", str(cls.root)], check=True)
-        cls.program = cls.shared / "proftrace"
-        shutil.copy(live.BINARY, cls.program)
-        (cls.shared / "cache").mkdir(mode=0o777)
-        cls.job = cls.stack.enter_context(job_in(cls.spec()))
-        cls.job.tell("loop")
-
-    @classmethod
-    def spec(cls, **changes: object) -> Spec:
-        folders = {str(live.HERE), str(Path(cls.python).resolve().parents[1]), str(Path(cls.python).parents[1])}
-        # What the root has already needs no mount, unless it lies on another file system.
-        binds = [str(cls.shared), *sorted(folder for folder in folders if os.stat(folder).st_dev != os.stat("/").st_dev)]
-        return Spec(root=str(cls.root), binds=tuple(binds), variables=(f"PROFTRACE_CACHE_DIR={cls.shared}/cache",), **changes)
-
-    def beside_the_job(self, **changes: object) -> Spec:
-        """In the job's PID namespace: docker run --pid=container:JOB, an ephemeral container, a pod's sidecar."""
-        return dataclasses.replace(self.spec(**changes), pid=f"/proc/{self.job.pid}/ns/pid")
-
-    def run_in(self, spec: Spec, *command: object) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run([*spec.prefix(), *map(str, command)], capture_output=True, text=True, timeout=live.WORK_S, cwd=self.base)
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.result = Path(tempfile.mkdtemp(prefix="result-", dir=self.shared))
-
+class ContainersTest(ContainerTest):
     def assert_records(self, spec: Spec, pid: int, tier: str, *options: str, program: Path | None = None) -> str:
         os.chown(self.result, spec.uid, spec.uid)
         done = self.run_in(spec, program or self.program, "-p", pid, *SHORT, "-o", self.result, *options)
@@ -161,11 +109,15 @@ class ContainersTest(LiveTest):
                             but=("--cap-add=BPF", "--cap-add=SYS_PTRACE"))
 
     def test_dockers_defaults_do_for_jumps_if_the_user_knows_the_filter(self) -> None:
-        for capabilities in ((), ("SYS_PTRACE",)):
-            spec = self.beside_the_job(add=capabilities)
-            self.assert_refused(spec, 1, (), "--cap-add=BPF", "--seccomp=runtime-default")
-            self.assert_refused(spec, 1, ("--tier", "patch"), "seccomp filter", "--seccomp=runtime-default")
-            self.assert_records(spec, 1, "patch", "--seccomp=runtime-default")
+        self.check_jumps_at_the_users_word(self.beside_the_job())
+
+    def test_with_sys_ptrace_as_well(self) -> None:
+        self.check_jumps_at_the_users_word(self.beside_the_job(add=("SYS_PTRACE",)))
+
+    def check_jumps_at_the_users_word(self, spec: Spec) -> None:
+        self.assert_refused(spec, 1, (), "--cap-add=BPF", "--seccomp=runtime-default")
+        self.assert_refused(spec, 1, ("--tier", "patch"), "seccomp filter", "--seccomp=runtime-default")
+        self.assert_records(spec, 1, "patch", "--seccomp=runtime-default")
 
     def test_two_capabilities_do_for_a_job_of_the_same_rights(self) -> None:
         self.assert_records(self.beside_the_job(add=("BPF", "PERFMON")), 1, "bpf", "--tier", "bpf")
@@ -241,6 +193,8 @@ class ContainersTest(LiveTest):
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("seccomp filter", done.stderr)
         self.assertNotIn("had loaded PyTorch", done.stderr)
+
+    def test_the_users_word_is_not_taken_for_two_filters(self) -> None:
         done = self.run_in(self.spec(), self.program, "--format", "none", "--force", "-o", self.result, "--seccomp=runtime-default", "--",
                            self.python, "-c", ADDS_A_FILTER, self.python, "-c", BUSY)
         self.assertEqual(done.returncode, 4, done.stderr)
@@ -271,19 +225,6 @@ class ContainersTest(LiveTest):
                 made = self.run_in(spec, "sh", "-c", command.replace("-d 10s", " ".join(SHORT)) + f" -o {self.result}")
                 self.assertEqual(made.returncode, 0, made.stderr)
                 self.assertGreater(Result(self.result).summary["events"]["operators"], 100)
-
-
-@contextlib.contextmanager
-def job_in(spec: Spec) -> Iterator[Job]:
-    """A job as a container's first process; `pid` is the host's."""
-    with Job(prefix=spec.prefix()) as job:
-        path = next(Path("/run").glob(f"proftrace-{job.process.pid}/*/status"))
-        job.pid = int(json.loads(path.read_text())["pid"])
-        try:
-            yield job
-        finally:
-            os.kill(job.pid, signal.SIGKILL)  # it has a session of its own
-            job.process.wait()
 
 
 if __name__ == "__main__":

@@ -51,10 +51,11 @@ set(only_fleet_watch FleetWatchTest.test_two_recorders_of_one_job_count_once Fle
 # One of each kind of place; the whole matrix of containers takes two minutes: containers_test.py.
 set(only_containers ContainersTest.test_a_command_is_recorded_by_jumps ContainersTest.test_a_job_records_itself
   ContainersTest.test_a_command_with_a_filter_of_its_own_says_so ContainersTest.test_the_jumps_of_a_killed_proftrace_go_away
-  ContainersTest.test_dockers_defaults_do_for_jumps_if_the_user_knows_the_filter
-  ContainersTest.test_three_capabilities_record_all_there_is)
+  ContainersTest.test_dockers_defaults_do_for_jumps_if_the_user_knows_the_filter)
+set(only_recipes RecipesTest.test_daemon_set RecipesTest.test_docker_run)
 if(PROFTRACE_ALL_ORACLES)
   set(only_containers "")
+  set(only_recipes "")
 endif()
 
 set(live_tests
@@ -63,7 +64,7 @@ set(live_tests
   gpu_kinds guardian hang harmless hostile_neighbour identity injection interpreters interrupted
   keywords kill_points loss memory memory_limit merge namespaces options other_processes outputs
   own_runtime patch patch_harmless patch_limits patch_tier process_limit python_api python_end python_gc
-  ranges ranks recompile remote_files result_archive rights sample sched shifted slow_rank spawned
+  ranges ranks recipes recompile remote_files result_archive rights sample sched shifted slow_rank spawned
   stack_storms stacks standstill steps system targets threads told_cost top two_tracers unprivileged view views waits why)
 foreach(test IN LISTS live_tests)
   set(python "${live_python}")
