@@ -118,6 +118,10 @@ class ContainersTest(ContainerTest):
         self.assert_refused(spec, 1, (), "--cap-add=BPF", "--seccomp=runtime-default")
         self.assert_refused(spec, 1, ("--tier", "patch"), "seccomp filter", "--seccomp=runtime-default")
         self.assert_records(spec, 1, "patch", "--seccomp=runtime-default")
+        # The job has computed what it always does, and its code is as before.
+        self.assert_same_results(self.job.finish_loop())
+        self.assertEqual(live.changed_text_bytes(self.job.pid), 0)
+        self.job.tell("loop")
 
     def test_two_capabilities_do_for_a_job_of_the_same_rights(self) -> None:
         self.assert_records(self.beside_the_job(add=("BPF", "PERFMON")), 1, "bpf", "--tier", "bpf")
@@ -148,6 +152,25 @@ class ContainersTest(ContainerTest):
     def test_the_hosts_processes(self) -> None:
         self.assert_records(self.spec(pid="host", add=THREE), self.job.pid, "bpf", "--tier", "bpf")
         self.assert_records(self.spec(pid="host", privileged=True), self.job.pid, "patch", "--tier", "patch")
+
+    def test_from_an_image_that_holds_nothing_but_the_program(self) -> None:
+        static = live.BINARY.parent / "static" / "proftrace"
+        if not static.is_file():
+            self.skipTest("built without PROFTRACE_STATIC")
+        image = self.base / "image"
+        (image / "usr/bin").mkdir(parents=True, exist_ok=True)
+        shutil.copy(static, image / "usr/bin")
+        for options, tier in (((), "bpf"), (("--seccomp=runtime-default",), "patch")):
+            spec = dataclasses.replace(self.beside_the_job(add=THREE), root=str(image), binds=(), readonly=True, variables=())
+            archive = self.directory / f"{tier}.tar"
+            with archive.open("wb") as file:
+                command = [*spec.prefix(), "/usr/bin/proftrace", "-p", "1", "-d", "300ms", "--with-stack", "--format", "none", "-o", "-",
+                           "--tier", tier, *options]
+                done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, text=True, timeout=live.WORK_S)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            report = self.run_proftrace("report", archive)
+            self.assertEqual(report.returncode, 0, report.stderr)
+            self.assertIn("aten::linear", report.stdout)
 
     # kubectl debug --profile=…: Kubernetes filters system calls only where it is told to (seccompProfile, or the node's SeccompDefault).
 

@@ -52,6 +52,9 @@ set(only_fleet_watch FleetWatchTest.test_two_recorders_of_one_job_count_once Fle
 set(only_containers ContainersTest.test_a_command_is_recorded_by_jumps ContainersTest.test_a_job_records_itself
   ContainersTest.test_a_command_with_a_filter_of_its_own_says_so ContainersTest.test_the_jumps_of_a_killed_proftrace_go_away
   ContainersTest.test_dockers_defaults_do_for_jumps_if_the_user_knows_the_filter)
+if(PROFTRACE_STATIC)
+  list(APPEND only_containers ContainersTest.test_from_an_image_that_holds_nothing_but_the_program)
+endif()
 set(only_recipes RecipesTest.test_daemon_set RecipesTest.test_docker_run)
 if(PROFTRACE_ALL_ORACLES)
   set(only_containers "")
