@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
