@@ -55,6 +55,10 @@ long RawCall(long number, const std::array<uint64_t, 6>& arguments) {
 [[noreturn]] void MakeCalls(std::span<const FilteredCall> calls, size_t first, Progress* progress) {
   const rlimit no_core{0, 0};
   syscall(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, nullptr);
+  // What a call ends the child with, no handler is to make something else of.
+  for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE, SIGSYS}) {
+    signal(number, SIG_DFL);
+  }
   syscall(SYS_close, kNamedDescriptor);
   for (size_t i = first; i < calls.size(); ++i) {
     progress->begun.store(i + 1);
