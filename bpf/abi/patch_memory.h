@@ -48,6 +48,9 @@
 #define PATCH_RING_PYTHON_LAYOUT 136 // struct pt_python_layout
 #define PATCH_RING_END_WAIT 216	  // time stamp counts that Python's end waits for readers at most
 #define PATCH_RING_PYTHON_END 224 // address of the jump at which it does; 0 = there is none
+// 32 bits: how many seccomp filters each of its threads had when it got this, and 1; 0 = not known.
+// A process with as many has the same: none is ever taken away.
+#define PATCH_RING_FILTERS 232
 // A bit for each control block of a thread that found no slot, by the highest bits of its address
 // times PATCH_SLOT_SPREAD: at least so many threads found none.
 #define PATCH_RING_UNSLOTTED_THREADS 512

@@ -48,13 +48,26 @@ set(only_slow_rank SlowRankTest.test_work_in_the_backward_pass SlowRankTest.test
 set(only_fleet_watch FleetWatchTest.test_two_recorders_of_one_job_count_once FleetWatchTest.test_a_killed_recorder_leaves_whole_summaries
   FleetWatchTest.test_a_full_disk_does_not_end_the_recording FleetWatchTest.test_directories_of_others_are_refused)
 
+# One of each kind of place; the whole matrix of containers takes two minutes: containers_test.py.
+set(only_containers ContainersTest.test_a_command_is_recorded_by_jumps ContainersTest.test_a_job_records_itself
+  ContainersTest.test_a_command_with_a_filter_of_its_own_says_so ContainersTest.test_the_jumps_of_a_killed_proftrace_go_away
+  ContainersTest.test_dockers_defaults_do_for_jumps_if_the_user_knows_the_filter)
+if(PROFTRACE_STATIC)
+  list(APPEND only_containers ContainersTest.test_from_an_image_that_holds_nothing_but_the_program)
+endif()
+set(only_recipes RecipesTest.test_daemon_set RecipesTest.test_docker_run)
+if(PROFTRACE_ALL_ORACLES)
+  set(only_containers "")
+  set(only_recipes "")
+endif()
+
 set(live_tests
-  agent all auto_tier bounds budget calls children clean clocks collectives compare confined cuda damage displaced docs dump exit_codes
+  agent all auto_tier bounds budget calls children clean clocks collectives compare confined containers cuda damage displaced docs dump exit_codes
   faults file_swap fleet_tables fleet_watch flight flooded_ring fork_kill_points gloo gpu gpu_check gpu_children gpu_idle
   gpu_kinds guardian hang harmless hostile_neighbour identity injection interpreters interrupted
   keywords kill_points loss memory memory_limit merge namespaces options other_processes outputs
   own_runtime patch patch_harmless patch_limits patch_tier process_limit python_api python_end python_gc
-  ranges ranks recompile remote_files result_archive rights sample sched shifted slow_rank spawned
+  ranges ranks recipes recompile remote_files result_archive rights sample sched shifted slow_rank spawned
   stack_storms stacks standstill steps system targets threads told_cost top two_tracers unprivileged view views waits why)
 foreach(test IN LISTS live_tests)
   set(python "${live_python}")

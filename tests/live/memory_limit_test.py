@@ -108,6 +108,19 @@ class MemoryLimitTest(LiveTest):
             with self.subTest(options=options):
                 self.assertEqual(self.check_survives(1, *options), 6)
 
+    def test_doctor_says_so_as_well(self) -> None:
+        with self.limited_job(1) as (job, group):
+            done = self.run_proftrace("doctor", "--json", "-p", job.pid)
+            self.assertEqual(done.returncode, 6, done.stdout)
+            document = json.loads(done.stdout)
+            checks = {check["name"]: check for check in document["checks"]}
+            for name in ("probes (--tier bpf)", "jumps (--tier patch)"):
+                self.assertFalse(checks[name]["ok"])
+                self.assertRegex(checks[name]["detail"], rf"PID {job.pid} is too near its memory limit.*raise that limit by")
+            self.assertIsNone(document["command"])
+            self.assertEqual(group.kills(), 0)
+            group.lift()
+
     def test_at_the_edge_the_job_lives(self) -> None:
         # Whether that is enough depends on the libraries; that it lives does not.
         self.check_survives(6, "--tier", "bpf", "--sample", "99")

@@ -127,6 +127,8 @@ class StandstillTest(LiveTest):
             gaps = [gap["reason"] for gap in Result(self.out).summary["unsupported"] if gap["feature"] == "process at a standstill"]
             self.assertEqual(len(gaps), 1)
             self.assertRegex(gaps[0], says)
+        doctor = self.run_proftrace("doctor", "-p", job.pid)
+        self.assertRegex(doctor.stdout, rf"\[--\] (threads|jumps \(--tier patch\)): .*({says})")
         done = self.in_time("-p", job.pid, "-d", "300ms", "-o", self.out.parent / "jumps", "--format", "none", "--tier", "patch")
         self.assertRegex(done.stderr, says)
         self.assertNotIn("has ended", done.stderr)

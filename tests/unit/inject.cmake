@@ -4,3 +4,6 @@ proftrace_unit_test(inject_test
 proftrace_unit_test(inject_stops_test
   SOURCES inject/stops_test.cc
   LIBS proftrace_inject proftrace_warnings)
+proftrace_unit_test(inject_filters_test
+  SOURCES inject/filters_test.cc
+  LIBS proftrace_inject proftrace_warnings GTest::gmock)

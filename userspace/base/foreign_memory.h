@@ -12,8 +12,8 @@
 
 namespace proftrace {
 
-// Returns a copy of what the process has open under `number` (pidfd_getfd(2)). Invalid: errno says
-// why not.
+// Returns a copy of what the process has open under `number` (pidfd_getfd(2)); where that call is
+// not allowed to us, and it is a memfd, the file opened anew. Invalid: errno says why not.
 UniqueFd CopyDescriptor(uint32_t pid, int number);
 
 struct MemoryRules {

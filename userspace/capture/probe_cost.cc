@@ -14,6 +14,7 @@
 #include "bpf/abi/records.h"
 #include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/own_path.h"
 
 // A function that begins with a push. In assembly, so that no compiler leaves it out or reorders
 // it.
@@ -94,7 +95,12 @@ absl::StatusOr<double> MeasureProbeCost(
   ModulePlan module;
   module.name = "proftrace itself";
   module.held = HeldFile::Hold(UniqueFd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)));
-  if (module.held == nullptr) return Fail(ExitCode::kBug, "cannot open own file");
+  if (module.held == nullptr) {
+    return Fail(ExitCode::kNotPermitted,
+                "this user may not read the program's own file, where it measures what a probe "
+                "costs: let him, by chmod a+r " +
+                    OwnPath());
+  }
   const absl::StatusOr<std::vector<Mapping>> mappings =
       ReadMaps(Pid{static_cast<uint32_t>(getpid())});
   if (!mappings.ok()) return mappings.status();

@@ -151,6 +151,8 @@ class ProcessSet {
   std::vector<Pid> pids() const;
   // Returns a sentence that names the processes with another tracer's jumps; empty: none has.
   std::string anothers_jumps() const;
+  // Why the first process that was to be recorded is not; OK: there is none such.
+  absl::Status refusal() const;
   // Why the first process that was to have jumps has none; empty: there is none such.
   std::string jumps_refused() const;
   // Sentences that came since the last call: of processes with code that no probe reaches.
@@ -283,6 +285,7 @@ class ProcessSet {
   std::map<uint32_t, Awaited> awaited_;  // by pid
   std::set<uint32_t> left_on_probes_;    // pids: they have no jumps where others have
   std::set<uint32_t> refused_;           // pids; the first of them are among gaps_
+  absl::Status refusal_;                 // of the first of them
   std::vector<Unsupported> gaps_;
   std::string anothers_jumps_;
   std::string jumps_refused_;

@@ -26,6 +26,10 @@ void ProcessSet::Refuse(Pid pid, const absl::Status& why) {
   awaited_.erase(Raw(pid));
   unprobed_forks_.OnRefused(pid);
   if (!refused_.insert(Raw(pid)).second) return;
+  if (refusal_.ok()) {
+    refusal_ = Fail(ExitCodeOf(why),
+                    "PID " + std::to_string(Raw(pid)) + ": " + std::string(why.message()));
+  }
   ++follow_failed_;
   if (follow_failed_ > kMostNamed) return;
   gaps_.push_back(Unsupported{"process " + std::to_string(Raw(pid)), std::string(why.message())});
@@ -59,6 +63,11 @@ void ProcessSet::NoteAnothersJumps(Pid pid, const ProbePlan& plan) {
   const std::lock_guard lock(mutex_);
   if (anothers_jumps_.empty()) anothers_jumps_ = who + ": " + why;
   AddGap({"jumps in the job's code", who + " is recorded without them: " + why});
+}
+
+absl::Status ProcessSet::refusal() const {
+  const std::lock_guard lock(mutex_);
+  return refusal_;
 }
 
 std::string ProcessSet::jumps_refused() const {

@@ -493,13 +493,7 @@ void RecordSession::Stop() {
   const absl::Status finished = sink_.Finish();
   result_.attached = plain_ != nullptr || processes_->operator_count() > 0;
   result_.status = status.ok() ? finished : status;
-  if (result_.status.ok() && !result_.attached) {
-    result_.status =
-        Fail(ExitCode::kNoTorch,
-             options_.all ? "no process that had loaded PyTorch was there to be recorded (-a)"
-                          : "the command was not recorded: neither it nor its children had loaded "
-                            "PyTorch by the end");
-  }
+  if (result_.status.ok() && !result_.attached) result_.status = NothingRecorded();
   result_.ring_lost = ledger.ring_lost;
   result_.window = info_.window;
   result_.cost = cost;
@@ -510,6 +504,22 @@ void RecordSession::Stop() {
   result_.last_dump = flight_->Take(end_ns, /*is_end=*/true, *keeper_, info_.window, cost, &words);
   result_.window = result_.last_dump->window;
   result_.triggers_passed_over = flight_->passed_over();
+}
+
+absl::Status RecordSession::NothingRecorded() const {
+  if (options_.all) {
+    return Fail(ExitCode::kNoTorch,
+                "no process that had loaded PyTorch was there to be recorded (-a)");
+  }
+  const absl::Status refusal = processes_->refusal();
+  const ExitCode code = ExitCodeOf(refusal);
+  if (code == ExitCode::kNotPermitted || code == ExitCode::kHostUnfit) {
+    return WithoutEitherTier(
+        Fail(code, "the command was not recorded: " + std::string(refusal.message())));
+  }
+  return Fail(ExitCode::kNoTorch,
+              "the command was not recorded: neither it nor its children had loaded PyTorch by the "
+              "end");
 }
 
 }  // namespace proftrace

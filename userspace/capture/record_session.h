@@ -101,6 +101,8 @@ class RecordSession {
   absl::Status PrepareJumps();
   // Adds why there is no eBPF to why a process could not be attached to by jumps.
   absl::Status WithoutEitherTier(const absl::Status& attached) const;
+  // What the recording ends with that has recorded no process.
+  absl::Status NothingRecorded() const;
   // Notes by which tier processes are recorded so far; whether that has changed.
   bool NoteTier();
   // Says what was chosen, once it is known which processes have jumps.

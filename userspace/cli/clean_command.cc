@@ -12,6 +12,7 @@
 #include "userspace/cli/commands.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/say.h"
+#include "userspace/cli/seccomp_option.h"
 #include "userspace/inject/standstill.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/patch/clean_family.h"
@@ -99,6 +100,7 @@ void AddCleanCommand(CLI::App& app, Action* action) {
       ->type_name("PID")
       ->required()
       ->check(WhyNoPid);
+  AddSeccompOption(clean);
   auto waits = std::make_shared<bool>(false);
   // The guardian's.
   clean

@@ -1,3 +1,4 @@
+#include <linux/capability.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -16,22 +17,29 @@
 #include "userspace/base/shown_text.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/gpu_process.h"
+#include "userspace/capture/probe_memory.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/sample_programs.h"
 #include "userspace/capture/system_programs.h"
+#include "userspace/capture/unreached_code.h"
 #include "userspace/cli/cache_directory.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/say.h"
+#include "userspace/cli/seccomp_option.h"
 #include "userspace/cli/version.h"
 #include "userspace/inject/injector.h"
+#include "userspace/inject/seccomp_filter.h"
+#include "userspace/inject/standstill.h"
 #include "userspace/inject/trace_permission.h"
 #include "userspace/patch/code_audit.h"
 #include "userspace/patch/jump_cost.h"
 #include "userspace/patch/patched_process.h"
 #include "userspace/patch/plan_spots.h"
+#include "userspace/patch/ring_room.h"
 #include "userspace/patch/tsc_clock.h"
 #include "userspace/patch/whole_sites.h"
+#include "userspace/sandbox/rights.h"
 
 namespace proftrace {
 namespace {
@@ -51,9 +59,11 @@ struct Check {
 struct Diagnosis {
   std::vector<Check> checks;
   absl::Status status;
-  bool has_bpf = false;
-  bool has_torch = false;  // of the process that is asked for
+  bool has_bpf = false;     // here
+  bool has_probes = false;  // of the process that is asked for
+  bool has_torch = false;   // of the process that is asked for
   bool has_jumps = false;
+  bool is_filter_unknown = false;  // of the process: jumps need the user's word for what it allows
 
   void Add(const std::string& name, bool ok, const std::string& detail) {
     checks.push_back(Check{name, ok, detail});
@@ -83,10 +93,16 @@ void CheckTiers(const absl::Status& bpf, Diagnosis* diagnosis) {
   diagnosis->Add("tier bpf", bpf.ok(),
                  bpf.ok() ? "possible" : "not possible: the BPF programs cannot be loaded");
   const absl::Status clock = CheckTimeStampCounter();
-  const std::string whose = geteuid() == 0 ? "any process" : "processes of this user";
-  std::string text =
-      clock.ok() ? "possible for running jobs, " + whose : std::string(clock.message());
+  const bool may_be_any = HasCapability(CAP_SYS_PTRACE);
+  std::string text = clock.ok() ? std::string("possible for running jobs, ") +
+                                      (may_be_any ? "any process" : "processes of this user")
+                                : std::string(clock.message());
   if (clock.ok() && !bpf.ok()) text += ", without eBPF: jumps record alone";
+  if (clock.ok() && !MayReadSeccompFilters()) {
+    text +=
+        "; of those with a seccomp filter, as in a container: commands that proftrace starts, and "
+        "processes that start proftrace; others with --seccomp=runtime-default";
+  }
   diagnosis->Add("tier patch", clock.ok(), text);
 }
 
@@ -198,6 +214,13 @@ void CheckStacks(Pid pid, Diagnosis* diagnosis) {
 
 void CheckJumps(Pid pid, const ProbePlan& plan, Diagnosis* diagnosis) {
   absl::Status status = CheckPatchable(pid);
+  diagnosis->is_filter_unknown = !status.ok() && !AreFiltersKnown(pid);
+  if (const auto still = FindStandstill(pid);
+      status.ok() && still.has_value() && still->kind == StandstillKind::kFrozen) {
+    status = Fail(ExitCode::kHostUnfit, still->sentence);
+  }
+  PatchRingOptions ring;
+  if (status.ok()) status = FitRing(pid, &ring);
   absl::StatusOr<PlanSpots> spots =
       status.ok() ? FindPlanSpots(pid, plan, plan.places, CacheDirectory()) : status;
   if (spots.ok() && !diagnosis->has_bpf) KeepWholeSites(plan, &*spots);
@@ -218,7 +241,7 @@ void CheckJumps(Pid pid, const ProbePlan& plan, Diagnosis* diagnosis) {
 
 // What a recording without --tier would do to this process.
 void AddTierChoice(Diagnosis* diagnosis) {
-  const bool bpf = diagnosis->has_bpf;
+  const bool bpf = diagnosis->has_probes;
   const bool jumps = diagnosis->has_jumps;
   const char* choice = "neither probes nor jumps can be used";
   if (bpf && jumps) {
@@ -229,6 +252,27 @@ void AddTierChoice(Diagnosis* diagnosis) {
     choice = "jumps: there is no eBPF for probes";
   }
   diagnosis->Add("tier auto, the default", bpf || jumps, choice);
+}
+
+// What the kernel's probes need of this process.
+void CheckProbes(Pid pid, const ProbePlan& plan, Diagnosis* diagnosis) {
+  if (!diagnosis->has_bpf) return;
+  absl::Status status = CheckProbeMemory(pid, plan.modules);
+  if (const auto moved = DescribeUnreachedCode(FindMovedCode(pid, plan.modules));
+      status.ok() && moved.has_value()) {
+    status = Fail(ExitCode::kHostUnfit, *moved);
+  }
+  diagnosis->has_probes = status.ok();
+  if (status.ok()) {
+    diagnosis->Add("probes (--tier bpf)", true, "there is room for them in its memory");
+  } else {
+    diagnosis->Add("probes (--tier bpf)", status);
+  }
+}
+
+void CheckStandstill(Pid pid, Diagnosis* diagnosis) {
+  const std::optional<Standstill> still = FindStandstill(pid);
+  if (still.has_value()) diagnosis->Add("threads", false, still->sentence);
 }
 
 void CheckRunningCode(Pid pid, Diagnosis* diagnosis) {
@@ -298,24 +342,40 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
                        module.build_id.substr(0, 8));
   }
   for (const PlanGap& gap : plan->gaps) diagnosis->Add(gap.feature, false, gap.reason);
+  CheckStandstill(pid, diagnosis);
   CheckInputs(pid, options, *plan, diagnosis);
   CheckStacks(pid, diagnosis);
+  CheckProbes(pid, *plan, diagnosis);
   CheckJumps(pid, *plan, diagnosis);
   AddTierChoice(diagnosis);
   CheckGpu(pid, diagnosis);
 }
 
 // Returns the command that records, in as far as the checks tell: with the way that is possible
-// now, else with what makes one possible. Empty: none is known.
+// now, else with what makes one possible. Empty: none is known. It holds under ConditionOf().
 std::string CommandThatWorks(std::optional<uint32_t> pid, const Diagnosis& diagnosis) {
   const std::string whom = pid.has_value() ? "-p " + std::to_string(*pid) : "-a";
   const bool may_be_any = !pid.has_value();
-  if (diagnosis.has_bpf && (diagnosis.has_torch || may_be_any)) {
+  if (diagnosis.has_probes || (diagnosis.has_bpf && may_be_any)) {
     return OwnPath() + " " + whom + " -d 10s";
   }
-  if (diagnosis.has_jumps) return OwnPath() + " " + whom + " --tier patch -d 10s";
+  if (diagnosis.has_jumps) {
+    return OwnPath() + " " + whom + " --tier patch" +
+           (IsRuntimeDefaultStated() ? " --seccomp=runtime-default" : "") + " -d 10s";
+  }
+  if (diagnosis.is_filter_unknown) {
+    return OwnPath() + " " + whom + " --tier patch --seccomp=runtime-default -d 10s";
+  }
+  if (pid.has_value() && diagnosis.has_bpf && diagnosis.has_torch) return "";  // it has no room
   if (geteuid() != 0) return "sudo " + OwnPath() + " " + whom + " -d 10s";
   return "";
+}
+
+// What only the user can know, and has to be so for CommandThatWorks(). Empty: nothing.
+std::string ConditionOf(const Diagnosis& diagnosis) {
+  const bool has_way = diagnosis.has_probes || diagnosis.has_jumps;
+  if (has_way || !diagnosis.is_filter_unknown) return "";
+  return "if the job's seccomp filter is the default profile of its container's runtime";
 }
 
 absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
@@ -323,6 +383,7 @@ absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
   CheckHost(&diagnosis);
   if (pid.has_value()) CheckTarget(Pid{*pid}, &diagnosis);
   const std::string command = CommandThatWorks(pid, diagnosis);
+  const std::string condition = ConditionOf(diagnosis);
   if (as_json) {
     json rows = json::array();
     for (const Check& check : diagnosis.checks) {
@@ -330,6 +391,7 @@ absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
     }
     const json document = {{"proftrace", kVersion},
                            {"command", command.empty() ? json() : json(command)},
+                           {"condition", condition.empty() ? json() : json(condition)},
                            {"exit_code", static_cast<int>(ExitCodeOf(diagnosis.status))},
                            {"checks", std::move(rows)}};
     PrintDocument(document);
@@ -340,7 +402,10 @@ absl::Status RunDoctor(std::optional<uint32_t> pid, bool as_json) {
     Print("  [%s] %s: %s\n", check.ok ? "ok" : "--", check.name.c_str(),
           ShownText(check.detail).c_str());
   }
-  if (!command.empty()) Print("to record: %s\n", ShownText(command).c_str());
+  if (!command.empty()) {
+    const std::string when = condition.empty() ? "" : ", " + condition;
+    Print("to record%s: %s\n", when.c_str(), ShownText(command).c_str());
+  }
   return diagnosis.status;
 }
 
@@ -359,6 +424,7 @@ void AddDoctorCommand(CLI::App& app, Action* action) {
   doctor->add_option("-p,--pid", arguments->pid, "also look at this process")
       ->type_name("PID")
       ->check(WhyNoPid);
+  AddSeccompOption(doctor);
   doctor->add_flag("--json", arguments->json, "as one JSON document");
   doctor->callback([arguments, action] {
     *action = [arguments] { return RunDoctor(arguments->pid, arguments->json); };

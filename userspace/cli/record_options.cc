@@ -7,6 +7,7 @@
 #include "userspace/cli/option_kinds.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/record_arguments.h"
+#include "userspace/cli/seccomp_option.h"
 
 namespace proftrace {
 namespace {
@@ -168,6 +169,7 @@ void AddHow(CLI::App* record, RecordArguments* arguments) {
       ->add_flag("--no-inject", arguments->no_inject,
                  "change nothing in the target: no agent for CUPTI, no jumps")
       ->group(kGroupHow);
+  AddSeccompOption(record)->group(kGroupHow);
   arguments->of_operators.push_back(
       AddParsed(record, "--max-overhead", "PERCENT", &options->max_overhead_percent, ParsePercent,
                 "what recording may take of the job's time, 5% say: the hottest small operators "

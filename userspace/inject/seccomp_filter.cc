@@ -2,7 +2,10 @@
 
 #include <linux/audit.h>
 #include <sys/ptrace.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +14,8 @@
 
 #include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/inject/filter_kinship.h"
+#include "userspace/inject/filter_trials.h"
 
 namespace proftrace {
 namespace {
@@ -62,11 +67,47 @@ int NumberInStatus(Pid pid, int tid, std::string_view name) {
   return std::atoi(std::string(StatusValue(status, name)).c_str());
 }
 
+constexpr char kRuntimeDefault[] = "runtime-default";
+
+std::atomic<bool> g_is_runtime_default{false};
+
 absl::Status Unreadable() {
   return Fail(ExitCode::kNotPermitted,
               "its seccomp filter, which might kill it for the system calls of an injection, "
               "cannot be read: that takes CAP_SYS_ADMIN, and a proftrace that has no filter itself "
-              "(on the host, or in a privileged container)");
+              "(on the host, or in a privileged container). Where the filter is the default "
+              "profile of Docker, Podman, containerd or CRI-O, say --seccomp=runtime-default");
+}
+
+bool HasFilters(Pid pid) {
+  const std::vector<uint32_t> threads =
+      ReadNumberedEntries("/proc/" + std::to_string(Raw(pid)) + "/task");
+  return std::any_of(threads.begin(), threads.end(),
+                     [pid](uint32_t tid) { return SeccompMode(pid, static_cast<int>(tid)) > 0; });
+}
+
+// The kernel adds none to what a runtime sets: more are the job's own.
+absl::Status CheckOneFilter(Pid pid) {
+  const std::string folder = "/proc/" + std::to_string(Raw(pid)) + "/task";
+  for (const uint32_t tid : ReadNumberedEntries(folder)) {
+    const int count = SeccompFilterCount(pid, static_cast<int>(tid));
+    if (count <= 1) continue;
+    return Fail(ExitCode::kNotPermitted,
+                "it has " + std::to_string(count) +
+                    " seccomp filters, of which the default profile of a container's runtime is "
+                    "one: what the others do to the system calls of an injection is not known");
+  }
+  return absl::OkStatus();
+}
+
+// By what is known of filters that cannot be read.
+absl::Status CheckUnreadFilters(Pid pid, std::span<const FilteredCall> calls) {
+  if (HasOwnFilters(pid)) return TryCalls(calls);
+  if (!IsRuntimeDefaultStated()) return Unreadable();
+  if (absl::Status status = CheckOneFilter(pid); !status.ok()) return status;
+  // A proftrace in the same place has the same profile.
+  const bool is_filtered = SeccompMode(Pid{static_cast<uint32_t>(getpid())}, getpid()) > 0;
+  return is_filtered ? TryCalls(calls) : absl::OkStatus();
 }
 
 }  // namespace
@@ -126,14 +167,23 @@ bool MayReadSeccompFilters() {
   return (effective >> kSysAdmin & 1) != 0 && StatusValue(status, "Seccomp") == "0";
 }
 
-absl::Status CheckFiltersReadable(Pid pid) {
-  if (MayReadSeccompFilters()) return absl::OkStatus();
-  const std::string folder = "/proc/" + std::to_string(Raw(pid)) + "/task";
-  for (const uint32_t tid : ReadNumberedEntries(folder)) {
-    if (SeccompMode(pid, static_cast<int>(tid)) > 0) return Unreadable();
-  }
-  return absl::OkStatus();
+absl::Status CheckFiltersUnseen(Pid pid, std::span<const FilteredCall> calls) {
+  return MayReadSeccompFilters() || !HasFilters(pid) ? absl::OkStatus()
+                                                     : CheckUnreadFilters(pid, calls);
 }
+
+bool AreFiltersKnown(Pid pid) {
+  return MayReadSeccompFilters() || !HasFilters(pid) || HasOwnFilters(pid) ||
+         IsRuntimeDefaultStated();
+}
+
+bool StateSeccomp(const std::string& profile) {
+  if (profile != kRuntimeDefault) return false;
+  g_is_runtime_default.store(true);
+  return true;
+}
+
+bool IsRuntimeDefaultStated() { return g_is_runtime_default.load(); }
 
 absl::StatusOr<std::vector<std::vector<sock_filter>>> ReadSeccompFilters(int tid) {
   std::vector<std::vector<sock_filter>> filters;
@@ -177,6 +227,7 @@ absl::Status CheckSeccomp(const std::vector<std::vector<sock_filter>>& filters,
 absl::Status CheckSeccompOf(Pid pid, int tid, std::span<const FilteredCall> calls,
                             uint64_t instruction) {
   if (SeccompMode(pid, tid) == 0) return absl::OkStatus();
+  if (!MayReadSeccompFilters()) return CheckUnreadFilters(pid, calls);
   const absl::StatusOr<std::vector<std::vector<sock_filter>>> filters = ReadSeccompFilters(tid);
   return filters.ok() ? CheckSeccomp(*filters, calls, instruction) : filters.status();
 }

@@ -1,5 +1,8 @@
 // Whether a process's seccomp filters let a system call through. Docker's default profile filters
 // every container, and lets all through that injection needs; others kill the process for it.
+// Filters are read where that is allowed (MayReadSeccompFilters()). Where it is not, they are known
+// if they are this process's own (filter_kinship.h), which then tries what they allow
+// (filter_trials.h), or if the user says which they are (StateSeccomp()).
 #pragma once
 
 #include <absl/status/status.h>
@@ -10,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "userspace/model/ids.h"
@@ -32,9 +36,6 @@ int SeccompFilterCount(Pid pid, int tid);
 // Whether this process may read filters (ptrace(2), PTRACE_SECCOMP_GET_FILTER): it has
 // CAP_SYS_ADMIN, and no filter of its own.
 bool MayReadSeccompFilters();
-// Fails as ReadSeccompFilters() would for a thread of the process that has filters; stops nobody.
-absl::Status CheckFiltersReadable(Pid pid);
-
 struct FilteredCall {
   long number;
   const char* name;
@@ -42,10 +43,26 @@ struct FilteredCall {
   bool may_fail = false;  // an error does no harm: only what kills, or asks somebody, is refused
 };
 
+// Checks the filters of the process's threads as far as that can be done without stopping one:
+// fails where they can neither be read nor are known, and with the first of the calls that filters
+// refuse that are known.
+absl::Status CheckFiltersUnseen(Pid pid, std::span<const FilteredCall> calls);
+
+// Whether that can be checked for the process: its filters, if it has any, may be read or are
+// known.
+bool AreFiltersKnown(Pid pid);
+
+// Takes the user's word for what the filters of jobs are that cannot be read: `runtime-default` =
+// the default profile of a container's runtime, which answers what it does not allow with an error.
+// It is true of this process and of those that it forks. false: there is no such profile.
+bool StateSeccomp(const std::string& profile);
+bool IsRuntimeDefaultStated();
+
 // Checks that each of the calls would be made; else one sentence with the first that would not.
 absl::Status CheckSeccomp(const std::vector<std::vector<sock_filter>>& filters,
                           std::span<const FilteredCall> calls, uint64_t instruction);
-// Checks the calls by the filters that a stopped thread of ours has, if it has any.
+// Checks the calls by the filters that a stopped thread of ours has, if it has any: by what they
+// say, else by what is known of them.
 absl::Status CheckSeccompOf(Pid pid, int tid, std::span<const FilteredCall> calls,
                             uint64_t instruction);
 

@@ -35,6 +35,7 @@ struct Leftovers {
   AddressRange ring;  // none: address 0
   std::vector<AddressRange> regions;
   std::vector<uint64_t> jumps;
+  std::optional<int> filters;    // of each thread, when it got the ring
   uint64_t python_end = 0;       // of the jumps: where Python's end waits for threads that read
   std::vector<int> descriptors;  // of a ring that was being mapped
 
@@ -160,6 +161,9 @@ absl::Status FindRing(Pid pid, const WritableMemory& memory, const std::vector<M
     return status;
   }
   AddAnnouncedRegions(*header, memory, mappings, left);
+  if (const auto filters = header->Field<uint32_t>(PATCH_RING_FILTERS); filters != 0) {
+    left->filters = static_cast<int>(filters - 1);
+  }
   left->python_end = header->Field<uint64_t>(PATCH_RING_PYTHON_END);
   const auto jumps = header->Field<uint64_t>(PATCH_RING_JUMPS);
   PatchRingOptions options;
@@ -216,6 +220,7 @@ absl::StatusOr<bool> PatchedProcess::RemoveOneLeft(Pid pid, RemovedPatches* remo
   process.ring_bytes_ = left.ring.bytes;
   process.descriptors_ = left.descriptors;
   process.python_end_ = left.python_end;
+  process.filters_ = left.filters;
   const int64_t deadline_ns = MonotonicNs() + kLetGoNs;
   status = process.Detach();
   while (ExitCodeOf(status) == ExitCode::kNotPermitted && MonotonicNs() < deadline_ns) {

@@ -68,6 +68,7 @@ struct PatchRingOptions {
   bool reads_stacks = false;    // there is memory for threads' stacks of Python's
   std::optional<PythonFacts> python;
   // What a later run needs to take all of it away (leftovers.h).
+  std::optional<int> filters;  // seccomp filters of each of its threads; nullopt: not known
   std::vector<AddressRange> regions;
   std::vector<uint64_t> jumps;
   uint64_t more_jumps = 0;  // so many may be announced later

@@ -8,6 +8,7 @@
 
 #include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
+#include "userspace/inject/filter_kinship.h"
 #include "userspace/patch/patched_process.h"
 #include "userspace/patch/ring_file.h"
 
@@ -50,6 +51,7 @@ absl::Status PatchedProcess::StartFork(const PatchedProcess& parent,
   PatchRingOptions options = parent.ring_->options();
   options.pid = pid_;
   options.address = 0;
+  filters_ = options.filters = FiltersOfAllThreads(pid_);
   UniqueFd memory;
   const absl::Status status = StoppedThreads::Use(
       pid_, [&](StoppedThreads* threads) { return ReplaceRing(threads, &options, &memory); });

@@ -19,6 +19,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/foreign_memory.h"
+#include "userspace/inject/filter_kinship.h"
 #include "userspace/inject/injection_calls.h"
 #include "userspace/inject/loader_places.h"
 #include "userspace/inject/remote_calls.h"
@@ -47,23 +48,21 @@ absl::Status Refused(const char* what, int64_t result) {
                                            ErrnoText(static_cast<int>(-result)));
 }
 
-absl::Status CheckFilters(Pid pid, int tid, uint64_t instruction) {
-  constexpr uint64_t kReadWrite = PROT_READ | PROT_WRITE;
-  const FilteredCall calls[] = {
-      {SYS_mmap, "mmap", {0, 4096, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS, kNoFile, 0}},
-      {SYS_mmap, "mmap of shared memory", {0, 4096, kReadWrite, MAP_SHARED, 3, 0}},
-      {SYS_mprotect, "mprotect", {0, 4096, PROT_READ | PROT_EXEC, 0, 0, 0}},
-      {SYS_madvise, "madvise", {0, 4096, MADV_WIPEONFORK, 0, 0, 0}},
-      {SYS_madvise, "madvise", {0, 4096, MADV_DONTNEED, 0, 0, 0}},
-      {SYS_munmap, "munmap", {0, 4096, 0, 0, 0, 0}},
-      {SYS_memfd_create, "memfd_create", {0, kMemfdFlags, 0, 0, 0, 0}},
-      {SYS_close, "close", {3, 0, 0, 0, 0, 0}},
-      {SYS_rt_sigreturn, "rt_sigreturn", {}},
-      // The kernel's own, where a thread that waits is stopped.
-      {SYS_restart_syscall, "restart_syscall", {}},
-  };
-  return CheckSeccompOf(pid, tid, calls, instruction);
-}
+constexpr uint64_t kReadWrite = PROT_READ | PROT_WRITE;
+// What a thread of the job is made to call.
+constexpr FilteredCall kCalls[] = {
+    {SYS_mmap, "mmap", {0, 4096, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS, kNoFile, 0}},
+    {SYS_mmap, "mmap of shared memory", {0, 4096, kReadWrite, MAP_SHARED, 3, 0}},
+    {SYS_mprotect, "mprotect", {0, 4096, PROT_READ | PROT_EXEC, 0, 0, 0}},
+    {SYS_madvise, "madvise", {0, 4096, MADV_WIPEONFORK, 0, 0, 0}},
+    {SYS_madvise, "madvise", {0, 4096, MADV_DONTNEED, 0, 0, 0}},
+    {SYS_munmap, "munmap", {0, 4096, 0, 0, 0, 0}},
+    {SYS_memfd_create, "memfd_create", {0, kMemfdFlags, 0, 0, 0, 0}},
+    {SYS_close, "close", {3, 0, 0, 0, 0, 0}},
+    {SYS_rt_sigreturn, "rt_sigreturn", {}},
+    // The kernel's own, where a thread that waits is stopped.
+    {SYS_restart_syscall, "restart_syscall", {}},
+};
 
 // A thread's number in its own PID namespace.
 uint32_t OwnNumber(Pid pid, int tid) {
@@ -172,7 +171,7 @@ absl::Status CheckPatchable(Pid pid) {
                 "it has jumps already: another proftrace records it, or was killed ("
                 "'proftrace clean' takes out what that has left)");
   }
-  if (absl::Status filters = CheckFiltersReadable(pid); !filters.ok()) return filters;
+  if (absl::Status filters = CheckFiltersUnseen(pid, kCalls); !filters.ok()) return filters;
   return FindLoaderPlaces(pid, *mappings).status();
 }
 
@@ -237,6 +236,7 @@ absl::Status PatchedProcess::Start(std::vector<PatchSpot> spots, const PatchRing
   PatchRingOptions options = ring;
   options.pid = pid_;
   if (options.python.has_value()) python_end_ = options.python->end;
+  filters_ = options.filters = FiltersOfAllThreads(pid_);
   UniqueFd memory;
   if (absl::Status status = MapAll(&options, &memory, held); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<PatchRing>> made =
@@ -276,7 +276,7 @@ absl::StatusOr<RemoteCalls> PatchedProcess::BeginCalls(StoppedThreads* threads, 
   *begin_ns = MonotonicNs();
   if (!status.ok()) return status;
   const StoppedThread& thread = threads->threads().front();
-  status = CheckFilters(pid_, thread.tid, system_calls_.call);
+  status = CheckSeccompOf(pid_, thread.tid, kCalls, system_calls_.call);
   if (!status.ok()) return status;
   *tid_offset = FindTidOffset(pid_, memory_, threads->threads());
   if (*tid_offset < 0) {
@@ -398,6 +398,7 @@ absl::Status PatchedProcess::UnmapAll(QuietMoment* moment, PatchedCode* code) {
   // It may have got a filter since.
   const absl::StatusOr<StoppedThread> thread =
       moment->ReleaseAllButOne([this](const StoppedThread& one) {
+        if (filters_ == SeccompFilterCount(pid_, one.tid)) return absl::OkStatus();
         return CheckRemovalCalls(pid_, one.tid, system_calls_.call);
       });
   if (ExitCodeOf(thread.status()) == ExitCode::kNotPermitted) {

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -145,6 +146,7 @@ class PatchedProcess {
   std::unique_ptr<PatchRing> ring_;
   uint64_t ring_address_ = 0;  // 0 = not mapped
   uint64_t ring_bytes_ = 0;
+  std::optional<int> filters_;    // seccomp filters of each of its threads, at the attach
   uint64_t python_end_ = 0;       // address of the jump at which it waits; 0 = there is none
   std::vector<int> descriptors_;  // of the ring, in the process: none as soon as it is mapped
   PatchReport report_;

@@ -63,6 +63,9 @@ bool AnnounceRing(int file, const PatchRingOptions& options) {
               regions * sizeof(AddressRange));
   set(PATCH_RING_MASK, uint64_t{options.slot_words - 1});
   set(PATCH_RING_JUMPS, uint64_t{options.jumps.size()});
+  if (options.filters.has_value()) {
+    set(PATCH_RING_FILTERS, static_cast<uint32_t>(*options.filters) + 1);
+  }
   if (options.python.has_value()) set(PATCH_RING_PYTHON_END, options.python->end);
   return write(options.jumps.data(), options.jumps.size() * sizeof(uint64_t),
                PatchRing::JumpsOffset(options)) &&

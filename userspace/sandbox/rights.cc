@@ -67,17 +67,17 @@ void RaiseCapabilities() {
   (void)syscall(SYS_capset, &header, sets);
 }
 
+bool HasCapability(int capability) { return (EffectiveCapabilities() >> capability & 1) != 0; }
+
 std::string HowToGetRights() {
-  const uint64_t effective = EffectiveCapabilities();
   std::string names;
   std::string options;
   for (const Needed& needed : kForBpf) {
-    if ((effective >> needed.capability & 1) != 0) continue;
+    if (HasCapability(needed.capability)) continue;
     names += (names.empty() ? "" : " and ") + std::string(needed.name);
     options += std::string(" --cap-add=") + needed.short_name;
   }
-  const bool may_trace = (effective >> CAP_SYS_PTRACE & 1) != 0;
-  if (!may_trace) {
+  if (!HasCapability(CAP_SYS_PTRACE)) {
     names +=
         (names.empty() ? "" : ", and ") + std::string("CAP_SYS_PTRACE for jobs of other users");
     options += " --cap-add=SYS_PTRACE";

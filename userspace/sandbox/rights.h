@@ -21,6 +21,9 @@ bool KeepRightToRead();
 // `setcap …+p`). The ones that let a process write the files of others are not among them.
 void RaiseCapabilities();
 
+// Whether this process has the capability (CAP_…) now.
+bool HasCapability(int capability);
+
 // Says what gives the rights that eBPF needs and that this process has not: "run 'sudo
 // /usr/bin/proftrace', or give it CAP_BPF …"; for root in a container, what its start needs.
 std::string HowToGetRights();

@@ -1,0 +1,27 @@
+// What the user knows of the seccomp filters of jobs that this process may not read.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "userspace/cli/option_kinds.h"
+#include "userspace/inject/seccomp_filter.h"
+
+namespace proftrace {
+
+// Adds --seccomp, which counts as soon as it is read.
+inline CLI::Option* AddSeccompOption(CLI::App* command) {
+  const auto read = [](const CLI::results_t& texts) {
+    if (!StateSeccomp(texts.back())) {
+      throw CLI::ValidationError("--seccomp", "'" + texts.back() + "' is not runtime-default");
+    }
+    return true;
+  };
+  return command
+      ->add_option("--seccomp", read,
+                   "the job's seccomp filter, where proftrace may not read it: the default profile "
+                   "of the container's runtime, which allows what jumps and the GPU agent need")
+      ->type_name("runtime-default");
+}
+
+}  // namespace proftrace
