@@ -33,7 +33,7 @@ proftrace_unit_test(wire_test PARSER
     pipeline/samples_test.cc
   LIBS proftrace_pipeline proftrace_aggregate GTest::gmock PkgConfig::XXHASH)
 proftrace_unit_test(model_test
-  SOURCES model/span_columns_test.cc model/system_calls_test.cc
+  SOURCES model/name_limits_test.cc model/span_columns_test.cc model/system_calls_test.cc
   LIBS proftrace_model)
 proftrace_unit_test(cli_test
   SOURCES
