@@ -1,6 +1,6 @@
 // unique_names FILE STEPS KINDS: a capture of a made-up job that runs for STEPS tenths of a second
-// and makes new names in each. KINDS, joined by commas: annotations (a number in its name),
-// functions (Python's, by exec()), files (one is opened), inputs (a number is passed). The job has
+// and makes new names in each. KINDS, joined by commas: annotations (a number in its name), steps
+// (that is ProfilerStep#N), functions (Python's, by exec()), files (one is opened), inputs (a number is passed). The job has
 // one thread, and three operators a step. For `export` and `report`: RESULTS.md has what they take.
 #include <fcntl.h>
 
@@ -26,6 +26,7 @@ constexpr uint16_t kOpenAt = 257;
 
 struct Kinds {
   bool annotations = false;
+  bool steps = false;
   bool functions = false;
   bool files = false;
   bool inputs = false;
@@ -40,8 +41,8 @@ class Job {
   void Step(uint32_t i) {
     int64_t now_ns = kStartNs + i * kStepNs;
     const std::string number = std::to_string(i);
-    if (kinds_.annotations) {
-      maker_.AnnotationBegin(kTid, now_ns, "step " + number);
+    if (kinds_.annotations || kinds_.steps) {
+      maker_.AnnotationBegin(kTid, now_ns, (kinds_.steps ? "ProfilerStep#" : "step ") + number);
       maker_.AnnotationHandle(kTid, now_ns += 1'000, 0x40);
     }
     if (kinds_.functions) {
@@ -66,7 +67,9 @@ class Job {
       }
       maker_.End(kTid, now_ns += 20'000, site, 1);
     }
-    if (kinds_.annotations) maker_.AnnotationEnd(kTid, now_ns + 1'000, 0x40);
+    if (kinds_.annotations || kinds_.steps) {
+      maker_.AnnotationEnd(kTid, now_ns + 1'000, 0x40);
+    }
   }
 
   std::vector<std::byte> Take() { return std::exchange(maker_.bytes(), {}); }
@@ -128,7 +131,7 @@ int main(int argc, char** argv) {
   };
   const absl::Status status =
       proftrace::Write(argv[1], static_cast<uint32_t>(std::atoll(argv[2])),
-                       {has("annotations"), has("functions"), has("files"), has("inputs")});
+                       {has("annotations"), has("steps"), has("functions"), has("files"), has("inputs")});
   if (status.ok()) return 0;
   std::fprintf(stderr, "unique_names: %s\n", std::string(status.message()).c_str());
   return 1;

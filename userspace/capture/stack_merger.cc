@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMostWords = sizeof(abi::pt_python_stack_record::words) / 8;
 // A job that makes code all the time: then it is told of again.
 constexpr size_t kMostKeptCodes = 1 << 16;
-constexpr size_t kMostKeptNumbers = 1 << 19;  // of each of two tables
+constexpr size_t kMostKeptNumbers = 1 << 18;  // of each of two tables
 constexpr uint64_t kModuleAddress = (uint64_t{1} << PT_PYTHON_MODULE_ADDRESS_BITS) - 1;
 
 bool BeginsRow(uint8_t kind) {
