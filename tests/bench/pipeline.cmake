@@ -1,5 +1,2 @@
 add_executable(record_sizes record_sizes.cc)
 target_link_libraries(record_sizes PRIVATE proftrace_wire proftrace_warnings)
-
-add_executable(unique_names unique_names.cc)
-target_link_libraries(unique_names PRIVATE proftrace_wire proftrace_warnings)

@@ -1,7 +1,8 @@
 // unique_names FILE STEPS KINDS: a capture of a made-up job that runs for STEPS tenths of a second
 // and makes new names in each. KINDS, joined by commas: annotations (a number in its name), steps
-// (that is ProfilerStep#N), functions (Python's, by exec()), files (one is opened), inputs (a number is passed). The job has
-// one thread, and three operators a step. For `export` and `report`: RESULTS.md has what they take.
+// (that is ProfilerStep#N), functions (Python's, by exec()), files (one is opened), inputs (a
+// number is passed). The job has one thread, and three operators a step. For `export` and `report`:
+// RESULTS.md has what they take.
 #include <fcntl.h>
 
 #include <cstdio>
@@ -129,9 +130,9 @@ int main(int argc, char** argv) {
   const auto has = [&kinds](const char* kind) {
     return kinds.find("," + std::string(kind) + ",") != std::string::npos;
   };
-  const absl::Status status =
-      proftrace::Write(argv[1], static_cast<uint32_t>(std::atoll(argv[2])),
-                       {has("annotations"), has("steps"), has("functions"), has("files"), has("inputs")});
+  const absl::Status status = proftrace::Write(
+      argv[1], static_cast<uint32_t>(std::atoll(argv[2])),
+      {has("annotations"), has("steps"), has("functions"), has("files"), has("inputs")});
   if (status.ok()) return 0;
   std::fprintf(stderr, "unique_names: %s\n", std::string(status.message()).c_str());
   return 1;

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Iterator
 
 PROFTRACE, UNIQUE_NAMES = sys.argv[1:3]
 MOST_NAMES = 1 << 17  # userspace/model/name_limits.h
@@ -37,6 +38,14 @@ class UniqueNamesTest(unittest.TestCase):
                        capture_output=True)
         return self.out / name
 
+    def events(self, *columns: str) -> Iterator[tuple[str, ...]]:
+        with open(self.export("events-csv", "events.csv"), newline="", encoding="utf-8") as file:
+            reader = csv.reader(file)
+            header = next(reader)
+            places = [header.index(column) for column in columns]
+            for row in reader:
+                yield tuple(row[place] for place in places)
+
     def reasons(self) -> dict[str, str]:
         summary = json.loads(self.export("summary", "summary.json").read_text(encoding="utf-8"))
         self.assertEqual(summary["ledger"]["malformed"], 0)
@@ -46,13 +55,12 @@ class UniqueNamesTest(unittest.TestCase):
         self.make(STEPS, "annotations")
         names: dict[str, int] = {}
         operators = 0
-        with open(self.export("events-csv", "events.csv"), newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                if row["category"] == "user_annotation":
-                    names[row["name"]] = names.get(row["name"], 0) + 1
-                    last = row["name"]
-                else:
-                    operators += row["path"] == f"{last}/{row['name']}"
+        for category, name, path in self.events("category", "name", "path"):
+            if category == "user_annotation":
+                names[name] = names.get(name, 0) + 1
+                last = name
+            else:
+                operators += path == f"{last}/{name}"
         grouped = names.pop("step *")
         self.assertEqual(operators, STEPS * OPERATORS, "each operator lies in its step's annotation, or in the group")
         self.assertEqual(names, {f"step {i}": 1 for i in range(STEPS - grouped)}, "below the limit names are exact")
@@ -66,15 +74,14 @@ class UniqueNamesTest(unittest.TestCase):
     def test_functions_and_their_files_are_a_group(self) -> None:
         self.make(STEPS, "functions")
         grouped = 0
-        with open(self.export("events-csv", "events.csv"), newline="", encoding="utf-8") as file:
-            for number, row in enumerate(csv.DictReader(file)):
-                step = number // OPERATORS
-                outer, inner = row["stack"].split(";")
-                self.assertTrue(outer.startswith("/job/train.py("), outer)
-                if inner == "/made/file_*.py(0): made_*":
-                    grouped += 1
-                else:
-                    self.assertTrue(inner.endswith(f": made_{step}"), inner)
+        for number, (stack,) in enumerate(self.events("stack")):
+            outer, inner = stack.split(";")
+            if not outer.startswith("/job/train.py("):
+                self.fail(outer)
+            if inner == "/made/file_*.py(0): made_*":
+                grouped += 1
+            elif not inner.endswith(f": made_{number // OPERATORS}"):
+                self.fail(f"{inner} in step {number // OPERATORS}")
         self.assertEqual(grouped, (STEPS - MOST_NAMES + 1) * OPERATORS)  # the loop's function is one of those that are kept
         self.assertIn("are told as a group", self.reasons()["names of Python functions"])
 

@@ -11,7 +11,7 @@
 namespace proftrace {
 namespace {
 
-// Of code objects whose stacks have not come yet. Texts of each have 72 kB at most.
+// What is kept of code objects whose stacks have not come yet. Texts of each have 72 kB at most.
 constexpr size_t kMostLateCodes = size_t{1} << 16;
 constexpr size_t kMostLateBytes = size_t{16} << 20;
 // Beyond those of the codes themselves.

@@ -1,7 +1,7 @@
 // How many different names a recording may have. Names that never repeat (a step's number in an
 // annotation, a function that exec() makes, a kernel that is compiled for each shape) come without
-// an end. The first ones are kept as they are. Of those after them, names with numbers in them are
-// told as a group ("step *"); what is in no group is one name of its kind. It is told that they
+// an end. The first ones are kept as they are. Later ones that have a number in them are told as a
+// group ("step *"); those that are in no group are one name of their kind. It is told that they
 // are.
 #pragma once
 
