@@ -68,7 +68,8 @@ uint32_t PythonDecoder::CodeOf(uint32_t id) {
     const auto late = late_codes_.find(id);
     if (late == late_codes_.end()) return OtherCode();
     uint32_t& instead = late->second.instead;
-    return instead != 0 ? instead : instead = InsteadOf(late->second.code);
+    if (instead == 0) instead = InsteadOf(late->second.code);
+    return instead;
   }
   // A stack may come a little before its code, which another thread tells of.
   codes_.emplace_back().id = id;
