@@ -143,6 +143,12 @@ absl::Status WriteParquetEvents(const ExportInput& input, const OutputDirectory&
   return ExportParquetEvents(input.timeline, input.aggregates, directory, name);
 }
 
+absl::Status WriteEventsFolder(const ExportInput& input, const OutputDirectory& directory,
+                               const std::string& name) {
+  return ExportEventsAndStacks(input.timeline, input.aggregates.steps, input.aggregates.step_rows,
+                               directory, name, input.csv_text);
+}
+
 absl::Status WriteSummary(const ExportInput& input, ByteSink& sink) {
   return ExportSummary(input.timeline, input.aggregates, sink);
 }
@@ -198,6 +204,8 @@ const std::vector<Format>& Formats() {
       {"perfetto", "trace.pftrace.gz",
        "https://ui.perfetto.dev, trace_processor; with thread states", WritePerfettoTrace},
       {"events-csv", "events.csv", "pandas or a database; one row an event", WriteEventsCsv},
+      {"events-stacks", "events", "pandas; as events-csv, with each stack once in a second file",
+       nullptr, FormatNeeds::kNothing, false, WriteEventsFolder},
       {"sqlite", "profile.sqlite", "sqlite3 or pandas; the CSV files as tables", WriteSqlite},
       {"parquet", "parquet", "DuckDB, Spark, pandas, polars; a folder, a table a file", nullptr,
        FormatNeeds::kNothing, false, WriteParquet},

@@ -5,6 +5,7 @@
 
 #include <absl/status/status.h>
 
+#include <string>
 #include <vector>
 
 #include "exporters/sinks/escape.h"
@@ -21,6 +22,15 @@ namespace proftrace {
 // Memory: that of EventRows.
 absl::Status ExportEventsCsv(const Timeline& timeline, const Steps& steps, const StepRows& rows,
                              ByteSink& sink, CsvText kind = CsvText::kForSpreadsheets);
+
+// Writes the folder `name` in `directory`: events.csv.gz, in which a row has the number of its
+// stack
+// (`stack_id` in place of `stack`), and stacks.csv.gz, which has each stack once. The events appear
+// last: where they are, so are their stacks. Memory: that of EventRows, and a bit for each frame.
+absl::Status ExportEventsAndStacks(const Timeline& timeline, const Steps& steps,
+                                   const StepRows& rows, const OutputDirectory& directory,
+                                   const std::string& name,
+                                   CsvText kind = CsvText::kForSpreadsheets);
 
 absl::Status ExportKeyAveragesCsv(const KeyAverages& averages, ByteSink& sink,
                                   CsvText kind = CsvText::kForSpreadsheets);

@@ -24,7 +24,7 @@ constexpr std::string_view kCpu = "CPU";
 class EventRows {
  public:
   EventRows(const Timeline& timeline, const Steps& steps, const StepRows& step_rows, CellForm form,
-            absl::FunctionRef<bool(const EventRow&)> add)
+            absl::FunctionRef<bool(const EventRow&)> add, std::vector<bool>* used_stacks)
       : timeline_(timeline),
         steps_(steps),
         step_rows_(step_rows),
@@ -34,7 +34,7 @@ class EventRows {
         flops_(timeline),
         places_(timeline, step_rows, form),
         paths_(timeline, form),
-        python_cells_(timeline, form) {
+        python_cells_(timeline, form, used_stacks) {
     for (const Label& label : timeline.labels()) {
       label_texts_.push_back({form.Cell(label.name), form.Cell(label.overload_name),
                               CategoryName(label.category), ScopeName(label.scope)});
@@ -572,8 +572,9 @@ class EventRows {
 }  // namespace
 
 void ForEachEventRow(const Timeline& timeline, const Steps& steps, const StepRows& step_rows,
-                     CellForm form, absl::FunctionRef<bool(const EventRow&)> add) {
-  EventRows(timeline, steps, step_rows, form, add).Run();
+                     CellForm form, absl::FunctionRef<bool(const EventRow&)> add,
+                     std::vector<bool>* used_stacks) {
+  EventRows(timeline, steps, step_rows, form, add, used_stacks).Run();
 }
 
 }  // namespace proftrace

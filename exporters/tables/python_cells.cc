@@ -9,8 +9,8 @@ constexpr size_t kCacheBytes = size_t{32} << 20;
 
 }  // namespace
 
-PythonCells::PythonCells(const Timeline& timeline, CellForm form)
-    : timeline_(timeline), form_(form), backward_(timeline), stacks_plus_1_("") {
+PythonCells::PythonCells(const Timeline& timeline, CellForm form, std::vector<bool>* used)
+    : timeline_(timeline), form_(form), used_(used), backward_(timeline), stacks_plus_1_("") {
   if (!timeline.columns().stack.exists()) return;
   for (uint32_t id = 0; id < timeline.python_frames().size(); ++id) {
     const std::string text = id == 0 ? "" : PythonLineText(timeline, StackId{id});
@@ -42,7 +42,7 @@ PythonCells::Cells PythonCells::Again(SpanId id) {
 PythonCells::Cells PythonCells::With(StackId stack, SpanId id) {
   const StackId own = timeline_.stack_of(id);
   Cells cells;
-  if (own != kNoStack) cells.stack = TextOf(own);
+  if (own != kNoStack) cells.stack = used_ != nullptr ? NumberOf(own) : TextOf(own);
   uint32_t module = modules_[Raw(stack)];
   if (module == 0) module = modules_[Raw(own)];
   if (module == 0) return cells;
@@ -50,6 +50,13 @@ PythonCells::Cells PythonCells::With(StackId stack, SpanId id) {
   cells.module = texts.path;
   cells.module_class = texts.class_name;
   return cells;
+}
+
+std::string_view PythonCells::NumberOf(StackId stack) {
+  if (used_->size() <= Raw(stack)) used_->resize(timeline_.python_frames().size());
+  (*used_)[Raw(stack)] = true;
+  text_ = std::to_string(Raw(stack));
+  return text_;
 }
 
 std::string_view PythonCells::TextOf(StackId stack) {
@@ -80,6 +87,14 @@ void PythonCells::Build(StackId stack) {
     text_.insert(begin, 1, kCsvGuard);
   }
   if (needs_quotes) text_.push_back('"');
+}
+
+void ForEachStackText(const Timeline& timeline, CellForm form, const std::vector<bool>& used,
+                      absl::FunctionRef<bool(uint32_t id, std::string_view text)> add) {
+  PythonCells cells(timeline, form);
+  for (uint32_t id = 0; id < used.size(); ++id) {
+    if (used[id] && !add(id, cells.TextOf(StackId{id}))) return;
+  }
 }
 
 }  // namespace proftrace

@@ -1,7 +1,11 @@
-// The cells of the table `events` that tell of Python: module, module_class, stack.
+// The cells of the table `events` that tell of Python: module, module_class, stack. And the stacks,
+// each once.
 #pragma once
 
+#include <absl/functional/function_ref.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +25,9 @@ class PythonCells {
     std::string_view stack;
   };
 
-  // `timeline` must outlive this.
-  PythonCells(const Timeline& timeline, CellForm form);
+  // `timeline` must outlive this. `used`: not null: stacks are told by their numbers (Raw()), and
+  // each that is has its place set; it must outlive this, too.
+  PythonCells(const Timeline& timeline, CellForm form, std::vector<bool>* used = nullptr);
 
   // Returns the cells of the span. Valid until the next call. The module is the innermost one in
   // the stack, or that of the forward (BackwardModules); frames are joined by ';', the innermost
@@ -30,11 +35,14 @@ class PythonCells {
   Cells Of(SpanId id, const Span& span);
   // Returns the cells of a span that was asked for already.
   Cells Again(SpanId id);
+  // Returns a stack as Cells have it where stacks are told by their text. Valid until the next
+  // call.
+  std::string_view TextOf(StackId stack);
 
  private:
   // Returns the cells with the module of `stack` and the stack of the span.
   Cells With(StackId stack, SpanId id);
-  std::string_view TextOf(StackId stack);
+  std::string_view NumberOf(StackId stack);
   void Build(StackId stack);
 
   struct ModuleTexts {
@@ -44,6 +52,7 @@ class PythonCells {
 
   const Timeline& timeline_;
   CellForm form_;
+  std::vector<bool>* used_;
   std::vector<std::string> escaped_frames_;  // by StackId
   std::vector<bool> needs_quotes_;
   std::vector<ModuleTexts> module_texts_;  // by module
@@ -56,5 +65,10 @@ class PythonCells {
   std::vector<uint32_t> modules_;       // by StackId: 1 + the module; 0 = none
   SpanColumn<uint32_t> stacks_plus_1_;  // of spans whose module is another stack's: that
 };
+
+// Calls add(id, text) for each stack that is `used`, in the order of their numbers, until it
+// returns false; the text is that of PythonCells.
+void ForEachStackText(const Timeline& timeline, CellForm form, const std::vector<bool>& used,
+                      absl::FunctionRef<bool(uint32_t id, std::string_view text)> add);
 
 }  // namespace proftrace

@@ -37,6 +37,10 @@ add_test(NAME golden_stacks
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/stacks_test.py
           $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})
 set_tests_properties(golden_stacks PROPERTIES LABELS golden)
+add_test(NAME golden_unique_names
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/unique_names_test.py
+          $<TARGET_FILE:proftrace> $<TARGET_FILE:unique_names>)
+set_tests_properties(golden_unique_names PROPERTIES LABELS golden)
 add_test(NAME golden_damage
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/damage_test.py
           $<TARGET_FILE:proftrace> ${CMAKE_CURRENT_LIST_DIR})

@@ -33,7 +33,7 @@ proftrace_unit_test(wire_test PARSER
     pipeline/samples_test.cc
   LIBS proftrace_pipeline proftrace_aggregate GTest::gmock PkgConfig::XXHASH)
 proftrace_unit_test(model_test
-  SOURCES model/span_columns_test.cc model/system_calls_test.cc
+  SOURCES model/name_limits_test.cc model/span_columns_test.cc model/system_calls_test.cc
   LIBS proftrace_model)
 proftrace_unit_test(cli_test
   SOURCES
@@ -46,6 +46,10 @@ proftrace_unit_test(cli_test
     cli/result_directory_test.cc
     cli/results_test.cc cli/step_schedule_test.cc
   LIBS proftrace_cli GTest::gmock)
+
+# Writes captures of a made-up job whose names never repeat, for a golden and for tests/bench/unique_names.py.
+add_executable(unique_names ${PROJECT_SOURCE_DIR}/tests/bench/unique_names.cc)
+target_link_libraries(unique_names PRIVATE proftrace_wire proftrace_warnings)
 
 # Writes captures of a made-up GPU job, for goldens and for checks with other programs.
 add_executable(write_gpu_capture ${PROJECT_SOURCE_DIR}/tests/support/write_gpu_capture.cc)

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMostWords = sizeof(abi::pt_python_stack_record::words) / 8;
 // A job that makes code all the time: then it is told of again.
 constexpr size_t kMostKeptCodes = 1 << 16;
-constexpr size_t kMostKeptNumbers = 1 << 20;
+constexpr size_t kMostKeptNumbers = 1 << 18;  // of each of two tables
 constexpr uint64_t kModuleAddress = (uint64_t{1} << PT_PYTHON_MODULE_ADDRESS_BITS) - 1;
 
 bool BeginsRow(uint8_t kind) {
@@ -143,8 +143,7 @@ void StackMerger::EndCode(Teller* teller, const OnRecord& on_record) {
   if (codes_.size() >= kMostKeptCodes) codes_.clear();
   const auto [it, is_new] = codes_.try_emplace(std::move(teller->text), next_code_);
   if (is_new) ++next_code_;
-  if (numbers_.size() >= kMostKeptNumbers) numbers_.clear();
-  numbers_[{teller->pid, teller->code}] = it->second;
+  KeepNumber({teller->pid, teller->code}, it->second);
   for (size_t at = 0; is_new && at < teller->pieces.size();) {
     abi::pt_record head{};
     std::byte* piece = teller->pieces.data() + at;
@@ -158,6 +157,23 @@ void StackMerger::EndCode(Teller* teller, const OnRecord& on_record) {
   teller->code = 0;
   teller->text.clear();
   teller->pieces.clear();
+}
+
+void StackMerger::KeepNumber(std::pair<uint32_t, uint32_t> theirs, uint32_t ours) {
+  if (numbers_.size() >= kMostKeptNumbers) {
+    older_numbers_ = std::move(numbers_);
+    numbers_ = CodeNumbers();
+  }
+  numbers_[theirs] = ours;
+}
+
+std::optional<uint32_t> StackMerger::NumberOf(std::pair<uint32_t, uint32_t> theirs) {
+  if (const auto known = numbers_.find(theirs); known != numbers_.end()) return known->second;
+  const auto older = older_numbers_.find(theirs);
+  if (older == older_numbers_.end()) return std::nullopt;
+  const uint32_t ours = older->second;
+  KeepNumber(theirs, ours);
+  return ours;
 }
 
 void StackMerger::OnModule(std::span<const std::byte> record, RecordOrigin origin, Teller* teller,
@@ -206,15 +222,15 @@ std::span<const std::byte> StackMerger::Renumber(std::span<const std::byte> reco
       if (has_module) ++i;
       continue;
     }
-    const auto number = numbers_.find({renumbered_.head.pid, CodeOf(word)});
-    if (number == numbers_.end()) {
+    const std::optional<uint32_t> number = NumberOf({renumbered_.head.pid, CodeOf(word)});
+    if (!number.has_value()) {
       // What was told of it is lost. Nothing is better than the frames of another row.
       renumbered_.common = renumbered_.count = 0;
       renumbered_.flags = abi::PT_PYTHON_STACK_FAILED;
       renumbered_.head.words = PT_PYTHON_STACK_HEAD_BYTES / 8;
       return all.first(PT_PYTHON_STACK_HEAD_BYTES);
     }
-    word = (word & (PT_PYTHON_FRAME_HAS_MODULE | 0xffffffff)) | uint64_t{number->second} << 32;
+    word = (word & (PT_PYTHON_FRAME_HAS_MODULE | 0xffffffff)) | uint64_t{*number} << 32;
     if (has_module) ++i;
   }
   return all;

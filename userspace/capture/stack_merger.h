@@ -82,6 +82,9 @@ class StackMerger {
   ModuleHandles& HandlesOf(const abi::pt_record& head, RecordOrigin origin) {
     return handles_[{head.pid, origin == RecordOrigin::kJump ? head.tid : 0}];
   }
+  void KeepNumber(std::pair<uint32_t, uint32_t> theirs, uint32_t ours);
+  // Returns our number of a code object that jumps tell of; nullopt: what was told of it is lost.
+  std::optional<uint32_t> NumberOf(std::pair<uint32_t, uint32_t> theirs);
   uint64_t ModuleAt(const abi::pt_record& head, uint64_t address, RecordOrigin origin);
   // Reads a stack; false where it cannot be read: it is not known then.
   static bool ReadStack(const abi::pt_python_stack_record& record, size_t words, Stack* stack);
@@ -94,8 +97,12 @@ class StackMerger {
 
   absl::flat_hash_map<uint32_t, Thread> threads_;                           // by tid
   absl::flat_hash_map<std::pair<uint32_t, RecordOrigin>, Teller> tellers_;  // by tid
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;    // by pid, theirs: ours
-  absl::flat_hash_map<std::string, uint32_t> codes_;                        // by pid and contents
+  // By pid and their number: ours. When the first table is full it takes the second one's place, so
+  // that those stay which a stack has had since, or a job told of.
+  using CodeNumbers = absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t>;
+  CodeNumbers numbers_;
+  CodeNumbers older_numbers_;
+  absl::flat_hash_map<std::string, uint32_t> codes_;  // by pid and contents
   // The module that was told of last at an address.
   struct Module {
     uint64_t type = 0;

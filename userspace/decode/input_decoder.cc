@@ -8,12 +8,11 @@
 
 #include "userspace/base/text.h"
 #include "userspace/decode/keyword_format.h"
+#include "userspace/model/name_limits.h"
 
 namespace proftrace {
 namespace {
 
-// The most bytes of texts: inputs that are new beyond this are not kept, and counted.
-constexpr size_t kMostTableBytes = size_t{256} << 20;
 constexpr size_t kMostWords = 16384;
 
 std::vector<uint64_t> Words(std::span<const std::byte> record) {
@@ -96,6 +95,11 @@ std::vector<InputDecoder::Unread> InputDecoder::unread() const {
   for (size_t bit = 0; bit < unread_.size(); ++bit) {
     if (unread_[bit] != 0) unread.push_back({unread_[bit], kReasons[bit]});
   }
+  if (grouped_ != 0) {
+    unread.push_back({grouped_,
+                      "they came after 256 MB of different ones: each number that was passed is a "
+                      "*, shapes are what they are"});
+  }
   return unread;
 }
 
@@ -168,10 +172,11 @@ InputsId InputDecoder::Intern(const Pending& pending, std::span<const uint64_t> 
   auto keywords = pending.keywords
                       ? FormatKeywords(pending.keywords->values, pending.keywords->count)
                       : std::vector<KeywordValue>();
-  if (!inputs || !keywords || table_bytes_ > kMostTableBytes) {
+  if (!inputs || !keywords) {
     ++ledger_->inputs_unread;
     return kNoInputs;
   }
+  if (table_bytes_ > most_bytes_) return GroupOf(*std::move(inputs));
   inputs->keywords = *std::move(keywords);
   const InputsId id{static_cast<uint32_t>(table_.size())};
   table_bytes_ += 2 * key_.size() + inputs->dims.size() + inputs->shapes.size() +
@@ -182,8 +187,31 @@ InputsId InputDecoder::Intern(const Pending& pending, std::span<const uint64_t> 
   return id;
 }
 
+InputsId InputDecoder::GroupOf(OperatorInputs inputs) {
+  inputs.concrete = GroupOfName(inputs.concrete).value_or(inputs.concrete);
+  std::string key;
+  for (const std::string* text : {&inputs.dims, &inputs.shapes, &inputs.types, &inputs.strides,
+                                  &inputs.concrete, &inputs.list_type}) {
+    key.append(*text).append(1, '\0');
+  }
+  const auto known = groups_.find(key);
+  const bool has_room =
+      groups_.size() < kMostNameGroups && table_bytes_ <= most_bytes_ + most_bytes_ / 8;
+  if (known == groups_.end() && !has_room) {
+    ++ledger_->inputs_unread;
+    return kNoInputs;
+  }
+  ++grouped_;
+  if (known != groups_.end()) return known->second;
+  const InputsId id{static_cast<uint32_t>(table_.size())};
+  table_bytes_ += 2 * key.size() + sizeof(inputs);
+  groups_.emplace(std::move(key), id);
+  table_.push_back(std::move(inputs));
+  return id;
+}
+
 InputsId InputDecoder::WithKeywords(InputsId inputs, std::vector<KeywordValue> keywords) {
-  if (keywords.empty() || table_bytes_ > kMostTableBytes) return inputs;
+  if (keywords.empty() || table_bytes_ > most_bytes_) return inputs;
   OperatorInputs with = table_[Raw(inputs)];
   table_bytes_ += sizeof(with) + with.dims.size() + with.shapes.size() + with.types.size() +
                   with.strides.size() + with.concrete.size();

@@ -22,8 +22,13 @@ namespace proftrace {
 
 class InputDecoder {
  public:
+  // Different inputs are kept until they take so many bytes. In later ones each number that was
+  // passed is a *, and shapes are what they are.
+  static constexpr size_t kMostBytes = size_t{256} << 20;
+
   // Counts into `ledger`: inputs_unread.
-  explicit InputDecoder(Ledger* ledger) : ledger_(ledger) {}
+  explicit InputDecoder(Ledger* ledger, size_t most_bytes = kMostBytes)
+      : ledger_(ledger), most_bytes_(most_bytes) {}
 
   // Takes a PT_INPUTS, PT_KEYWORDS or PT_INPUTS_MORE; `record` is as long as its head says.
   void OnRecord(std::span<const std::byte> record);
@@ -75,11 +80,17 @@ class InputDecoder {
   };
   void OnKeywords(const abi::pt_inputs_record& head, std::vector<uint64_t> words);
   void NoteUnread(uint64_t flags);
+  // Returns the inputs that stand for those for which there is no room; kNoInputs: there is none
+  // for these either.
+  InputsId GroupOf(OperatorInputs inputs);
   InputsId Intern(const Pending& pending, std::span<const uint64_t> doubles, const InputForm& form);
 
   Ledger* ledger_;
   std::vector<OperatorInputs> table_ = {OperatorInputs()};
+  size_t most_bytes_;
   size_t table_bytes_ = 0;
+  absl::flat_hash_map<std::string, InputsId> groups_;  // by their texts
+  uint64_t grouped_ = 0;                               // calls
   std::array<uint64_t, 4> unread_{};  // by the number of the flag's bit (enum pt_inputs_flag)
   absl::flat_hash_map<std::string, InputsId> ids_;  // by all that the texts depend on
   absl::flat_hash_map<uint32_t, Pending> pending_;  // by tid

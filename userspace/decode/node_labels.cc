@@ -28,18 +28,7 @@ std::string_view NodeNameFromClass(std::string_view name) {
 }  // namespace
 
 EventLabel Decoder::InternLabel(const Label& label) {
-  const auto id = static_cast<EventLabel>(labels_.size());
-  if (label_ids_.size() >= kMostEventLabels && !label_ids_.contains(label)) {
-    Label other = label;
-    other.name = kOtherNames;
-    other.overload_name.clear();
-    const auto [it, inserted] = label_ids_.try_emplace(other, id);
-    if (inserted) labels_.push_back(std::move(other));
-    return it->second;
-  }
-  const auto [it, inserted] = label_ids_.try_emplace(label, id);
-  if (inserted) labels_.push_back(label);
-  return it->second;
+  return InternBounded(label, kMostEventLabels, &labels_, &label_ids_);
 }
 
 std::string Decoder::NodeName(const ImageTable& image, const abi::pt_node_record& record) const {

@@ -31,12 +31,12 @@ bool PythonDecoder::OnRecord(std::span<const std::byte> record) {
     case abi::PT_PYTHON_CODE: {
       abi::pt_python_code_record code{};
       std::memcpy(&code, record.data(), std::min(record.size(), sizeof(code)));
-      const uint32_t number = CodeOf(code.id);
-      if (number == 0) return false;
-      if (number == other_code_) {
-        ++other_codes_;
+      if (is_full() && code.id != 0 && !code_numbers_.contains(code.id)) {
+        AddLate(code.id, Pid{head.pid}, code.first_line);
         return true;
       }
+      const uint32_t number = CodeOf(code.id);
+      if (number == 0) return false;
       codes_[number - 1].pid = Pid{head.pid};
       codes_[number - 1].first_line = code.first_line;
       return true;
@@ -64,9 +64,15 @@ bool PythonDecoder::OnRecord(std::span<const std::byte> record) {
 uint32_t PythonDecoder::CodeOf(uint32_t id) {
   if (const auto known = code_numbers_.find(id); known != code_numbers_.end()) return known->second;
   if (id == 0) return 0;
-  if (codes_.size() >= limits_.codes || text_bytes_ >= limits_.text_bytes) return OtherCode();
+  if (is_full()) {
+    const auto late = late_codes_.find(id);
+    if (late == late_codes_.end()) return OtherCode();
+    uint32_t& instead = late->second.instead;
+    if (instead == 0) instead = InsteadOf(late->second.code);
+    return instead;
+  }
   // A stack may come a little before its code, which another thread tells of.
-  codes_.emplace_back();
+  codes_.emplace_back().id = id;
   return code_numbers_[id] = static_cast<uint32_t>(codes_.size());
 }
 
@@ -88,9 +94,12 @@ bool PythonDecoder::OnText(const abi::pt_python_text_record& record, size_t room
     return true;
   }
   if (record.part > abi::PT_PYTHON_LINES) return false;
+  if (is_full() && record.id != 0 && !code_numbers_.contains(record.id)) {
+    AddLateText(record, bytes);
+    return true;
+  }
   const uint32_t number = CodeOf(record.id);
   if (number == 0) return false;
-  if (number == other_code_) return true;
   Part& part = codes_[number - 1].parts[record.part];
   // A piece is missing: what follows it has no place.
   if (record.offset != part.bytes.size()) return true;
@@ -175,6 +184,8 @@ std::optional<StackId> PythonDecoder::TakeFrame(const Thread& thread,
       return key.parent;
     }
     key.word = 0;
+  } else {
+    key.word = WordOf(code, key.word);
   }
   return FrameOf(key, code);
 }
@@ -259,6 +270,7 @@ PythonDecoder::Tables PythonDecoder::TakeTables(const Facts& facts) {
       module.has_path = true;
     }
   }
+  tables.group_codes = group_codes_;
   tables.other_codes = other_codes_;
   tables.other_modules = other_modules_;
   tables.other_stacks = other_stacks_;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,11 +26,13 @@ uint32_t PythonVersionOf(const std::string& text);
 
 class PythonDecoder {
  public:
-  // What comes when there are so many is one function, one stack, or has no module.
+  // What comes when there are so many has no module, is one stack, or is a function of its group
+  // (GroupOfName() of its name and its file) or of all others.
   struct Limits {
     size_t codes = kMostNames;
     size_t frames = kMostPaths;
     size_t modules = kMostNames;
+    size_t groups = kMostNameGroups;       // of codes
     size_t text_bytes = size_t{64} << 20;  // of codes
   };
 
@@ -50,6 +53,7 @@ class PythonDecoder {
     std::vector<PythonCode> codes;
     std::vector<PythonModule> modules;
     // How many came too late to be kept. A stack counts each time that it is told of.
+    uint64_t group_codes = 0;  // told as their group
     uint64_t other_codes = 0;
     uint64_t other_modules = 0;
     uint64_t other_stacks = 0;
@@ -71,6 +75,7 @@ class PythonDecoder {
     uint8_t width = 1;  // of a character
   };
   struct Code {
+    uint32_t id = 0;  // 0 = it stands for many
     Pid pid{};
     int32_t first_line = 0;
     Part parts[4];  // by enum pt_python_part
@@ -94,6 +99,20 @@ class PythonDecoder {
   // Return 1 + an index into codes_; 0: there is no such code.
   uint32_t CodeOf(uint32_t id);
   uint32_t OtherCode();
+  bool is_full() const {
+    return codes_.size() >= limits_.codes || text_bytes_ >= limits_.text_bytes;
+  }
+  // Takes a code object that there is no room for; InsteadOf() asks for it.
+  void AddLate(uint32_t id, Pid pid, int32_t first_line);
+  void AddLateText(const abi::pt_python_text_record& record, std::string_view bytes);
+  // Returns what stands for a code object that came late, as CodeOf() has it: it itself, if it was
+  // told of before by another number.
+  uint32_t InsteadOf(const Code& late);
+  uint32_t GroupCode(const Code& late);
+  // Returns the code that is the same but for its number; 0: there is none.
+  uint32_t SameCode(const Code& late);
+  // Returns the frame's word with the number of the code that stands for its own.
+  uint64_t WordOf(uint32_t code, uint64_t word) const;
   // Returns a frame; a new one becomes the last of frames_.
   StackId FrameOf(const FrameKey& key, uint32_t code);
   bool OnText(const abi::pt_python_text_record& record, size_t room);
@@ -111,6 +130,16 @@ class PythonDecoder {
   std::vector<Code> codes_;
   uint32_t other_code_ = 0;  // as CodeOf() has it; 0 = there is none
   StackId other_stack_ = kNoStack;
+  // Codes for which there was no room, by id: the last ones. A stack that has one comes soon.
+  struct LateCode {
+    Code code;
+    uint32_t instead = 0;  // as CodeOf() has it; 0 = not asked for yet
+  };
+  absl::flat_hash_map<uint32_t, LateCode> late_codes_;
+  size_t late_bytes_ = 0;
+  absl::flat_hash_map<size_t, uint32_t> code_hashes_;  // of the contents of codes; filled when full
+  absl::flat_hash_map<std::string, uint32_t> groups_;  // by process, file and name
+  uint64_t group_codes_ = 0;
   uint64_t other_codes_ = 0;
   uint64_t other_modules_ = 0;
   uint64_t other_stacks_ = 0;

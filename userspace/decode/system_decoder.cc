@@ -15,9 +15,7 @@
 namespace proftrace {
 namespace {
 
-// What a damaged or hostile capture asks for is bounded.
-constexpr size_t kMostFiles = size_t{1} << 22;
-constexpr size_t kMostFileTextBytes = size_t{64} << 20;
+constexpr size_t kMostLateFiles = size_t{1} << 17;
 // In memory; the rest is spilled.
 constexpr size_t kSystemMemoryBytes = size_t{64} << 20;
 constexpr uint64_t kLongestNs = uint64_t{1} << 59;
@@ -142,8 +140,11 @@ void SystemDecoder::Add(const SystemEvent& event) {
 }
 
 SystemFileId SystemDecoder::FileOf(uint32_t id) const {
-  const auto found = file_numbers_.find(id);
-  return found == file_numbers_.end() ? kNoSystemFile : SystemFileId{found->second};
+  if (const auto found = file_numbers_.find(id); found != file_numbers_.end()) {
+    return SystemFileId{found->second};
+  }
+  const auto late = late_files_.find(id);
+  return late == late_files_.end() ? kNoSystemFile : SystemFileId{late->second};
 }
 
 std::string SystemDecoder::Absolute(uint32_t directory, std::string_view path) const {
@@ -155,20 +156,60 @@ std::string SystemDecoder::Absolute(uint32_t directory, std::string_view path) c
   return base + (base.ends_with('/') ? "" : "/") + std::string(path);
 }
 
-SystemPathsId SystemDecoder::InternPaths(SystemPaths paths) {
-  if (paths == SystemPaths()) return kNoSystemPaths;
+namespace {
+
+std::string KeyOf(const SystemPaths& paths) {
   std::string key = paths.first;
   key.append(1, '\0').append(paths.second).append(1, '\0').append(paths.address);
   for (const uint64_t field : paths.fields) key.append(1, '\0').append(std::to_string(field));
-  if (const auto known = paths_ids_.find(key); known != paths_ids_.end()) return known->second;
-  if (tables_.paths.size() > most_paths_) {  // the first one means nothing
-    ++ledger_->inputs_unread;
-    return kNoSystemPaths;
-  }
+  return key;
+}
+
+// What stands for paths that are not kept. Their structures have any numbers.
+SystemPaths GroupOf(const SystemPaths& paths) {
+  SystemPaths group;
+  group.first = GroupOfName(paths.first).value_or(paths.first);
+  group.second = GroupOfName(paths.second).value_or(paths.second);
+  group.address = GroupOfName(paths.address).value_or(paths.address);
+  return group;
+}
+
+SystemPaths OthersLike(const SystemPaths& paths) {
+  SystemPaths others;
+  if (!paths.first.empty()) others.first = kOtherNames;
+  if (!paths.second.empty()) others.second = kOtherNames;
+  if (!paths.address.empty()) others.address = kOtherNames;
+  return others;
+}
+
+}  // namespace
+
+SystemPathsId SystemDecoder::AddPaths(std::string key, SystemPaths paths) {
   const SystemPathsId id{static_cast<uint32_t>(tables_.paths.size())};
+  path_text_bytes_ += key.size();
   paths_ids_.emplace(std::move(key), id);
   tables_.paths.push_back(std::move(paths));
   return id;
+}
+
+SystemPathsId SystemDecoder::InternPaths(SystemPaths paths) {
+  if (paths == SystemPaths()) return kNoSystemPaths;
+  std::string key = KeyOf(paths);
+  if (const auto known = paths_ids_.find(key); known != paths_ids_.end()) return known->second;
+  const size_t kept = tables_.paths.size() - 1 - path_groups_;  // the first one means nothing
+  if (kept < limits_.entries && path_text_bytes_ < limits_.text_bytes) {
+    return AddPaths(std::move(key), std::move(paths));
+  }
+  ++tables_.other_paths;
+  for (SystemPaths instead : {GroupOf(paths), OthersLike(paths)}) {
+    if (instead == SystemPaths()) return kNoSystemPaths;
+    key = KeyOf(instead);
+    if (const auto known = paths_ids_.find(key); known != paths_ids_.end()) return known->second;
+    if (path_groups_ >= limits_.groups && instead != OthersLike(paths)) continue;
+    ++path_groups_;
+    return AddPaths(std::move(key), std::move(instead));
+  }
+  return kNoSystemPaths;
 }
 
 SystemPaths SystemDecoder::PathsOf(const abi::pt_system_call_record& record, size_t at,
@@ -304,15 +345,7 @@ bool SystemDecoder::OnRequest(const abi::pt_request_record& record) {
 
 bool SystemDecoder::OnFile(const abi::pt_system_file_record& record) {
   if (record.kind > abi::PT_SYSTEM_FILE_ANONYMOUS || record.head.sp == 0) return false;
-  // Told again: a part of a capture that was put together.
-  auto [it, is_new] =
-      file_numbers_.try_emplace(record.head.sp, static_cast<uint32_t>(tables_.files.size()));
-  if (is_new && (tables_.files.size() >= kMostFiles || file_text_bytes_ >= kMostFileTextBytes)) {
-    file_numbers_.erase(it);
-    return false;
-  }
-  if (is_new) tables_.files.emplace_back();
-  SystemFile& file = tables_.files[it->second];
+  SystemFile file;
   file.kind = static_cast<SystemFileKind>(record.kind);
   file.inode = record.inode;
   file.device = record.device;
@@ -320,8 +353,39 @@ bool SystemDecoder::OnFile(const abi::pt_system_file_record& record) {
   file.name = file.kind == SystemFileKind::kSocket
                   ? SocketText(text, record.inode)
                   : FileText(file.kind, text, record.flags, record.inode);
+  // Told again: a part of a capture that was put together.
+  const auto known = file_numbers_.find(record.head.sp);
+  if (known != file_numbers_.end()) {
+    tables_.files[known->second] = std::move(file);
+    return true;
+  }
+  if (file_numbers_.size() >= limits_.entries || file_text_bytes_ >= limits_.text_bytes) {
+    ++tables_.other_files;
+    if (late_files_.size() >= kMostLateFiles) late_files_.clear();
+    late_files_[record.head.sp] = FileInstead(file);
+    return true;
+  }
   file_text_bytes_ += file.name.size();
+  file_numbers_[record.head.sp] = static_cast<uint32_t>(tables_.files.size());
+  tables_.files.push_back(std::move(file));
   return true;
+}
+
+uint32_t SystemDecoder::FileInstead(const SystemFile& file) {
+  SystemFile instead;
+  instead.kind = file.kind;
+  for (std::string name : {GroupOfName(file.name).value_or(file.name), std::string(kOtherNames)}) {
+    const std::string key = std::to_string(static_cast<int>(file.kind)) + ' ' + name;
+    const auto known = file_groups_.find(key);
+    if (known != file_groups_.end()) return known->second;
+    if (file_groups_.size() >= limits_.groups && name != kOtherNames) continue;
+    const auto number = static_cast<uint32_t>(tables_.files.size());
+    file_groups_.emplace(key, number);
+    instead.name = std::move(name);
+    tables_.files.push_back(std::move(instead));
+    return number;
+  }
+  return 0;  // never: the last name always has room
 }
 
 void SystemDecoder::OnThreadExit(Pid pid, Tid tid, int64_t time_ns) {

@@ -14,6 +14,7 @@
 
 #include "bpf/abi/system_records.h"
 #include "userspace/model/chunk_store.h"
+#include "userspace/model/name_limits.h"
 #include "userspace/model/system_event.h"
 #include "userspace/stats/ledger.h"
 
@@ -21,13 +22,20 @@ namespace proftrace {
 
 class SystemDecoder {
  public:
-  // Bounds what a damaged or hostile capture can ask for.
-  static constexpr size_t kMostPaths = size_t{1} << 22;
+  // How many files, and how many calls' paths, are kept. Later ones are told as the group that
+  // their name is of (GroupOfName()), or as kOtherNames.
+  struct Limits {
+    size_t entries = kMostPaths;
+    size_t text_bytes = size_t{64} << 20;
+    size_t groups = kMostNameGroups;
+  };
 
   // `spill_directory`: as TimelineBuilder's. Counts into `ledger`: names_cut; inputs_unread, calls
-  // whose paths could not be read, or are different ones after `most_paths` others.
-  SystemDecoder(std::string spill_directory, Ledger* ledger, size_t most_paths = kMostPaths)
-      : spill_directory_(std::move(spill_directory)), ledger_(ledger), most_paths_(most_paths) {}
+  // whose paths could not be read.
+  SystemDecoder(std::string spill_directory, Ledger* ledger)
+      : SystemDecoder(std::move(spill_directory), ledger, Limits()) {}
+  SystemDecoder(std::string spill_directory, Ledger* ledger, const Limits& limits)
+      : spill_directory_(std::move(spill_directory)), ledger_(ledger), limits_(limits) {}
 
   // Takes a record of bpf/abi/system_records.h, with its smallest size at least. False when its
   // contents are impossible.
@@ -54,6 +62,9 @@ class SystemDecoder {
     std::vector<SystemFile> files;   // the first one means nothing
     std::vector<SystemPaths> paths;  // the first one means nothing
     absl::Status status;             // of the store
+    // Files, each time that they are told of, and calls with paths that came too late to be kept.
+    uint64_t other_files = 0;
+    uint64_t other_paths = 0;
   };
   Tables TakeTables();
 
@@ -82,16 +93,25 @@ class SystemDecoder {
   SystemPaths PathsOf(const abi::pt_system_call_record& record, size_t at,
                       const SystemCallFacts& call);
   SystemPathsId InternPaths(SystemPaths paths);
+  SystemPathsId AddPaths(std::string key, SystemPaths paths);
+  // Returns the file that stands for one that there is no room for.
+  uint32_t FileInstead(const SystemFile& file);
 
   std::string spill_directory_;
   Ledger* ledger_;
-  size_t most_paths_;
+  Limits limits_;
   size_t file_text_bytes_ = 0;
-  Tables tables_{nullptr, {}, std::vector<SystemFile>(1), std::vector<SystemPaths>(1), {}};
+  size_t path_text_bytes_ = 0;
+  Tables tables_{nullptr, {}, std::vector<SystemFile>(1), std::vector<SystemPaths>(1), {}, 0, 0};
   absl::flat_hash_map<uint64_t, ThreadState> threads_;  // by pid << 32 | tid
   // By pid << 32 | tid; a number may be used again.
   absl::flat_hash_map<uint64_t, std::vector<int64_t>> exits_;
   absl::flat_hash_map<uint32_t, uint32_t> file_numbers_;  // by id
+  // The last of those that there was no room for. The kernel's side tells of a file again when so
+  // many others were since (MOST_FILES_SINCE, bpf/kernel/system_files.bpf.h).
+  absl::flat_hash_map<uint32_t, uint32_t> late_files_;
+  absl::flat_hash_map<std::string, uint32_t> file_groups_;  // by kind and name
+  size_t path_groups_ = 0;
   absl::flat_hash_map<std::string, SystemPathsId> paths_ids_;
 };
 

@@ -1,6 +1,7 @@
 #include "userspace/model/timeline.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,11 +15,33 @@ constexpr size_t kMemoryEventBytes = size_t{56} << 20;     // 1 M events; the ot
 constexpr size_t kDeviceActivityBytes = size_t{64} << 20;  // half a million; the others are spilled
 constexpr size_t kKernelBytes = size_t{40} << 20;
 
-Label OtherNamesLike(const Label& label) {
-  Label other = label;
-  other.name = kOtherNames;
-  other.overload_name.clear();
-  return other;
+// Rows that do not have the name or the path that they had in the job.
+struct RowsInstead {
+  uint64_t groups = 0;       // called by their group
+  uint64_t others = 0;       // called kOtherNames
+  uint64_t group_paths = 0;  // on a path in which names are groups
+  uint64_t other_paths = 0;  // on a path of kOtherNames
+};
+
+void TellOf(const RowsInstead& rows, std::vector<Unsupported>* unsupported) {
+  const auto count = [](uint64_t number) { return std::to_string(number); };
+  if (rows.groups + rows.others > 0) {
+    unsupported->push_back(
+        {"names", count(rows.groups + rows.others) + " rows have a name beyond the first " +
+                      count(kMostNames) + ": " + count(rows.groups) +
+                      " of them are told as a group, in whose name each number is a *, and " +
+                      count(rows.others) + " are called " + kOtherNames +
+                      "; give annotations names that repeat, or record a shorter time"});
+  }
+  if (rows.group_paths + rows.other_paths > 0) {
+    unsupported->push_back(
+        {"paths", count(rows.group_paths + rows.other_paths) +
+                      " rows lie on paths of names after the first " + count(kMostPaths) + ": in " +
+                      count(rows.group_paths) +
+                      " of them each number in an annotation is a *, and " +
+                      count(rows.other_paths) + " are on " + kOtherNames +
+                      "; give annotations names that repeat, or record a shorter time"});
+  }
 }
 
 }  // namespace
@@ -43,11 +66,7 @@ TimelineBuilder::TimelineBuilder(const std::string& spill_directory)
 }
 
 LabelId TimelineBuilder::InternLabel(const Label& label) {
-  const LabelId next{static_cast<uint32_t>(timeline_->labels_.size())};
-  const bool is_full = label_ids_.size() >= kMostNames && !label_ids_.contains(label);
-  const auto [it, inserted] = label_ids_.try_emplace(is_full ? OtherNamesLike(label) : label, next);
-  if (inserted) timeline_->labels_.push_back(it->first);
-  return it->second;
+  return InternBounded(label, kMostNames, &timeline_->labels_, &label_ids_);
 }
 
 ThreadIndex TimelineBuilder::AddThread(Pid pid, Tid tid, std::string name) {
@@ -67,11 +86,22 @@ PathId TimelineBuilder::InternPath(PathId parent, LabelId label) {
 }
 
 PathId TimelineBuilder::InternNode(PathId parent, LabelId label) {
-  uint64_t key = (static_cast<uint64_t>(Raw(parent)) << 32) | Raw(label);
+  const auto key_of = [](PathId above, LabelId below) {
+    return (static_cast<uint64_t>(Raw(above)) << 32) | Raw(below);
+  };
+  uint64_t key = key_of(parent, label);
   if (path_ids_.size() >= kMostPaths && !path_ids_.contains(key)) {
-    parent = kRootPath;
-    label = InternLabel(OtherNamesLike(timeline_->labels_[Raw(label)]));
-    key = Raw(label);
+    // An operator's name has numbers that are no counts: aten::conv2d.
+    const Label& own = timeline_->labels_[Raw(label)];
+    const auto group =
+        own.kind == SpanKind::kAnnotation ? LabelInstead(own, /*is_group=*/true) : std::nullopt;
+    if (group.has_value()) label = InternLabel(*group);
+    key = key_of(parent, label);
+    if (path_ids_.size() >= kMostPaths + kMostGroupPaths && !path_ids_.contains(key)) {
+      parent = kRootPath;
+      label = InternLabel(*LabelInstead(timeline_->labels_[Raw(label)], /*is_group=*/false));
+      key = key_of(parent, label);
+    }
   }
   const PathId next{static_cast<uint32_t>(timeline_->paths_.size())};
   const auto [it, inserted] = path_ids_.try_emplace(key, next);
@@ -82,11 +112,18 @@ PathId TimelineBuilder::InternNode(PathId parent, LabelId label) {
 }
 
 DeviceNameId TimelineBuilder::InternDeviceName(const std::string& name) {
-  const DeviceNameId next{static_cast<uint32_t>(timeline_->device_names_.size())};
-  const bool is_full = device_name_ids_.size() >= kMostNames && !device_name_ids_.contains(name);
-  const auto [it, inserted] = device_name_ids_.try_emplace(is_full ? kOtherNames : name, next);
-  if (inserted) timeline_->device_names_.push_back(it->first);
-  return it->second;
+  const auto add = [this](const std::string& one) {
+    const DeviceNameId next{static_cast<uint32_t>(timeline_->device_names_.size())};
+    const auto [it, inserted] = device_name_ids_.try_emplace(one, next);
+    if (inserted) timeline_->device_names_.push_back(it->first);
+    return it->second;
+  };
+  const size_t names = device_name_ids_.size();
+  if (names < kMostNames || device_name_ids_.contains(name)) return add(name);
+  const std::optional<std::string> group = GroupOfName(name);
+  const bool has_room =
+      group && (names < kMostNames + kMostNameGroups || device_name_ids_.contains(*group));
+  return add(has_room ? *group : kOtherNames);
 }
 
 absl::StatusOr<SpanId> TimelineBuilder::AddSpan(const Span& span) {
@@ -105,29 +142,28 @@ void TimelineBuilder::SetStacks(std::vector<PythonFrame> frames, std::vector<Pyt
 std::unique_ptr<Timeline> TimelineBuilder::Finish(RecordingInfo info, const Ledger& ledger) {
   timeline_->info_ = std::move(info);
   timeline_->ledger_ = ledger;
-  if (label_ids_.size() >= kMostNames) {
-    uint64_t rows = 0;
+  if (label_ids_.size() > kMostNames || path_ids_.size() > kMostPaths) {
+    RowsInstead rows;
     for (uint32_t i = 0; i < span_count(); ++i) {
-      rows += timeline_->labels_[Raw(span(SpanId{i}).label)].name == kOtherNames;
+      const Span& row = span(SpanId{i});
+      if (Raw(row.label) >= kMostNames) {
+        ++(timeline_->labels_[Raw(row.label)].name == kOtherNames ? rows.others : rows.groups);
+      }
+      if (Raw(row.path) <= kMostPaths) continue;  // the first one is the root
+      PathNode node = path(row.path);
+      while (node.depth > 1) node = path(node.parent);
+      const bool is_other = timeline_->labels_[Raw(node.label)].name == kOtherNames;
+      ++(is_other ? rows.other_paths : rows.group_paths);
     }
-    if (rows > 0) {
-      timeline_->info_.unsupported.push_back(
-          {"names", std::to_string(rows) + " rows have a name beyond the first " +
-                        std::to_string(kMostNames) + " and are called " + kOtherNames +
-                        "; give annotations names that repeat, or record a shorter time"});
-    }
+    TellOf(rows, &timeline_->info_.unsupported);
   }
-  if (path_ids_.size() >= kMostPaths) {
+  if (device_name_ids_.size() > kMostNames) {
     timeline_->info_.unsupported.push_back(
-        {"paths", "there are more than " + std::to_string(kMostPaths) +
-                      " paths of names; rows on later ones have the path " + kOtherNames +
-                      "; record a shorter time"});
-  }
-  if (device_name_ids_.size() >= kMostNames) {
-    timeline_->info_.unsupported.push_back(
-        {"names of GPU work", "there are more than " + std::to_string(kMostNames) +
-                                  " names of kernels, copies and calls; later ones are called " +
-                                  kOtherNames + "; record a shorter time"});
+        {"names of GPU work",
+         "there are more than " + std::to_string(kMostNames) +
+             " names of kernels, copies and calls; later ones with a number are "
+             "told as a group, others are called " +
+             kOtherNames + "; record a shorter time"});
   }
   label_ids_.clear();
   path_ids_.clear();

@@ -175,10 +175,9 @@ void CountDeviceLosses(const CaptureMetadata& metadata, const std::vector<GpuAge
   if (ledger->records == 0 && agents.empty()) ledger->gaps = 0;
 }
 
-// `source` and `device_source`: of the processes in `info`.
 // Names what came when there were as many names as are kept.
 void AddOthers(const SampleDecoder::Tables& samples, const PythonDecoder::Tables& stacks,
-               RecordingInfo* info) {
+               uint64_t other_files, uint64_t other_paths, RecordingInfo* info) {
   const auto add = [info](const char* feature, uint64_t count, size_t most, const char* what,
                           const std::string& then) {
     if (count == 0) return;
@@ -187,13 +186,25 @@ void AddOthers(const SampleDecoder::Tables& samples, const PythonDecoder::Tables
                                "; record a shorter time, or make fewer functions by exec()")});
   };
   const std::string are_called = std::string("are called ") + kOtherNames;
+  add("names of Python functions", stacks.group_codes, kMostNames, "functions",
+      "are told as a group, in whose name each number is a *");
   add("names of Python functions", stacks.other_codes, kMostNames, "functions", are_called);
   add("modules", stacks.other_modules, kMostNames, "modules", "are not named");
   add("Python stacks", stacks.other_stacks, kMostPaths, "different ones", are_called);
   add("names of sampled functions", samples.other_functions, kMostNames, "functions", are_called);
   add("stacks of samples", samples.other_frames, kMostPaths, "frames", are_called);
+  const auto add_files = [info](uint64_t count, const char* what) {
+    if (count == 0) return;
+    info->unsupported.push_back(
+        {"names of files", absl::StrCat(count, what, " came after the first ", kMostPaths,
+                                        " names or 64 MB of them, and are told as a group, in "
+                                        "whose name each number is a *; record a shorter time")});
+  };
+  add_files(other_files, " files");
+  add_files(other_paths, " system calls with a path");
 }
 
+// `source` and `device_source`: of the processes in `info`.
 absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata, RecordingInfo info,
                                                 RecordSource* source,
                                                 const std::string& spill_directory,
@@ -248,13 +259,16 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
   if (status.ok()) status = devices.Finish();
   if (status.ok() && timeline.columns().stack.exists()) status = GiveForwardStacks(&timeline);
   if (!status.ok()) return status;
-  status = LinkSystem(decoder.TakeSystem(),
-                      {metadata.info.window.start_ns, window_end_ns, spill_directory}, &timeline,
-                      &ledger);
+  SystemDecoder::Tables system = decoder.TakeSystem();
+  const uint64_t other_files = system.other_files;
+  const uint64_t other_paths = system.other_paths;
+  status =
+      LinkSystem(std::move(system), {metadata.info.window.start_ns, window_end_ns, spill_directory},
+                 &timeline, &ledger);
   if (!status.ok()) return status;
   SampleDecoder::Tables samples = decoder.TakeSamples();
   PythonDecoder::Tables stacks = decoder.TakeStacks();
-  AddOthers(samples, stacks, &info);
+  AddOthers(samples, stacks, other_files, other_paths, &info);
   LinkSamples(std::move(samples), metadata.info.window.start_ns, window_end_ns, &timeline);
   CountDeviceLosses(metadata, info.gpu_agents, devices, &device_ledger);
   timeline.SetDeviceLedger(device_ledger);

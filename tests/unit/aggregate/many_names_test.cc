@@ -54,12 +54,90 @@ TEST(ManyNamesTest, NamesBeyondTheLimitAreOneRowThatIsTold) {
   const std::unique_ptr<Timeline> timeline = builder.Finish(RecordingInfo(), Ledger());
   EXPECT_EQ(timeline->labels().size(), kMostNames + 1);
   EXPECT_LE(Raw(last), kMostNames + 1);
-  EXPECT_EQ(timeline->label(timeline->span(SpanId{kNames - 1}).label).name, kOtherNames);
+  EXPECT_EQ(timeline->label(timeline->span(SpanId{kMostNames - 1}).label).name,
+            "step " + std::to_string(kMostNames - 1));
+  EXPECT_EQ(timeline->label(timeline->span(SpanId{kNames - 1}).label).name, "step *");
   EXPECT_EQ(timeline->label(timeline->span(SpanId{kNames - 1}).label).category,
             Category::kUserAnnotation);
   ASSERT_EQ(timeline->info().unsupported.size(), 1u);
-  EXPECT_NE(timeline->info().unsupported[0].reason.find("68928 rows"), std::string::npos)
+  EXPECT_NE(timeline->info().unsupported[0].reason.find(
+                "68928 of them are told as a group, in whose name each number is a *, and 0 are"),
+            std::string::npos)
       << timeline->info().unsupported[0].reason;
+}
+
+// A text without digits for each number.
+std::string Letters(uint32_t number) {
+  std::string letters;
+  for (int i = 0; i < 5; ++i, number /= 26) letters += static_cast<char>('a' + number % 26);
+  return letters;
+}
+
+TEST(ManyNamesTest, NamesWithoutNumbersAndTooManyGroupsAreOneRow) {
+  TimelineBuilder builder("");
+  const ThreadIndex thread = builder.AddThread(Pid{1}, Tid{1}, "");
+  const uint32_t names = kMostNames + kMostNameGroups + 1000;
+  for (uint32_t i = 0; i < names + 1000; ++i) {
+    Label label;
+    label.name = Letters(i) + (i % 2 == 0 || i < names ? " 1" : "");
+    label.kind = SpanKind::kAnnotation;
+    Span span;
+    span.thread = thread;
+    span.label = builder.InternLabel(label);
+    span.path = builder.InternPath(kRootPath, span.label);
+    ASSERT_TRUE(builder.AddSpan(span).ok());
+  }
+  const std::unique_ptr<Timeline> timeline = builder.Finish(RecordingInfo(), Ledger());
+  EXPECT_EQ(timeline->labels().size(), kMostNames + kMostNameGroups + 1);
+  EXPECT_EQ(timeline->labels()[kMostNames].name, Letters(kMostNames) + " *");
+  EXPECT_EQ(timeline->labels().back().name, kOtherNames);
+  ASSERT_EQ(timeline->info().unsupported.size(), 1u);
+  const std::string& reason = timeline->info().unsupported[0].reason;
+  EXPECT_NE(reason.find("16384 of them are told as a group"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("2000 are called <other names>"), std::string::npos) << reason;
+}
+
+// Steps with a number in their name that have a hundred operators each: their paths are more than
+// their names.
+TEST(ManyNamesTest, PathsBeyondTheLimitHaveTheGroupsOfAnnotations) {
+  constexpr uint32_t kOperators = 100;
+  constexpr uint32_t kSteps = kMostPaths / kOperators + 100;
+  TimelineBuilder builder("");
+  const ThreadIndex thread = builder.AddThread(Pid{1}, Tid{1}, "");
+  const auto text = [&builder](PathId path) {
+    std::string names;
+    for (PathNode node = builder.path(path); node.depth > 0; node = builder.path(node.parent)) {
+      names = "/" + builder.label(node.label).name + names;
+    }
+    return names;
+  };
+  const auto add = [&](PathId above, const std::string& name, SpanKind kind) {
+    Label label;
+    label.name = name;
+    label.kind = kind;
+    Span span;
+    span.thread = thread;
+    span.label = builder.InternLabel(label);
+    span.path = builder.InternPath(above, span.label);
+    EXPECT_TRUE(builder.AddSpan(span).ok());
+    return span.path;
+  };
+  PathId last{};
+  for (uint32_t step = 0; step < kSteps; ++step) {
+    const PathId path = add(kRootPath, "step " + std::to_string(step), SpanKind::kAnnotation);
+    if (step == 5) EXPECT_EQ(text(path), "/step 5");
+    for (uint32_t i = 0; i < kOperators; ++i) {
+      last = add(path, "aten::conv" + std::to_string(i) + "d", SpanKind::kOperator);
+    }
+  }
+  EXPECT_EQ(text(last), "/step */aten::conv99d");
+  EXPECT_EQ(builder.label(builder.span(SpanId{builder.span_count() - 101}).label).name,
+            "step " + std::to_string(kSteps - 1));
+  const std::unique_ptr<Timeline> timeline = builder.Finish(RecordingInfo(), Ledger());
+  EXPECT_LT(timeline->paths().size(), kMostPaths + 300);
+  ASSERT_EQ(timeline->info().unsupported.size(), 1u);
+  EXPECT_EQ(timeline->info().unsupported[0].feature, "paths");
+  EXPECT_NE(timeline->info().unsupported[0].reason.find("and 0 are on"), std::string::npos);
 }
 
 // Kernels that are compiled for each shape.
@@ -71,7 +149,7 @@ TEST(ManyNamesTest, NamesOfGpuWorkBeyondTheLimitAreOneThatIsTold) {
   }
   EXPECT_EQ(builder.InternDeviceName("kernel_7"), DeviceNameId{7});
   const std::unique_ptr<Timeline> timeline = builder.Finish(RecordingInfo(), Ledger());
-  EXPECT_EQ(timeline->device_name(last), kOtherNames);
+  EXPECT_EQ(timeline->device_name(last), "kernel_*");
   EXPECT_EQ(Raw(last), kMostNames);
   ASSERT_EQ(timeline->info().unsupported.size(), 1u);
   EXPECT_EQ(timeline->info().unsupported[0].feature, "names of GPU work");

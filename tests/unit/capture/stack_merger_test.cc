@@ -113,6 +113,36 @@ uint64_t Jumped(uint64_t code, uint64_t instruction) {
 
 using Words = std::vector<uint64_t>;
 
+// A job that makes functions by exec() for ever, called by one that stays.
+TEST(StackMerger, ACodeThatStacksHaveStaysKnownAmongAnyNumberOfOthers) {
+  StackMerger merger;
+  uint64_t failed = 0;
+  const auto take = [](std::span<const std::byte>) {};
+  const auto tell_code = [&](uint32_t id) {
+    abi::pt_python_code_record code{};
+    code.id = id;
+    code.first_line = static_cast<int32_t>(id);
+    merger.Observe(Bytes(code, abi::PT_PYTHON_CODE), RecordOrigin::kJump, take);
+  };
+  constexpr uint32_t kCodes = 1'300'000;
+  tell_code(1);
+  for (uint32_t id = 2; id <= kCodes; ++id) {
+    tell_code(id);
+    if (id % 1000 != 0) continue;
+    abi::pt_python_stack_record stack{};
+    stack.count = 2;
+    stack.words[0] = Frame(1, id);
+    stack.words[1] = Frame(id, 5);
+    const std::vector<std::byte> told =
+        Bytes(stack, abi::PT_PYTHON_STACK, PT_PYTHON_STACK_HEAD_BYTES + 16);
+    const std::span<const std::byte> left = merger.Observe(told, RecordOrigin::kJump, take);
+    abi::pt_python_stack_record seen{};
+    std::memcpy(&seen, left.data(), left.size());
+    failed += seen.flags != 0 || seen.count != 2;
+  }
+  EXPECT_EQ(failed, 0u);
+}
+
 TEST(StackMerger, AThreadsEndThatIsSeenBeforeItsLastStackTakesNoCodeAway) {
   StackMerger merger;
   std::vector<std::byte> out;

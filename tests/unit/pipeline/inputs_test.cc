@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "tests/unit/pipeline/timeline.h"
+#include "userspace/decode/input_decoder.h"
 #include "userspace/decode/input_format.h"
 
 namespace proftrace {
@@ -55,6 +56,32 @@ TEST(InputFormatTest, ShowsWhatTorchShows) {
             R"("TensorList", "Scalar", "Scalar", "Scalar"])");
   EXPECT_EQ(inputs->concrete, R"(["", "", "", "-2", "0.25", "True", "[2, 3]", "", "1.-2.5j", )"
                               R"("-9223372036854775808", "18446744073709551615"])");
+}
+
+// A schedule that passes another number in each step.
+TEST(InputDecoderTest, InputsBeyondTheLimitKeepTheirShapes) {
+  Ledger ledger;
+  InputDecoder decoder(&ledger, /*most_bytes=*/1000);
+  std::vector<InputsId> ids;
+  for (int i = 0; i < 100; ++i) {
+    const std::vector<uint64_t> values = Tensor({{3, 1}}) + Int(i);
+    RecordMaker maker;
+    maker.Call(kTid, i, 1, 1, 2, values);
+    abi::pt_record head{};
+    std::memcpy(&head, maker.bytes().data(), sizeof(head));
+    decoder.OnCall(head, uint64_t{2} << PT_CALL_SEQUENCE_BITS, maker.bytes());
+    bool waits = false;
+    ids.push_back(decoder.Take(head, InputForm(), &waits));
+  }
+  ASSERT_EQ(decoder.unread().size(), 1u);
+  const uint64_t grouped = decoder.unread()[0].calls;
+  EXPECT_GT(grouped, 90u);
+  EXPECT_EQ(ledger.inputs_unread, 0u);
+  const std::vector<OperatorInputs> table = decoder.TakeTable();
+  EXPECT_EQ(table.size(), 1 + 100 - grouped + 1);
+  EXPECT_EQ(table[Raw(ids[0])].concrete, R"(["", "0"])");
+  EXPECT_EQ(table[Raw(ids[99])].concrete, R"(["", "*"])");
+  EXPECT_EQ(table[Raw(ids[99])].shapes, "[[3], []]");
 }
 
 TEST(InputFormatTest, SparseTensorsHaveNoStrides) {

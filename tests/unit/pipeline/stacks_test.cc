@@ -365,21 +365,34 @@ TEST(PythonDecoderTest, WhatIsKnownStaysKnownWhenThereIsNoMoreRoom) {
 }
 
 // A job that makes functions by exec() for ever.
-TEST(PythonDecoderTest, FunctionsBeyondTheLimitAreOneThatIsTold) {
+TEST(PythonDecoderTest, FunctionsBeyondTheLimitAreOneForEachGroup) {
   Ledger ledger;
   PythonDecoder decoder(&ledger);
   constexpr uint32_t kFunctions = 150'000;
   Job job;
-  for (uint32_t code = 1; code <= kFunctions; ++code) {
-    job.PythonCode(kTid, job.now_ns(), code, 1, "a.py", "f");
+  const auto call = [&](uint32_t code, const std::string& file, const std::string& name) {
+    job.PythonCode(kTid, job.now_ns(), code, 1, file, name);
     job.Stack(0, {Word(code, 0)});
     Feed(job, &decoder);
+    return decoder.StackOf(RecordMaker::kPid, kTid);
+  };
+  StackId last = kNoStack;
+  for (uint32_t code = 1; code <= kFunctions; ++code) {
+    last = call(code, "a.py", "f" + std::to_string(code));
   }
+  const StackId known = call(kFunctions + 1, "a.py", "f7");  // told again, by another number
+  const StackId other = call(kFunctions + 2, "b.py", "g");
   const PythonDecoder::Tables tables = TablesOf(&decoder);
-  EXPECT_EQ(tables.codes.size(), kMostNames + 1);
-  EXPECT_EQ(tables.codes.back().name, kOtherNames);
-  EXPECT_EQ(tables.frames.size(), 1 + kMostNames + 1);
-  EXPECT_EQ(tables.other_codes, kFunctions - kMostNames);
+  const auto name_of = [&](StackId stack) {
+    return tables.codes[tables.frames[Raw(stack)].code].name;
+  };
+  EXPECT_EQ(tables.codes.size(), kMostNames + 2);
+  EXPECT_EQ(name_of(last), "f*");
+  EXPECT_EQ(name_of(known), "f7");
+  EXPECT_EQ(name_of(other), kOtherNames);
+  EXPECT_EQ(tables.frames.size(), 1 + kMostNames + 2);
+  EXPECT_EQ(tables.group_codes, kFunctions - kMostNames);
+  EXPECT_EQ(tables.other_codes, 1u);
   EXPECT_EQ(ledger.malformed, 0u);
 }
 
@@ -406,9 +419,8 @@ TEST(PythonDecoderTest, TextsOfCodeHaveABound) {
   }
   EXPECT_THAT(Feed(job, &decoder), ElementsAre(true, true));
   const PythonDecoder::Tables tables = TablesOf(&decoder);
-  ASSERT_EQ(tables.codes.size(), 2u);
+  ASSERT_EQ(tables.codes.size(), 1u);
   EXPECT_EQ(tables.codes[0].name, "forward");
-  EXPECT_EQ(tables.codes[1].name, kOtherNames);
 }
 
 }  // namespace

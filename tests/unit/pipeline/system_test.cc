@@ -20,6 +20,7 @@
 #include "userspace/decode/system_decoder.h"
 #include "userspace/wire/capture_part.h"
 #include "userspace/wire/flight_keeper.h"
+#include "userspace/wire/told_once.h"
 
 namespace proftrace {
 namespace {
@@ -218,11 +219,11 @@ TEST(SystemTest, TimesThatDifferTakeNoRoomAmongThePaths) {
   EXPECT_EQ(timeline->system_tables().paths.size(), 1u);
 }
 
-TEST(SystemTest, PathsThatThereIsNoRoomForAreCounted) {
+TEST(SystemTest, PathsThatThereIsNoRoomForAreAGroup) {
   SystemRecordMaker job;
   Ledger ledger;
-  SystemDecoder decoder("", &ledger, /*most_paths=*/2);
-  for (const char* path : {"/a", "/b", "/c", "/a", "/c"}) {
+  SystemDecoder decoder("", &ledger, {.entries = 2, .groups = 1});
+  for (const char* path : {"/a", "/b", "/1", "/a", "/2", "/c", "/d"}) {
     abi::pt_system_call_record record = job.CallRecord(kTid, 1000, 2000, kOpenat, -ENOENT);
     record.flags = abi::PT_SYSTEM_HAS_PATH;
     record.path_bytes = 3;
@@ -231,13 +232,37 @@ TEST(SystemTest, PathsThatThereIsNoRoomForAreCounted) {
         std::as_bytes(std::span(&record, 1)).first(PT_SYSTEM_CALL_HEAD_BYTES + 16)));
   }
   const SystemDecoder::Tables tables = decoder.TakeTables();
-  ASSERT_EQ(tables.paths.size(), 3u);
-  EXPECT_EQ(tables.paths[1].first, "/a");
-  EXPECT_EQ(tables.paths[2].first, "/b");
-  std::vector<uint32_t> paths;
-  for (uint32_t i = 0; i < 5; ++i) paths.push_back(Raw(tables.events->at(i).call.paths));
-  EXPECT_THAT(paths, ElementsAre(1, 2, 0, 1, 0));
-  EXPECT_EQ(ledger.inputs_unread, 2u);
+  ASSERT_EQ(tables.paths.size(), 5u);
+  std::vector<std::string> paths;
+  for (uint32_t i = 0; i < 7; ++i) {
+    paths.push_back(tables.paths[Raw(tables.events->at(i).call.paths)].first);
+  }
+  EXPECT_THAT(paths, ElementsAre("/a", "/b", "/*", "/a", "/*", kOtherNames, kOtherNames));
+  EXPECT_EQ(tables.other_paths, 4u);
+  EXPECT_EQ(ledger.inputs_unread, 0u);
+}
+
+TEST(SystemTest, FilesThatThereIsNoRoomForAreAGroup) {
+  SystemRecordMaker job;
+  Ledger ledger;
+  SystemDecoder decoder("", &ledger, {.entries = 1, .groups = 1});
+  const char* files[] = {"kept", "x1", "x2", "y", "z", "kept"};
+  for (uint32_t id = 1; id <= std::size(files); ++id) {
+    job.File(id == 6 ? 1 : id, abi::PT_SYSTEM_FILE_REGULAR, files[id - 1] + std::string(1, '\0'));
+    abi::pt_system_call_record call = job.CallRecord(kTid, 1000 * id, 1000 * id + 1, 0, 1);
+    call.head.sp = id == 6 ? 1 : id;
+    job.AddBytes(&call, PT_SYSTEM_CALL_HEAD_BYTES);
+  }
+  ForEachRecord(job.bytes(), [&decoder](const abi::pt_record&, std::span<const std::byte> record) {
+    EXPECT_TRUE(decoder.OnRecord(record));
+  });
+  const SystemDecoder::Tables tables = decoder.TakeTables();
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < std::size(files); ++i) {
+    names.push_back(tables.files[Raw(tables.events->at(i).file)].name);
+  }
+  EXPECT_THAT(names, ElementsAre("/kept", "/x*", "/x*", kOtherNames, kOtherNames, "/kept"));
+  EXPECT_EQ(tables.other_files, 4u);
 }
 
 TEST(SystemTest, StructuresLieBehindThePaths) {
