@@ -48,6 +48,10 @@ set(only_slow_rank SlowRankTest.test_work_in_the_backward_pass SlowRankTest.test
 set(only_fleet_watch FleetWatchTest.test_two_recorders_of_one_job_count_once FleetWatchTest.test_a_killed_recorder_leaves_whole_summaries
   FleetWatchTest.test_a_full_disk_does_not_end_the_recording FleetWatchTest.test_directories_of_others_are_refused)
 
+# The same programs with another PyTorch; what goes wrong in them does not depend on it.
+set(file_torch_profile_113 torch_profile)
+set(only_torch_profile_113 TutorialTest)
+
 set(live_tests
   agent all auto_tier bounds budget calls children clean clocks collectives compare confined cuda damage displaced docs dump exit_codes
   faults file_swap fleet_tables fleet_watch flight flooded_ring fork_kill_points gloo gpu gpu_check gpu_children gpu_idle
@@ -55,10 +59,10 @@ set(live_tests
   keywords kill_points loss memory memory_limit merge namespaces options other_processes outputs
   own_runtime patch patch_harmless patch_limits patch_tier process_limit python_api python_end python_gc
   ranges ranks recompile remote_files result_archive rights sample sched shifted slow_rank spawned
-  stack_storms stacks standstill steps system targets threads told_cost top two_tracers unprivileged view views waits why)
+  stack_storms stacks standstill steps system targets threads told_cost top torch_profile torch_profile_113 two_tracers unprivileged view views waits why)
 foreach(test IN LISTS live_tests)
   set(python "${live_python}")
-  if(test MATCHES "^(agent|cuda|fleet_tables|gpu_check|keywords|python_gc|recompile)$")
+  if(test MATCHES "^(agent|cuda|fleet_tables|gpu_check|keywords|python_gc|recompile|torch_profile)$")
     set(python "${cuda_python}")
   endif()
   set(file "${test}")

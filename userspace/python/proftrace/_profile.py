@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import json
 import os
-import socket
 import time
 import warnings
 from types import TracebackType
@@ -178,8 +177,9 @@ class profile:
         raise ProftraceError("a recording's activities cannot be changed while it runs")
 
     def _options(self) -> dict[str, Option]:
-        """Those of `proftrace record`. Children are left alone, as torch.profiler leaves them."""
-        options: dict[str, Option] = {"no_follow_children": True}
+        """Those of `proftrace record`. Children are left alone, as torch.profiler leaves them; and jumps record alone, for root too, so
+        that a recorder that cannot have them says so: its probes would see nothing where another one has jumps."""
+        options: dict[str, Option] = {"no_follow_children": True, "no_bpf": True}
         if self.activities == {ProfilerActivity.CPU}:
             options |= {"activities": "cpu", "gpu": "off"}
         elif self.activities == {ProfilerActivity.CUDA}:
@@ -238,7 +238,7 @@ def tensorboard_trace_handler(dir_name: str | os.PathLike[str], worker_name: str
             os.makedirs(dir_name, exist_ok=True)
         except OSError as error:
             raise ProftraceError(f"the directory {os.fspath(dir_name)} cannot be made: {error.strerror}") from error
-        worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+        worker = worker_name or f"{os.uname().nodename}_{os.getpid()}"
         profiler.export_chrome_trace(os.path.join(dir_name, f"{worker}.{time.time_ns()}.pt.trace.json{'.gz' if use_gzip else ''}"))
 
     return write

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import threading
+import warnings
 import weakref
 from types import TracebackType
 
@@ -18,6 +20,8 @@ from proftrace._result import Result
 
 _PR_SET_PTRACER = 0x59616D61
 _READY = "proftrace: recording "
+# How summary.json names them where a process has none.
+_JUMPS = "jumps in the job's code"
 
 
 class Recording:
@@ -91,6 +95,8 @@ class Recording:
         assert self._process is not None and self._reader is not None
         code = self._process.wait()
         self._reader.join()
+        assert self._process.stderr is not None
+        self._process.stderr.close()
         if self._ending is not None:
             self._ending.detach()
         ctypes.CDLL(None).prctl(_PR_SET_PTRACER, 0, 0, 0, 0)
@@ -98,6 +104,17 @@ class Recording:
             self._clean()
             raise ProftraceError(sentence_of("".join(self._said)), code)
         self._result = Result(self.path, is_temporary=not self._keeps)
+        self._tell_of_missing_jumps()
+
+    def _tell_of_missing_jumps(self) -> None:
+        """Warns where jumps were asked for and could not be had: probes see nothing where another recorder has its jumps."""
+        summary = os.path.join(self.path, "summary.json")
+        if self._options["tier"] != "patch" or not os.path.exists(summary):
+            return
+        with open(summary, encoding="utf-8") as stream:
+            for missing in json.load(stream)["unsupported"]:
+                if missing["feature"] == _JUMPS:
+                    warnings.warn(f"proftrace: {missing['feature']}: {missing['reason']}", RuntimeWarning, stacklevel=4)
 
     def _clean(self) -> None:
         if not self._keeps:
