@@ -53,7 +53,7 @@ set(file_torch_profile_113 torch_profile)
 set(only_torch_profile_113 TutorialTest)
 
 set(live_tests
-  agent all auto_tier bounds budget calls children clean clocks collectives compare confined cuda damage displaced docs dump exit_codes
+  agent all auto_tier bounds budget calls children clean clocks collectives compare confined conventions cuda damage displaced docs dump exit_codes
   faults file_swap fleet_tables fleet_watch flight flooded_ring fork_kill_points gloo gpu gpu_check gpu_children gpu_idle
   gpu_kinds guardian hang harmless hostile_neighbour identity injection interpreters interrupted
   keywords kill_points loss memory memory_limit merge namespaces options other_processes outputs
