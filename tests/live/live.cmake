@@ -48,6 +48,10 @@ set(only_slow_rank SlowRankTest.test_work_in_the_backward_pass SlowRankTest.test
 set(only_fleet_watch FleetWatchTest.test_two_recorders_of_one_job_count_once FleetWatchTest.test_a_killed_recorder_leaves_whole_summaries
   FleetWatchTest.test_a_full_disk_does_not_end_the_recording FleetWatchTest.test_directories_of_others_are_refused)
 
+# Each recording takes a second or two to begin: torch_profile_test.py runs the other schedules and faults.
+set(only_torch_profile TutorialTest ImportTest ScheduleTest.test_every_schedule_is_torchs_own ScheduleTest.test_cycles_that_follow_each_other
+  FaultTest.test_forks_and_workers_of_a_loader FaultTest.test_two_in_a_row_and_one_within_another
+  FaultTest.test_a_recorder_that_fails_in_the_middle_of_the_job)
 # The same programs with another PyTorch; what goes wrong in them does not depend on it.
 set(file_torch_profile_113 torch_profile)
 set(only_torch_profile_113 TutorialTest)
