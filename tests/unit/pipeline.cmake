@@ -44,7 +44,7 @@ proftrace_unit_test(cli_test
     cli/parse_test.cc
     cli/record_arguments_test.cc
     cli/result_directory_test.cc
-    cli/results_test.cc cli/step_schedule_test.cc
+    cli/config_file_test.cc cli/results_test.cc cli/step_schedule_test.cc
   LIBS proftrace_cli GTest::gmock)
 
 # Writes captures of a made-up job whose names never repeat, for a golden and for tests/bench/unique_names.py.

@@ -13,13 +13,21 @@
 #include <vector>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/base/text.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/config_file.h"
 #include "userspace/cli/option_help.h"
+#include "userspace/cli/pager.h"
 #include "userspace/cli/say.h"
 #include "userspace/cli/version.h"
 
 namespace proftrace {
 namespace {
+
+constexpr char kAbout[] =
+    "proftrace shows what a running PyTorch job does: by PID, with nothing prepared.\n"
+    "Example: sudo proftrace -p 4711 -d 10s";
+constexpr char kNoConfig[] = "--no-config";
 
 // `record` may be left out: options without a command are for it.
 void InsertRecord(std::vector<std::string>* arguments) {
@@ -117,54 +125,114 @@ int Finish(const absl::Status& status, bool json) {
   return code;
 }
 
+void AddCommands(CLI::App& app, const std::vector<std::string>& all,
+                 const std::vector<std::string>& command, Action* action) {
+  app.formatter(std::make_shared<HelpText>());
+  app.set_version_flag("-V,--version", std::string("proftrace ") + kVersion);
+  app.add_flag_callback(
+      kNoConfig, [] {}, "read no defaults of options from files; with any command");
+  app.require_subcommand(1);
+  AddRecordCommand(app, all, command, action);
+  AddTopCommand(app, all, command, action);
+  AddReportCommand(app, action);
+  AddExportCommand(app, action);
+  AddViewCommand(app, action);
+  AddMergeCommand(app, action);
+  AddFleetCommand(app, action);
+  AddDumpCommand(app, action);
+  AddCleanCommand(app, action);
+  AddListCommand(app, action);
+  AddDoctorCommand(app, action);
+  AddCompletionCommand(app, action);
+  app.footer("COMMAND [OPTIONS]");  // commands would inherit it
+}
+
+// The library takes them from the back.
+void Parse(CLI::App& app, const std::vector<std::string>& arguments) {
+  app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+}
+
+// Puts the defaults of the files behind the command that `app` has parsed. Returns whether there
+// are any.
+absl::StatusOr<bool> AddDefaults(const CLI::App& app, std::vector<std::string>* arguments) {
+  const absl::StatusOr<std::vector<OptionDefault>> defaults = ReadConfigFiles();
+  if (!defaults.ok()) return defaults.status();
+  const CLI::App& command = InnermostCommand(*app.get_subcommands().front());
+  const absl::StatusOr<std::vector<std::string>> words = WordsOfDefaults(command, *defaults);
+  if (!words.ok()) return words.status();
+  const size_t names = SplitText(CommandName(command), " ", /*skip_empty=*/true).size();
+  arguments->insert(arguments->begin() + static_cast<std::ptrdiff_t>(names), words->begin(),
+                    words->end());
+  return !words->empty();
+}
+
+absl::Status OfDefaults(const absl::Status& status, bool has_defaults) {
+  if (!has_defaults || ExitCodeOf(status) != ExitCode::kUsage) return status;
+  return Fail(ExitCode::kUsage,
+              std::string(status.message()) +
+                  " (a file of defaults has more options; --no-config reads none)");
+}
+
+// What prints text that may be longer than a screen.
+bool IsPaged(const CLI::App& app) {
+  const std::string command = CommandName(InnermostCommand(*app.get_subcommands().front()));
+  return command == "report" || command == "dump" || command == "fleet report";
+}
+
+int RunAction(const CLI::App& app, const Action& action, bool json, bool has_defaults) {
+  Pager pager;
+  if (!json && IsPaged(app)) pager.Start();
+  absl::Status status = action ? action() : Fail(ExitCode::kBug, "no command was run");
+  if (!pager.Finish() && status.ok()) status = CheckPrinted();
+  return Finish(OfDefaults(status, has_defaults), json);
+}
+
 }  // namespace
 
 int RunCommandLine(int argc, char** argv) {
-  const std::vector<std::string> all(argv + 1, argv + argc);
+  std::vector<std::string> all(argv + 1, argv + argc);
   const auto separator = std::find(all.begin(), all.end(), "--");
   std::vector<std::string> arguments(all.begin(), separator);
   std::vector<std::string> command;
-  if (separator != all.end()) command.assign(separator + 1, all.end());
-  if (separator != all.end() || !arguments.empty()) {
+  const bool has_separator = separator != all.end();
+  if (has_separator) command.assign(separator + 1, all.end());
+  const bool reads_config = std::erase(arguments, kNoConfig) == 0;
+  if (has_separator || !arguments.empty()) {
     if (arguments.empty()) arguments.emplace_back("record");
     ReplaceHelp(&arguments);
     InsertRecord(&arguments);
   }
   const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
 
-  CLI::App app(
-      "proftrace shows what a running PyTorch job does: by PID, with nothing prepared.\n"
-      "Example: sudo proftrace -p 4711 -d 10s");
-  app.formatter(std::make_shared<HelpText>());
-  app.set_version_flag("-V,--version", std::string("proftrace ") + kVersion);
-  app.require_subcommand(1);
+  CLI::App app(kAbout);
+  CLI::App with_defaults(kAbout);
   Action action;
-  AddRecordCommand(app, all, command, &action);
-  AddTopCommand(app, all, command, &action);
-  AddReportCommand(app, &action);
-  AddExportCommand(app, &action);
-  AddViewCommand(app, &action);
-  AddMergeCommand(app, &action);
-  AddFleetCommand(app, &action);
-  AddDumpCommand(app, &action);
-  AddCleanCommand(app, &action);
-  AddListCommand(app, &action);
-  AddDoctorCommand(app, &action);
-  AddCompletionCommand(app, &action);
-  app.footer("COMMAND [OPTIONS]");  // commands would inherit it
+  bool has_defaults = false;
+  AddCommands(app, all, command, &action);
   try {
-    // The library takes them from the back.
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    Parse(app, arguments);
+    if (reads_config) {
+      const absl::StatusOr<bool> added = AddDefaults(app, &arguments);
+      if (!added.ok()) return Finish(added.status(), json);
+      has_defaults = *added;
+    }
+    if (has_defaults) {
+      // What is recorded with is kept as if all of it had been typed.
+      all = arguments;
+      if (has_separator) all.emplace_back("--");
+      all.insert(all.end(), command.begin(), command.end());
+      AddCommands(with_defaults, all, command, &action);
+      Parse(with_defaults, arguments);
+    }
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0 && !IsHelpOfNothing(app, arguments)) {
       app.exit(error);
       return Finish(CheckPrinted(), json);
     }
-    return Finish(Fail(ExitCode::kUsage, WhatIsWrong(app, arguments, error)), json);
+    const absl::Status wrong = Fail(ExitCode::kUsage, WhatIsWrong(app, arguments, error));
+    return Finish(OfDefaults(wrong, has_defaults), json);
   }
-  absl::Status status = action ? action() : Fail(ExitCode::kBug, "no command was run");
-  if (status.ok()) status = CheckPrinted();
-  return Finish(status, json);
+  return RunAction(app, action, json, has_defaults);
 }
 
 }  // namespace proftrace

@@ -1,8 +1,15 @@
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "symbols/plan/process.h"
 #include "userspace/base/shown_text.h"
+#include "userspace/base/text.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/say.h"
 
@@ -18,18 +25,73 @@ std::string JoinCommand(const ProcessInfo& info) {
   return text;
 }
 
+// Returns the name that the host has for a user, else the number. The static program has no library
+// that asks more than the file.
+std::string UserName(uint32_t uid) {
+  std::ifstream file("/etc/passwd");
+  const std::string number = std::to_string(uid);
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string_view> fields = SplitText(line, ":", /*skip_empty=*/false);
+    if (fields.size() > 2 && fields[2] == number) return std::string(fields[0]);
+  }
+  return number;
+}
+
+// Returns the numbers of the GPUs whose device files it has open, ascending.
+std::vector<uint32_t> GpusOf(Pid pid) {
+  constexpr std::string_view kDevice = "/dev/nvidia";
+  std::set<uint32_t> gpus;
+  std::error_code error;
+  const std::string folder = "/proc/" + std::to_string(Raw(pid)) + "/fd";
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code gone;
+    const std::string file = std::filesystem::read_symlink(entry->path(), gone).string();
+    std::string_view rest = file;
+    if (!ConsumeText(&rest, kDevice)) continue;
+    if (const std::optional<uint32_t> gpu = ParseNumber<uint32_t>(rest)) gpus.insert(*gpu);
+  }
+  return {gpus.begin(), gpus.end()};
+}
+
+// Returns the Kubernetes pod that its environment names, else the beginning of the id that Docker,
+// containerd, CRI-O and Podman put into the path of its control group (64 hexadecimal digits);
+// empty: none is known.
+std::string ContainerOf(const ProcessInfo& info) {
+  constexpr size_t kIdLength = 64;
+  constexpr size_t kShownLength = 12;  // as `docker ps` has it
+  if (!info.job.kubernetes_pod.empty()) return info.job.kubernetes_pod;
+  std::string id;
+  for (const std::string_view word : SplitText(info.control_group, "/-.:", /*skip_empty=*/true)) {
+    const bool is_id = word.size() == kIdLength &&
+                       word.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+    if (is_id) id = word.substr(0, kShownLength);  // the innermost one
+  }
+  return id;
+}
+
+std::string GpuText(const std::vector<uint32_t>& gpus) {
+  std::string text;
+  for (const uint32_t gpu : gpus) text += (text.empty() ? "" : ",") + std::to_string(gpu);
+  return text.empty() ? "-" : text;
+}
+
 json ToJson(const ProcessInfo& info) {
   return {{"pid", Raw(info.pid)},
           {"ppid", Raw(info.parent)},
           {"comm", info.comm},
           {"exe", info.exe},
           {"cmdline", info.cmdline},
+          {"uid", info.user_id},
+          {"user", UserName(info.user_id)},
           {"threads", info.threads},
           {"python_version", info.python_version},
           {"torch_version", info.torch_version},
           {"cuda_version", info.cuda_version},
           {"rank", info.rank.has_value() ? json(*info.rank) : json()},
-          {"world_size", info.world_size.has_value() ? json(*info.world_size) : json()}};
+          {"world_size", info.world_size.has_value() ? json(*info.world_size) : json()},
+          {"gpus", GpusOf(info.pid)},
+          {"container", ContainerOf(info)}};
 }
 
 absl::Status RunList(bool as_json) {
@@ -44,9 +106,14 @@ absl::Status RunList(bool as_json) {
     Print("no running process with PyTorch is visible to this user\n");
     return absl::OkStatus();
   }
-  Print("%8s  %-16s %-14s %-7s %7s  %s\n", "PID", "NAME", "TORCH", "PYTHON", "THREADS", "COMMAND");
+  Print("%8s  %-16s %-10s %4s %-6s %-12s %-14s %-7s %7s  %s\n", "PID", "NAME", "USER", "RANK",
+        "GPU", "CONTAINER", "TORCH", "PYTHON", "THREADS", "COMMAND");
   for (const ProcessInfo& info : processes) {
-    Print("%8u  %-16s %-14s %-7s %7u  %.100s\n", Raw(info.pid), ShownText(info.comm).c_str(),
+    const std::string container = ContainerOf(info);
+    Print("%8u  %-16s %-10s %4s %-6s %-12s %-14s %-7s %7u  %.100s\n", Raw(info.pid),
+          ShownText(info.comm).c_str(), ShownText(UserName(info.user_id)).c_str(),
+          info.rank.has_value() ? std::to_string(*info.rank).c_str() : "-",
+          GpuText(GpusOf(info.pid)).c_str(), container.empty() ? "-" : ShownText(container).c_str(),
           ShownText(info.torch_version).c_str(), ShownText(info.python_version).c_str(),
           info.threads, ShownText(JoinCommand(info)).c_str());
   }

@@ -10,6 +10,10 @@
     result = proftrace.attach(4711, duration=10, activities="cpu,sched,syscalls")
     result = proftrace.open("result")
 
+    with proftrace.profile(record_shapes=True) as profiler:      # torch.profiler's own words
+        train_step()
+    print(profiler.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))
+
 This package drives the program `proftrace` and decides nothing itself: options are the program's own (with_stack=True is
 --with-stack, sample="99Hz" is --sample 99Hz), and so are its errors. It needs nothing but Python; where pyarrow and pandas are
 there, tables are DataFrames that never were text. `%load_ext proftrace` brings `%%proftrace` to notebooks."""
@@ -18,8 +22,20 @@ from __future__ import annotations
 
 from proftrace._errors import ProftraceError
 from proftrace._notebook import load_ipython_extension
+from proftrace._profile import ProfilerActivity, profile, supported_activities, tensorboard_trace_handler
 from proftrace._program import find_program
 from proftrace._recording import Recording, attach, record
 from proftrace._result import Result, open
+from proftrace._schedule import ProfilerAction, schedule
 
-__all__ = ["ProftraceError", "Recording", "Result", "attach", "find_program", "load_ipython_extension", "open", "record"]
+__all__ = ["ProfilerAction", "ProfilerActivity", "ProftraceError", "Recording", "Result", "attach", "find_program", "load_ipython_extension", "open",
+           "profile", "record", "schedule", "supported_activities", "tensorboard_trace_handler"]
+
+
+def __getattr__(name: str) -> object:
+    """record_function is torch's own, and is looked for where it is asked for: this package is there without torch."""
+    if name == "record_function":
+        from torch.autograd.profiler import record_function
+
+        return record_function
+    raise AttributeError(f"module 'proftrace' has no attribute {name!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 from proftrace._program import Option
@@ -10,6 +9,8 @@ from proftrace._program import Option
 
 def options_of(line: str) -> dict[str, Option]:
     """--with-stack --sample 99Hz as with_stack=True, sample="99Hz"."""
+    import shlex
+
     options: dict[str, Option] = {}
     name = ""
     for word in shlex.split(line):

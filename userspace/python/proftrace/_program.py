@@ -19,7 +19,10 @@ def find_program() -> str:
     """The path of the program: PROFTRACE_PROGRAM, else the one that was installed with this package, else the one of PATH."""
     asked = os.environ.get("PROFTRACE_PROGRAM")
     if asked:
-        return asked
+        named = shutil.which(asked)
+        if named is None:
+            raise ProftraceError(f"PROFTRACE_PROGRAM names {asked}, which is no program that this user may run")
+        return named
     for folder in (sysconfig.get_path("scripts"), os.path.dirname(sys.executable)):
         beside = Path(folder) / "proftrace"
         if os.access(beside, os.X_OK):

@@ -28,7 +28,7 @@ class Result:
         self._folder: str | None = None
         self._tables: dict[str, Any] = {}
         if is_temporary:
-            weakref.finalize(self, shutil.rmtree, os.path.dirname(self.path), ignore_errors=True)
+            remove_with(self, os.path.dirname(self.path))
 
     def events(self) -> Any:
         """Every row: operators, autograd, annotations, CUDA calls, kernels, system calls; docs/reference/columns.md."""
@@ -78,7 +78,7 @@ class Result:
         """A file that `export` makes of the result, once."""
         if self._folder is None:
             self._folder = tempfile.mkdtemp(prefix="proftrace-")
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            remove_with(self, self._folder)
         folder = Path(self._folder) / format
         if not folder.exists():
             run(["export", self.path, "--format", format, "-o", str(folder)])
@@ -115,6 +115,17 @@ class Verdict:
 def open(path: str | os.PathLike[str]) -> Result:
     """A recording that is there already."""
     return Result(path)
+
+
+def remove_with(owner: object, folder: str) -> None:
+    """Removes a temporary folder when `owner` goes, or this process ends. A forked child has a copy of the owner, and not the folder."""
+    pid = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == pid:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    weakref.finalize(owner, remove)
 
 
 def _has(module: str) -> bool:
