@@ -12,9 +12,10 @@ namespace {
 using Stack = abi::pt_python_layout;
 
 constexpr char kCookie[] = "xdebugpy";
-constexpr size_t kWords = 95;  // of 3.14's _Py_DebugOffsets; 3.13's have 73
+constexpr size_t kWords = 111;  // of 3.15's _Py_DebugOffsets; 3.13's have 73, 3.14's 95
 constexpr size_t kVersionWord = 1;
 constexpr size_t kFreeThreadedWord = 2;
+constexpr size_t kSharedKeysWord315 = 67;  // ht_cached_keys; the versions before do not say it
 // The largest offset of any field in its object: the largest object, PyInterpreterState, has 4 KB
 // up to what is read of it.
 constexpr uint64_t kMostOffset = 60000;
@@ -25,43 +26,46 @@ struct StackWord {
   uint16_t Stack::*field;
   uint8_t word_313;
   uint8_t word_314;
+  uint8_t word_315;
 };
 constexpr StackWord kStackWords[] = {
-    {&Stack::interpreter_next, 8, 8},      {&Stack::interpreter_threads, 9, 9},
-    {&Stack::thread_next, 21, 24},         {&Stack::thread_id, 24, 27},
-    {&Stack::thread_frame, 23, 26},        {&Stack::frame_code, 30, 33},
-    {&Stack::frame_previous, 29, 32},      {&Stack::frame_instruction, 31, 34},
-    {&Stack::frame_owner, 33, 36},         {&Stack::frame_locals, 32, 35},
-    {&Stack::code_file, 35, 40},           {&Stack::code_name, 36, 41},
-    {&Stack::code_qualified_name, 37, 42}, {&Stack::code_first_line, 39, 44},
-    {&Stack::code_arguments, 40, 45},      {&Stack::code_lines, 38, 43},
-    {&Stack::code_instructions, 43, 48},   {&Stack::text_length, 69, 79},
-    {&Stack::text_state, 68, 78},          {&Stack::text_ascii, 70, 80},
-    {&Stack::bytes_length, 65, 75},        {&Stack::bytes_data, 66, 76},
+    {&Stack::interpreter_next, 8, 8, 8},       {&Stack::interpreter_threads, 9, 9, 9},
+    {&Stack::thread_next, 21, 24, 24},         {&Stack::thread_id, 24, 27, 30},
+    {&Stack::thread_frame, 23, 26, 26},        {&Stack::frame_code, 30, 33, 41},
+    {&Stack::frame_previous, 29, 32, 40},      {&Stack::frame_instruction, 31, 34, 42},
+    {&Stack::frame_owner, 33, 36, 44},         {&Stack::frame_locals, 32, 35, 43},
+    {&Stack::code_file, 35, 40, 48},           {&Stack::code_name, 36, 41, 49},
+    {&Stack::code_qualified_name, 37, 42, 50}, {&Stack::code_first_line, 39, 44, 52},
+    {&Stack::code_arguments, 40, 45, 53},      {&Stack::code_lines, 38, 43, 51},
+    {&Stack::code_instructions, 43, 48, 56},   {&Stack::text_length, 69, 79, 91},
+    {&Stack::text_state, 68, 78, 90},          {&Stack::text_ascii, 70, 80, 92},
+    {&Stack::bytes_length, 65, 75, 87},        {&Stack::bytes_data, 66, 76, 88},
 };
 struct LayoutWord {
   uint16_t PythonLayout::*field;
   uint8_t word_313;
   uint8_t word_314;
+  uint8_t word_315;
 };
 constexpr LayoutWord kLayoutWords[] = {
-    {&PythonLayout::finalizing, 4, 4},
-    {&PythonLayout::interpreters_head, 5, 5},
-    {&PythonLayout::interpreter_id, 7, 7},
-    {&PythonLayout::interpreter_modules, 11, 12},
-    {&PythonLayout::interpreter_variables, 12, 13},
-    {&PythonLayout::interpreter_gil, 14, 15},
-    {&PythonLayout::gil_holder, 18, 19},
-    {&PythonLayout::gil_locked, 17, 18},
-    {&PythonLayout::native_thread_id, 25, 28},
-    {&PythonLayout::tuple_items, 51, 57},
+    {&PythonLayout::finalizing, 4, 4, 4},
+    {&PythonLayout::interpreters_head, 5, 5, 5},
+    {&PythonLayout::interpreter_id, 7, 7, 7},
+    {&PythonLayout::interpreter_modules, 11, 12, 12},
+    {&PythonLayout::interpreter_variables, 12, 13, 13},
+    {&PythonLayout::interpreter_gil, 14, 15, 15},
+    {&PythonLayout::gil_holder, 18, 19, 19},
+    {&PythonLayout::gil_locked, 17, 18, 18},
+    {&PythonLayout::native_thread_id, 25, 28, 31},
+    {&PythonLayout::tuple_items, 51, 57, 69},
 };
 
 // Where the GIL is that is an interpreter's own, in its state.
 struct {
   uint8_t word_313;
   uint8_t word_314;
-} constexpr kOwnGil = {15, 16};
+  uint8_t word_315;
+} constexpr kOwnGil = {15, 16, 16};
 
 // The value of FRAME_OWNED_BY_… from which on the frame is not Python's code (3.12 and later; 3.11
 // has none of them).
@@ -285,9 +289,9 @@ absl::StatusOr<std::optional<PythonLayout>> ReadPythonLayout(const TargetMemory&
   if (!memory.Read(runtime, words.data(), sizeof(words))) return std::nullopt;
   if (std::memcmp(words.data(), kCookie, sizeof(uint64_t)) != 0) return std::nullopt;
   const auto version = static_cast<uint32_t>((words[kVersionWord] >> 16U) & 0xffffU);
-  if (version != kPython313 && version != kPython314) {
+  if (version < kPython313 || version > kPython315) {
     return absl::FailedPreconditionError(
-        absl::StrCat("Python ", PythonVersionText(version), " is not supported: 3.9 to 3.14 are"));
+        absl::StrCat("Python ", PythonVersionText(version), " is not supported: 3.9 to 3.15 are"));
   }
   if (IsFreeThreaded(words)) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -298,19 +302,23 @@ absl::StatusOr<std::optional<PythonLayout>> ReadPythonLayout(const TargetMemory&
   const bool is_313 = version == kPython313;
   PythonLayout layout = CommonLayout(version);
   bool is_possible = true;
-  const auto take = [&](uint8_t word_313, uint8_t word_314) {
-    const uint64_t offset = words[is_313 ? word_313 : word_314];
-    is_possible = is_possible && offset < kMostOffset;
-    return static_cast<uint16_t>(offset);
+  const auto offset_at = [&](size_t word) {
+    is_possible = is_possible && words[word] < kMostOffset;
+    return static_cast<uint16_t>(words[word]);
+  };
+  const auto take = [&](const auto& word) {
+    return offset_at(is_313                  ? word.word_313
+                     : version == kPython314 ? word.word_314
+                                             : word.word_315);
   };
   for (const StackWord& word : kStackWords) {
-    layout.stack.*word.field = take(word.word_313, word.word_314);
+    layout.stack.*word.field = take(word);
   }
   for (const LayoutWord& word : kLayoutWords) {
-    layout.*word.field = take(word.word_313, word.word_314);
+    layout.*word.field = take(word);
   }
   // They are said for the GIL that lies in the interpreter's state.
-  const uint16_t own_gil = take(kOwnGil.word_313, kOwnGil.word_314);
+  const uint16_t own_gil = take(kOwnGil);
   is_possible = is_possible && own_gil <= std::min(layout.gil_holder, layout.gil_locked);
   layout.gil_holder = static_cast<uint16_t>(layout.gil_holder - own_gil);
   layout.gil_locked = static_cast<uint16_t>(layout.gil_locked - own_gil);
@@ -318,7 +326,7 @@ absl::StatusOr<std::optional<PythonLayout>> ReadPythonLayout(const TargetMemory&
   layout.stack.text_wide = static_cast<uint16_t>(layout.stack.text_ascii + 2 * kPointerBytes);
   layout.stack.owner_limit = kOwnerLimit;
   layout.stack.pointer_tags = is_313 ? 0 : 3;
-  layout.shared_keys = 880;
+  layout.shared_keys = version == kPython315 ? offset_at(kSharedKeysWord315) : 880;
   SetFrameBytes(&layout.stack);
   if (!is_possible || !IsUsable(layout)) {
     return absl::FailedPreconditionError(

@@ -21,6 +21,7 @@ inline constexpr uint32_t kPython311 = 0x030b;
 inline constexpr uint32_t kPython312 = 0x030c;
 inline constexpr uint32_t kPython313 = 0x030d;
 inline constexpr uint32_t kPython314 = 0x030e;
+inline constexpr uint32_t kPython315 = 0x030f;
 
 // What readers copy of a str at once: more than the head of any.
 inline constexpr size_t kPythonTextHeadBytes = 80;
@@ -55,7 +56,7 @@ bool IsUsable(const PythonLayout& layout);
 std::optional<PythonLayout> KnownPythonLayout(uint32_t version);
 
 // Returns what the _Py_DebugOffsets at `runtime` say; nullopt: there are none. Fails with
-// FailedPrecondition for a free-threaded build, a version other than 3.13 and 3.14, and offsets
+// FailedPrecondition for a free-threaded build, a version other than 3.13 to 3.15, and offsets
 // that cannot be.
 absl::StatusOr<std::optional<PythonLayout>> ReadPythonLayout(const TargetMemory& memory,
                                                              uint64_t runtime);

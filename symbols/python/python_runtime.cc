@@ -104,14 +104,14 @@ absl::StatusOr<PythonLayout> LayoutOf(const TargetMemory& memory, const PythonPl
   if (place.version == 0) {
     return absl::FailedPreconditionError("which version of Python this is could not be found");
   }
-  if (place.version == kPython313 || place.version == kPython314) {
+  if (place.version >= kPython313 && place.version <= kPython315) {
     return absl::FailedPreconditionError(absl::StrCat(
         "Python ", version, " does not say how its objects lie (_Py_DebugOffsets), as it should"));
   }
   const auto known = KnownPythonLayout(place.version);
   if (!known) {
     return absl::FailedPreconditionError(
-        absl::StrCat("Python ", version, " is not supported: 3.9 to 3.14 are"));
+        absl::StrCat("Python ", version, " is not supported: 3.9 to 3.15 are"));
   }
   return *known;
 }

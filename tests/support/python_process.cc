@@ -33,7 +33,7 @@ std::vector<std::string> Candidates() {
   std::vector<std::string> found = Split(Environment("PROFTRACE_PYTHONS"), ':');
   for (const std::string& folder : Split(Environment("PATH"), ':')) {
     found.push_back(folder + "/python3");
-    for (int minor = 9; minor <= 14; ++minor) {
+    for (int minor = 9; minor <= 15; ++minor) {
       found.push_back(folder + "/python3." + std::to_string(minor));
     }
   }
@@ -66,7 +66,7 @@ std::vector<PythonInterpreter> FindPythons() {
     const std::vector<std::string> words = Split(lines[0], ' ');
     if (words.size() < 4 || words[2] != "cpython") continue;
     const int minor = std::atoi(words[0].c_str());
-    if (minor < 9 || minor > 14 || !seen.insert(words[1] + " " + words[3]).second) continue;
+    if (minor < 9 || minor > 15 || !seen.insert(words[1] + " " + words[3]).second) continue;
     pythons.push_back({command, words[1], minor});
     std::printf("Python %s: %s\n", words[1].c_str(), command.c_str());
   }

@@ -16,7 +16,7 @@ struct PythonInterpreter {
   int minor = 0;        // 11
 };
 
-// Finds the interpreters 3.9 to 3.14 in PATH, in pyenv's folder and in PROFTRACE_PYTHONS (paths
+// Finds the interpreters 3.9 to 3.15 in PATH, in pyenv's folder and in PROFTRACE_PYTHONS (paths
 // with ":" between them), each once. Prints what was found.
 std::vector<PythonInterpreter> FindPythons();
 

@@ -151,7 +151,7 @@ std::vector<uint8_t> FromHex(const std::string& text) {
 
 TEST(PythonTablesTest, LinesAreThoseThatTheInterpreterSays) {
   const std::vector<PythonInterpreter> pythons = FindPythons();
-  ASSERT_FALSE(pythons.empty()) << "no CPython 3.9 to 3.14 on this machine";
+  ASSERT_FALSE(pythons.empty()) << "no CPython 3.9 to 3.15 on this machine";
   for (const PythonInterpreter& python : pythons) {
     PythonProcess process(python.command, kTablesScript);
     size_t codes = 0;

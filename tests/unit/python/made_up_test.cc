@@ -149,8 +149,8 @@ TEST(MadeUpPythonTest, OtherVersionsAndBuildsAreRefusedByName) {
   FakePython python(kPython312);
   python.place.version = 0x0308;
   EXPECT_TRUE(IsRefused(python.Confirm(), "Python 3.8 is not supported")) << python.Confirm();
-  python.place.version = 0x030f;
-  EXPECT_TRUE(IsRefused(python.Confirm(), "Python 3.15 is not supported")) << python.Confirm();
+  python.place.version = 0x0310;
+  EXPECT_TRUE(IsRefused(python.Confirm(), "Python 3.16 is not supported")) << python.Confirm();
   python.place.version = kPython313;
   EXPECT_TRUE(IsRefused(python.Confirm(), "_Py_DebugOffsets")) << python.Confirm();
   python.place.version = 0;
@@ -163,8 +163,8 @@ TEST(MadeUpPythonTest, DebugOffsetsAreChecked) {
   FakePython python(kPython312);
   python.place.version = kPython313;
   python.memory.Put(kRuntime, "xdebugpy", 8);
-  python.memory.PutWord(kRuntime + 8, 0x030f00f0);
-  EXPECT_TRUE(IsRefused(python.Confirm(), "Python 3.15 is not supported")) << python.Confirm();
+  python.memory.PutWord(kRuntime + 8, 0x031000f0);
+  EXPECT_TRUE(IsRefused(python.Confirm(), "Python 3.16 is not supported")) << python.Confirm();
   python.memory.PutWord(kRuntime + 8, 0x030d00f0);
   python.memory.PutWord(kRuntime + 16, 1);
   EXPECT_TRUE(IsRefused(python.Confirm(), "free-threaded build of Python 3.13"));
@@ -180,15 +180,14 @@ TEST(MadeUpPythonTest, DebugOffsetsAreChecked) {
 // Each offset that a process says of itself, at each place where nothing of its kind can be: in a
 // frame or a head that readers copy, over its end by one byte, or where no pointer lies.
 TEST(MadeUpPythonTest, EachDebugOffsetIsCheckedByItsUse) {
-  for (const uint64_t version : {0x030d05f0, 0x030e04f0}) {
+  for (const uint64_t version : {0x030d05f0, 0x030e04f0, 0x030f02f0}) {
     FakeMemory memory;
     for (uint64_t word = 0; word < 128; ++word) memory.PutWord(kRuntime + word * 8, 0);
     memory.Put(kRuntime, "xdebugpy", 8);
     memory.PutWord(kRuntime + 8, version);
-    const bool is_313 = version == 0x030d05f0;
     ASSERT_TRUE(ReadPythonLayout(memory, kRuntime).ok());
     size_t refused = 0;
-    for (uint64_t word = 3; word < 95; ++word) {
+    for (uint64_t word = 3; word < 111; ++word) {
       for (const uint64_t offset : {121, 125, 128, 59992, 65535}) {
         memory.PutWord(kRuntime + word * 8, offset);
         const auto layout = ReadPythonLayout(memory, kRuntime);
@@ -199,8 +198,11 @@ TEST(MadeUpPythonTest, EachDebugOffsetIsCheckedByItsUse) {
     }
     EXPECT_GT(refused, 80u);
     // A str's length and state, and a frame's code, where the copied bytes do not hold them.
-    for (const uint64_t word : is_313 ? std::vector<uint64_t>{69, 68, 30, 29, 31, 33}
-                                      : std::vector<uint64_t>{79, 78, 33, 32, 34, 36}) {
+    const std::vector<uint64_t> words =
+        version == 0x030d05f0   ? std::vector<uint64_t>{69, 68, 30, 29, 31, 33}
+        : version == 0x030e04f0 ? std::vector<uint64_t>{79, 78, 33, 32, 34, 36}
+                                : std::vector<uint64_t>{91, 90, 41, 40, 42, 44};
+    for (const uint64_t word : words) {
       memory.PutWord(kRuntime + word * 8, 59992);
       EXPECT_FALSE(ReadPythonLayout(memory, kRuntime).ok()) << word;
       memory.PutWord(kRuntime + word * 8, 0);
@@ -471,7 +473,7 @@ TEST(PythonNameTest, SaysTheVersion) {
 TEST(PythonLayoutTest, AFreeThreadedBuildSaysSo) {
   FakeMemory memory;
   constexpr uint64_t kAt = 0x5000;
-  const std::vector<uint64_t> words(95);
+  const std::vector<uint64_t> words(111);
   memory.Put(kAt, words.data(), words.size() * sizeof(uint64_t));
   EXPECT_FALSE(SaysFreeThreaded(memory, kAt));  // it says nothing
   memory.Put(kAt, "xdebugpy", 8);

@@ -89,7 +89,7 @@ sys.stdin.read()
 )py";
 
 TEST(PythonObjectsTest, AttributesAreThoseOfTheObjects) {
-  ASSERT_FALSE(Pythons().empty()) << "no CPython 3.9 to 3.14 on this machine";
+  ASSERT_FALSE(Pythons().empty()) << "no CPython 3.9 to 3.15 on this machine";
   for (const PythonInterpreter& python : Pythons()) {
     SCOPED_TRACE(python.version);
     PythonProcess process(python.command, kObjectsScript);

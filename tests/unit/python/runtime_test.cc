@@ -143,7 +143,7 @@ std::vector<std::string> Lines(const TargetMemory& memory, const PythonRuntime& 
 }
 
 TEST(PythonRuntimeTest, StacksAreThoseThatTheInterpreterSays) {
-  ASSERT_FALSE(Pythons().empty()) << "no CPython 3.9 to 3.14 on this machine";
+  ASSERT_FALSE(Pythons().empty()) << "no CPython 3.9 to 3.15 on this machine";
   for (const PythonInterpreter& python : Pythons()) {
     SCOPED_TRACE(python.version + ", " + python.command);
     PythonProcess process(python.command, kBlockedScript);
