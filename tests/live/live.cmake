@@ -48,7 +48,6 @@ set(only_slow_rank SlowRankTest.test_work_in_the_backward_pass SlowRankTest.test
 set(only_fleet_watch FleetWatchTest.test_two_recorders_of_one_job_count_once FleetWatchTest.test_a_killed_recorder_leaves_whole_summaries
   FleetWatchTest.test_a_full_disk_does_not_end_the_recording FleetWatchTest.test_directories_of_others_are_refused)
 
-<<<<<<< HEAD
 # One of each kind of place; the whole matrix of containers takes two minutes: containers_test.py.
 set(only_containers ContainersTest.test_a_command_is_recorded_by_jumps ContainersTest.test_a_job_records_itself
   ContainersTest.test_a_command_with_a_filter_of_its_own_says_so ContainersTest.test_the_jumps_of_a_killed_proftrace_go_away
@@ -62,9 +61,6 @@ if(PROFTRACE_ALL_ORACLES)
   set(only_recipes "")
 endif()
 
-set(live_tests
-  agent all auto_tier bounds budget calls children clean clocks collectives compare confined containers cuda damage displaced docs dump exit_codes
-=======
 # Each recording takes a second or two to begin: torch_profile_test.py runs the other schedules and faults.
 set(only_torch_profile TutorialTest ImportTest ScheduleTest.test_every_schedule_is_torchs_own ScheduleTest.test_cycles_that_follow_each_other
   FaultTest.test_forks_and_workers_of_a_loader FaultTest.test_two_in_a_row_and_one_within_another
@@ -74,19 +70,15 @@ set(file_torch_profile_113 torch_profile)
 set(only_torch_profile_113 TutorialTest)
 
 set(live_tests
-  agent all auto_tier bounds budget calls children clean clocks collectives compare confined conventions cuda damage displaced docs dump exit_codes
->>>>>>> w-drop
+  agent all auto_tier bounds budget calls children clean clocks collectives compare confined containers conventions cuda damage
+  displaced docs dump exit_codes
   faults file_swap fleet_tables fleet_watch flight flooded_ring fork_kill_points gloo gpu gpu_check gpu_children gpu_idle
   gpu_kinds guardian hang harmless hostile_neighbour identity injection interpreters interrupted
   keywords kill_points loss memory memory_limit merge namespaces options other_processes outputs
   own_runtime patch patch_harmless patch_limits patch_tier process_limit python_api python_end python_gc
-<<<<<<< HEAD
   ranges ranks recipes recompile remote_files result_archive rights sample sched shifted slow_rank spawned
-  stack_storms stacks standstill steps system targets threads told_cost top two_tracers unprivileged view views waits why)
-=======
-  ranges ranks recompile remote_files result_archive rights sample sched shifted slow_rank spawned
-  stack_storms stacks standstill steps system targets threads told_cost top torch_profile torch_profile_113 two_tracers unprivileged view views waits why)
->>>>>>> w-drop
+  stack_storms stacks standstill steps system targets threads told_cost top torch_profile torch_profile_113 two_tracers
+  unprivileged view views waits why)
 foreach(test IN LISTS live_tests)
   set(python "${live_python}")
   if(test MATCHES "^(agent|cuda|fleet_tables|gpu_check|keywords|python_gc|recompile|torch_profile)$")
