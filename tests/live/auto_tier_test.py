@@ -177,6 +177,21 @@ class AutoTierTest(LiveTest):
                         self.assertEqual((live.patches(job.pid), live.changed_text_bytes(job.pid)), ([], 0))
                     self.assert_identities(result.ledger)
 
+    def test_stacks_that_only_probes_can_read_keep_probes(self) -> None:
+        hidden = self.directory / "hidden_python_state.so"
+        subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", hidden, live.HERE / "hidden_python_state.c", "-ldl"], check=True)
+        with Job(environment={"LD_PRELOAD": str(hidden)}) as job:
+            job.tell("loop")
+            result, said = self.record("-p", job.pid, "--with-stack", "--auto-limit", "0.01%", seconds=0.3)
+            answer = job.finish_loop()
+        self.assertEqual(result.summary["proftrace"]["tier"], "bpf")
+        self.assertRegex(self.choice(result)["reason"], "jumps cannot be used: rows of PID [0-9]+ would have no Python stacks: ")
+        self.assertRegex(said, "proftrace: by probes: .*no Python stacks")
+        rows = [row for row in result.events() if row["name"] == "aten::linear"]
+        self.assertGreater(sum("job.py" in row["stack"] for row in rows), 0.95 * len(rows))
+        self.assertTrue(rows)
+        self.assert_same_results(answer)
+
     def test_a_job_that_is_started_is_recorded_whole(self) -> None:
         program = self.directory / "program.py"
         program.write_text(LAUNCHED, encoding="utf-8")

@@ -29,7 +29,7 @@ class UsageTest(LiveTest):
         for arguments in (
             ("record", "--nonsense"), ("nonsense",), ("record",), ("--",), ("record", "--"), ("-p",),
             ("record", "-d", "1s"), ("-p", "x"), ("-p", "0"), ("-p", "-4"), ("-p", "99999999999"),
-            ("-p", me, "-d", "never"), ("-p", f"0{me}"), ("-p", "0x7f"), ("dump", "-p", "010"), ("clean", "-p", "0x1"), ("-p", me, "-d", "0"), ("-p", me, "-d", "-1s"), ("-p", me, "-d", "1h"),
+            ("-p", me, "-d", "never"), ("-p", f"0{me}"), ("-p", "0x7f"), ("dump", "-p", "010"), ("clean", "-p", "0x1"), ("-p", me, "-d", "0"), ("-p", me, "-d", "-1s"), ("-p", me, "-d", "1d"),
             ("-p", me, "-d", "nan"), ("-p", me, "-d", ""), ("-p", me, "--buffer-size", "1K"),
             ("-p", me, "--buffer-size", "2T"), ("-p", me, "--format", "nonsense"), ("-p", me, "--format", ""),
             ("-p", me, "--format", "table,none"), ("-p", me, "--tier", "patch", "--no-inject"), ("-p", me, "--most-dumps", "3"),

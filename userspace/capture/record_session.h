@@ -96,6 +96,7 @@ class RecordSession {
   absl::StatusOr<std::vector<OperatorRates::Thread>> CountOperators(std::vector<Pid>* counted);
   // What recording an operator by probes usually takes of the job's time.
   double UsualProbeNsPerOperator() const;
+  absl::Status CheckStacksByJumps(Pid pid) const;
   bool ChooseByRates(const std::vector<Pid>& counted,
                      const std::vector<OperatorRates::Thread>& threads, TierChoice* choice);
   absl::Status PrepareJumps();

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "symbols/plan/python_reading.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/process_plan.h"
@@ -92,6 +93,18 @@ absl::StatusOr<std::vector<OperatorRates::Thread>> RecordSession::CountOperators
   return threads;
 }
 
+// Stacks that were asked for are worth more than what jumps save: a process whose stacks only
+// probes can read is refused jumps.
+absl::Status RecordSession::CheckStacksByJumps(Pid pid) const {
+  if (!options_.bpf.with_stack || !programs_->reads_stacks()) return absl::OkStatus();
+  const absl::StatusOr<PythonReading> python = ReadPython(pid);
+  // Where there is no Python, or none that can be read, probes read no stacks either.
+  if (!python.ok() || python->state_place.ok()) return absl::OkStatus();
+  return Fail(ExitCode::kHostUnfit,
+              absl::StrFormat("rows of PID %u would have no Python stacks: %s", Raw(pid),
+                              python->state_place.status().message()));
+}
+
 // Jumps in the processes that probes would slow by more than the limit; the others keep probes.
 bool RecordSession::ChooseByRates(const std::vector<Pid>& counted,
                                   const std::vector<OperatorRates::Thread>& threads,
@@ -131,6 +144,7 @@ bool RecordSession::ChooseByRates(const std::vector<Pid>& counted,
     absl::Status one;
     if (percent > choice->limit_percent) {
       one = clock.ok() ? CheckPatchable(pid) : clock;
+      if (one.ok()) one = CheckStacksByJumps(pid);
       ++(one.ok() ? with_jumps : without);
     }
     if (percent <= choice->limit_percent || !one.ok()) stay_on_probes_.push_back(pid);
