@@ -64,19 +64,24 @@ absl::Status LoadingProcess::Plan(Pid pid, const PlanOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<ProbePlan>> LoadingProcess::Look(Pid pid, const PlanOptions& options,
-                                                              bool hold) {
+absl::StatusOr<bool> LoadingProcess::IsReady(Pid pid, const PlanOptions& options, bool hold) {
   const int64_t now_ns = MonotonicNs();
-  auto look = LookNow(pid, options, hold);
+  auto is_ready = IsReadyNow(pid, options, hold);
   looked_ns_ = now_ns;
-  return look;
+  return is_ready;
 }
 
-absl::StatusOr<std::optional<ProbePlan>> LoadingProcess::LookNow(Pid pid,
-                                                                 const PlanOptions& options,
-                                                                 bool hold) {
+absl::StatusOr<std::optional<ProbePlan>> LoadingProcess::TakePlan(Pid pid,
+                                                                  const PlanOptions& options) {
+  if (is_old_) {
+    if (absl::Status status = Plan(pid, options); !status.ok()) return status;
+  }
+  return std::exchange(plan_, std::nullopt);
+}
+
+absl::StatusOr<bool> LoadingProcess::IsReadyNow(Pid pid, const PlanOptions& options, bool hold) {
   const uint32_t mappings = CountTorchMappings(pid);
-  if (mappings == 0) return std::nullopt;
+  if (mappings == 0) return false;
   if (mappings != mappings_) {
     mappings_ = mappings;
     absl::Status status;
@@ -89,16 +94,16 @@ absl::StatusOr<std::optional<ProbePlan>> LoadingProcess::LookNow(Pid pid,
     changed_ns_ = planned_ns_;
     if (first_ns_ == 0) first_ns_ = planned_ns_;
     if (!status.ok()) return status;
-    return std::nullopt;
+    return false;
   }
-  if (!plan_.has_value()) return std::nullopt;
+  if (!plan_.has_value()) return false;
   const int64_t now_ns = MonotonicNs();
   // The Dispatcher is made some time after its library is mapped, and filled then.
   const bool has_more =
       plan_->dispatcher_slot == 0 || (is_old_ && now_ns - changed_ns_ >= kSettledNs);
   if (!has_operators() && has_more && now_ns - planned_ns_ >= kRetryNs) {
     if (absl::Status status = Plan(pid, options); !status.ok()) return status;
-    if (!plan_.has_value()) return std::nullopt;
+    if (!plan_.has_value()) return false;
     if (has_operators()) changed_ns_ = planned_ns_;
   }
   if (const uint64_t last = AskLastOperator(reader_, pid, /*image=*/0, *plan_);
@@ -107,11 +112,7 @@ absl::StatusOr<std::optional<ProbePlan>> LoadingProcess::LookNow(Pid pid,
     changed_ns_ = now_ns;
     is_old_ = true;
   }
-  if (!HasSettled(now_ns)) return std::nullopt;
-  if (is_old_) {
-    if (absl::Status status = Plan(pid, options); !status.ok()) return status;
-  }
-  return std::exchange(plan_, std::nullopt);
+  return HasSettled(now_ns);
 }
 
 }  // namespace proftrace

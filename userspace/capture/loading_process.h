@@ -19,10 +19,13 @@ class LoadingProcess {
   // `reader`: of a worker that runs ReadTargetWords(); must outlive this.
   explicit LoadingProcess(TargetReader* reader) : reader_(reader) {}
 
-  // Returns the plan of a process that has loaded PyTorch. nullopt: it has not yet. An error: it
-  // never will. `hold`: the process is stopped while its files are analysed, so that it does not
-  // run away meanwhile.
-  absl::StatusOr<std::optional<ProbePlan>> Look(Pid pid, const PlanOptions& options, bool hold);
+  // Looks whether the process has loaded PyTorch. An error: it never will. `hold`: the process is
+  // stopped while its files are analysed, so that it does not run away meanwhile.
+  absl::StatusOr<bool> IsReady(Pid pid, const PlanOptions& options, bool hold);
+  // Returns the plan of a process that is ready. It is made anew where operators have come since,
+  // which takes a while: a process that must not run away is held around this and the attach.
+  // nullopt: the process is no more as it was.
+  absl::StatusOr<std::optional<ProbePlan>> TakePlan(Pid pid, const PlanOptions& options);
 
   // Whether a file of PyTorch's was there at the last look.
   bool has_torch() const { return mappings_ > 0; }
@@ -36,7 +39,7 @@ class LoadingProcess {
   // and annotations would be missing.
   bool HasSettled(int64_t now_ns) const;
 
-  absl::StatusOr<std::optional<ProbePlan>> LookNow(Pid pid, const PlanOptions& options, bool hold);
+  absl::StatusOr<bool> IsReadyNow(Pid pid, const PlanOptions& options, bool hold);
   // Makes plan_, but not where PyTorch is only half there.
   absl::Status Plan(Pid pid, const PlanOptions& options);
   bool has_operators() const { return plan_->dispatcher_slot != 0 && !IsRegistering(*plan_); }

@@ -364,13 +364,18 @@ LinkSet ProcessSet::Forget(Pid pid) {
 
 bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
   if (!Exists(pid)) return true;
-  absl::StatusOr<std::optional<ProbePlan>> look = loading->Look(pid, plan_options_, holds_awaited_);
-  absl::Status status = look.status();
-  if (look.ok()) {
-    if (!look->has_value()) return false;
-    ProbePlan plan = **std::move(look);
-    const uint32_t operators = plan.operator_count;
+  const absl::StatusOr<bool> is_ready = loading->IsReady(pid, plan_options_, holds_awaited_);
+  absl::Status status = is_ready.status();
+  if (is_ready.ok()) {
+    if (!*is_ready) return false;
+    bool is_taken = true;
     const auto attach = [&](StoppedThreads* held) {
+      absl::StatusOr<std::optional<ProbePlan>> taken = loading->TakePlan(pid, plan_options_);
+      status = taken.status();
+      is_taken = !taken.ok() || taken->has_value();
+      if (!taken.ok() || !is_taken) return;
+      ProbePlan plan = **std::move(taken);
+      const uint32_t operators = plan.operator_count;
       if (holds_awaited_) plan.operators = ReadOperators(pid, plan);
       // One that was held has missed nothing.
       const int64_t could_run_ns = holds_awaited_ ? 0 : loading->could_run_ns();
@@ -387,6 +392,7 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
     } else {
       attach(nullptr);
     }
+    if (!is_taken) return false;
     if (status.ok()) on_change_(pid, Pid{});
     // What it forked before anybody knew of it.
     if (status.ok()) FollowForks(pid);
