@@ -232,11 +232,14 @@ class ExecTest(LiveTest):
                 tracer.wait_until_recording()
                 links = tracer.probe_links()
                 self.assertTrue(links)
+                written = live.changed_text_bytes(job.pid)
                 job.do("steps 100")  # the last ones after their names were read
                 job.tell(f"exec {LiveTest.python} {live.JOB}")
                 job.lines.wait(rf"READY {job.pid}", live.START_S)
                 # Its probes are live some time after it has loaded PyTorch; the old program's may be there until then.
                 live.wait_until(lambda: len(tracer.probe_links() - links) >= len(links), live.READY_S, "probes in the new program")
+                if live.by_jumps():  # they come after the probes
+                    live.wait_until(lambda: live.changed_text_bytes(job.pid) > 0.9 * written, live.READY_S, "jumps in the new program")
                 self.assert_same_results(job.do("steps 10"))
                 self.assertEqual(job.end(), 0)
                 self.assertEqual(tracer.wait(), 0, tracer.text())
