@@ -19,15 +19,6 @@ from live import Result
 
 THREE = ("BPF", "PERFMON", "SYS_PTRACE")
 SHORT = ("-d", "300ms", "--format", "events-csv", "--force")
-# What runs a command after a filter of its own.
-ADDS_A_FILTER = """import ctypes, os, struct, sys
-code = struct.pack("=HBBI", 6, 0, 0, 0x7fff0000)
-text = ctypes.create_string_buffer(code, len(code))
-program = struct.pack("@HP", 1, ctypes.addressof(text))
-libc = ctypes.CDLL(None, use_errno=True)
-assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.create_string_buffer(program, len(program)), 0, 0) == 0
-os.execvp(sys.argv[1], sys.argv[1:])
-"""
 BUSY = "import time, torch; a = torch.ones(4, 4); end = time.time() + 2\nwhile time.time() < end: a = a @ a / 4\nprint('END')\n"
 # A job that records itself, as a notebook does.
 STARTS_PROFTRACE = """import os, subprocess, sys, threading, time, torch
@@ -211,7 +202,7 @@ class ContainersTest(ContainerTest):
 
     def test_a_command_with_a_filter_of_its_own_says_so(self) -> None:
         done = self.run_in(self.spec(), self.program, "--format", "none", "--force", "-o", self.result, "--", self.python, "-c",
-                           ADDS_A_FILTER, self.python, "-c", BUSY)
+                           live.UNDER_A_FILTER, self.python, "-c", BUSY)
         self.assertIn("END", done.stdout)
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("seccomp filter", done.stderr)
@@ -219,7 +210,7 @@ class ContainersTest(ContainerTest):
 
     def test_the_users_word_is_not_taken_for_two_filters(self) -> None:
         done = self.run_in(self.spec(), self.program, "--format", "none", "--force", "-o", self.result, "--seccomp=runtime-default", "--",
-                           self.python, "-c", ADDS_A_FILTER, self.python, "-c", BUSY)
+                           self.python, "-c", live.UNDER_A_FILTER, self.python, "-c", BUSY)
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("has 2 seccomp filters", done.stderr)
 

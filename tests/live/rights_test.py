@@ -17,15 +17,6 @@ import live
 from live import Job, LiveTest, Result
 
 SYS_PTRACE, PERFMON, BPF = 19, 38, 39
-# Runs what follows under a seccomp filter that allows everything, as a container's runtime does.
-UNDER_A_FILTER = """import ctypes, os, struct, sys
-code = struct.pack("=HBBI", 6, 0, 0, 0x7fff0000)
-text = ctypes.create_string_buffer(code, len(code))
-program = struct.pack("@HP", 1, ctypes.addressof(text))
-libc = ctypes.CDLL(None, use_errno=True)
-assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.create_string_buffer(program, len(program)), 0, 0) == 0
-os.execvp(sys.argv[1], sys.argv[1:])
-"""
 
 
 def effective(pid: int) -> set[int]:
@@ -123,7 +114,7 @@ class RightsTest(LiveTest):
             self.assertEqual(done.stdout.splitlines()[-1], f"to record: sudo {live.BINARY} -p {job.pid} -d 10s")
 
     def test_a_filter_that_cannot_be_read_is_told_by_doctor_as_by_record(self) -> None:
-        with Job(prefix=(*self.user, "/usr/bin/python3", "-c", UNDER_A_FILTER)) as job:
+        with Job(prefix=(*self.user, "/usr/bin/python3", "-c", live.UNDER_A_FILTER)) as job:
             done = self.run_as_user(live.BINARY, "doctor", "--json", "-p", job.pid)
             checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
             jumps = checks["jumps (--tier patch)"]
