@@ -2,26 +2,27 @@
 -- A view: other questions build on it. One row a rank. The sum of the excess less its mean rises where a rank is slow and falls
 -- elsewhere: from_step is the first step of the rise, to_step the last one. has_changed is 1 where the rise is beyond what noise
 -- gives (three times the noise from step to step, times the root of their number) and the excess outside is less than half of
--- that inside; else from_step and to_step are the first and the last step.
+-- that inside; else from_step and to_step are the first and the last step. The sums are whole ns: the last one is 0 but for what
+-- doubles lose, and that, which differs from run to run, would else decide which step is the lowest.
 WITH means AS (
   SELECT job, attempt, rank, AVG(excess_ns) AS mean_ns, COUNT(*) AS steps, MIN(step) AS first_step, MAX(step) AS last_step
   FROM excess GROUP BY job, attempt, rank),
 sums AS (
-  SELECT e.job, e.attempt, e.rank, e.step, e.excess_ns,
-         SUM(e.excess_ns - m.mean_ns) OVER (PARTITION BY e.job, e.attempt, e.rank ORDER BY e.step
-                                            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS sum_ns,
+  SELECT e.job, e.attempt, e.rank, e.step,
+         ROUND(SUM(e.excess_ns - m.mean_ns) OVER (PARTITION BY e.job, e.attempt, e.rank ORDER BY e.step
+                                                  ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)) AS sum_ns,
          e.excess_ns - LAG(e.excess_ns) OVER (PARTITION BY e.job, e.attempt, e.rank ORDER BY e.step) AS change_ns
   FROM excess e JOIN means m ON e.job = m.job AND e.attempt = m.attempt AND e.rank = m.rank),
-edges AS (
-  SELECT job, attempt, rank, LEAST(MIN(sum_ns), 0e0) AS low_ns, GREATEST(MAX(sum_ns), 0e0) AS high_ns,
-         SQRT(AVG(change_ns * change_ns) / 2e0) AS noise_ns
-  FROM sums GROUP BY job, attempt, rank),
+placed AS (
+  SELECT s.*, ROW_NUMBER() OVER (PARTITION BY job, attempt, rank ORDER BY sum_ns, step DESC) AS place_from_low,
+         ROW_NUMBER() OVER (PARTITION BY job, attempt, rank ORDER BY sum_ns DESC, step DESC) AS place_from_high
+  FROM sums s),
 places AS (
-  SELECT s.job, s.attempt, s.rank, MAX(e.high_ns - e.low_ns) AS range_ns, MAX(e.noise_ns) AS noise_ns,
-         MAX(CASE WHEN e.low_ns < 0e0 AND s.sum_ns = e.low_ns THEN s.step END) AS low_step,
-         MAX(CASE WHEN e.high_ns > 0e0 AND s.sum_ns = e.high_ns THEN s.step END) AS high_step
-  FROM sums s JOIN edges e ON s.job = e.job AND s.attempt = e.attempt AND s.rank = e.rank
-  GROUP BY s.job, s.attempt, s.rank),
+  SELECT job, attempt, rank, GREATEST(MAX(sum_ns), 0e0) - LEAST(MIN(sum_ns), 0e0) AS range_ns,
+         SQRT(AVG(change_ns * change_ns) / 2e0) AS noise_ns,
+         MAX(CASE WHEN place_from_low = 1 AND sum_ns < 0e0 THEN step END) AS low_step,
+         MAX(CASE WHEN place_from_high = 1 AND sum_ns > 0e0 THEN step END) AS high_step
+  FROM placed GROUP BY job, attempt, rank),
 rises AS (
   SELECT p.job, p.attempt, p.rank, p.range_ns, p.noise_ns, m.steps, m.first_step, m.last_step,
          COALESCE(p.low_step + 1, m.first_step) AS from_step,

@@ -124,6 +124,16 @@ class VerdictTest(FleetTest):
         self.assertNotIn("is slow from", text)
         self.assertEqual(ask(folder, "verdict"), [])
 
+    def test_processes_without_a_rank_are_not_counted_as_ranks(self) -> None:
+        folder = self.write(ranks=1)
+        file = folder / "aligned/captures.parquet"
+        table = pyarrow.parquet.read_table(file)
+        at = table.schema.get_field_index("rank")
+        pyarrow.parquet.write_table(table.set_column(at, table.schema.field(at), pyarrow.nulls(len(table), table.schema.field(at).type)), file)
+        text = run("report", str(folder)).stdout
+        self.assertIn("The recorded processes say no rank", text)
+        self.assertNotIn("0 ranks", text)
+
     def test_unseen_ranks_may_be_slower(self) -> None:
         folder = self.write(ranks=16, unseen=(2, 7), causes=(Cause(1, "python", 50.0),))
         text = run("report", str(folder)).stdout

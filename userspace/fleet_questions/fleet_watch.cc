@@ -72,12 +72,16 @@ void FleetWatch::LookAtCoverage(const Answer& coverage) {
     WatchEvent event = EventOf("coverage", coverage, row);
     const int64_t lost = WholeAt(coverage, row, "lost");
     const bool knows_world = coverage.At(row, "world_size").is_number();
+    const int64_t seen = WholeAt(coverage, row, "ranks_seen");
+    const std::string ranks =
+        seen == 0
+            ? "recordings that say no rank were seen"
+            : absl::StrFormat("%d of %s ranks were seen", seen,
+                              knows_world ? std::to_string(WholeAt(coverage, row, "world_size"))
+                                          : "a number that is not known of");
     event.sentence = absl::StrFormat(
-        "%s: %d of %s ranks were seen, %d events were lost.",
-        event.job.empty() || event.job == "-" ? "The job" : "Job " + ShownText(event.job),
-        WholeAt(coverage, row, "ranks_seen"),
-        knows_world ? std::to_string(WholeAt(coverage, row, "world_size"))
-                    : "a number that is not known of",
+        "%s: %s, %d events were lost.",
+        event.job.empty() || event.job == "-" ? "The job" : "Job " + ShownText(event.job), ranks,
         lost);
     CopyFacts(coverage, row, {"ranks_seen", "world_size", "hosts", "lost"}, &event);
     std::string& before = coverage_[{event.job, event.attempt}];

@@ -140,7 +140,14 @@ std::vector<std::string> SentencesOf(const Row& row) {
 std::string WhyNobody(const Row& coverage, const Answer& balance) {
   const int64_t seen = Whole(coverage["ranks_seen"]);
   const int64_t world = Whole(coverage["world_size"]);
+  if (seen == 0) {
+    return "The recorded processes say no rank (RANK is not set in them), so that none can be "
+           "compared "
+           "with others like it. What one of them spends its time on is told by "
+           "`proftrace report CAPTURE --why`.";
+  }
   const std::string part = seen < world ? absl::StrFormat("%d of %d ranks were seen", seen, world)
+                           : seen == 1  ? "1 rank was seen"
                                         : absl::StrFormat("%d ranks were seen", seen);
   for (size_t i = 0; i < balance.rows.size(); ++i) {
     const Row row{balance, i};

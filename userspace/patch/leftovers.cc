@@ -19,6 +19,7 @@
 #include "userspace/inject/loader_places.h"
 #include "userspace/patch/patched_process.h"
 #include "userspace/patch/ring_file.h"
+#include "userspace/patch/target_lock.h"
 
 namespace proftrace {
 namespace {
@@ -60,9 +61,7 @@ absl::Status CheckOwner(Pid pid, uint32_t owner, uint64_t start_ticks) {
   if (owner == 0 || owner == static_cast<uint32_t>(getpid()) || !IsRunning(owner, start_ticks)) {
     return absl::OkStatus();
   }
-  return Fail(ExitCode::kNotPermitted, "PID " + std::to_string(Raw(pid)) +
-                                           " is being patched by proftrace PID " +
-                                           std::to_string(owner));
+  return TargetLock::HeldBy(pid, Pid{owner});
 }
 
 // What jumps lead to can only go when they are known.

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,21 +42,21 @@ UniqueFd OpenPlace(TargetLock::Place place, Pid pid) {
       open(absl::StrCat("/proc/", Raw(pid)).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
-// Returns who has the lock, "proftrace PID 7", by /proc/locks ("1: FLOCK ADVISORY WRITE 7
-// 00:15:6529779 0 EOF"). Holders in other PID namespaces are not listed there.
-std::string HolderOf(const UniqueFd& fd) {
+// Returns who has the lock, by /proc/locks ("1: FLOCK ADVISORY WRITE 7 00:15:6529779 0 EOF").
+// Holders in other PID namespaces are not listed there.
+std::optional<Pid> HolderOf(const UniqueFd& fd) {
   struct stat file {};
-  if (fstat(fd.get(), &file) != 0) return "another proftrace";
+  if (fstat(fd.get(), &file) != 0) return std::nullopt;
   const std::string name = absl::StrFormat("%02x:%02x:%u", major(file.st_dev), minor(file.st_dev),
                                            static_cast<uint64_t>(file.st_ino));
   const std::string locks = ReadSmallFile("/proc/locks", kMostLocksBytes);
   for (const std::string_view line : SplitText(locks, "\n", /*skip_empty=*/true)) {
     const std::vector<std::string_view> words = SplitText(line, " ", /*skip_empty=*/true);
-    if (words.size() > 5 && words[1] == "FLOCK" && words[5] == name) {
-      return absl::StrCat("proftrace PID ", std::string(words[4]));
-    }
+    if (words.size() <= 5 || words[1] != "FLOCK" || words[5] != name) continue;
+    const std::optional<uint32_t> holder = ParseNumber<uint32_t>(words[4]);
+    return holder.has_value() ? std::optional(Pid{*holder}) : std::nullopt;
   }
-  return "another proftrace";
+  return std::nullopt;
 }
 
 // `how`: LOCK_EX or LOCK_SH.
@@ -67,8 +69,7 @@ absl::Status WaitForLock(const UniqueFd& fd, int how, int64_t wait_ns, Pid pid) 
                   absl::StrCat("PID ", Raw(pid), " cannot be locked: ", ErrnoText(errno)));
     }
     if (MonotonicNs() > deadline_ns) {
-      return Fail(ExitCode::kNotPermitted,
-                  absl::StrCat("PID ", Raw(pid), " is being patched by ", HolderOf(fd)));
+      return TargetLock::HeldBy(pid, HolderOf(fd));
     }
     usleep(kLookUs);
   }
@@ -80,6 +81,18 @@ absl::Status NoProcess(Pid pid) {
 }
 
 }  // namespace
+
+absl::Status TargetLock::HeldBy(Pid pid, std::optional<Pid> holder) {
+  std::string text = absl::StrCat("PID ", Raw(pid), " is being patched by ");
+  if (holder.has_value()) {
+    absl::StrAppend(&text, "proftrace PID ", Raw(*holder),
+                    "; wait until that recording has ended, or end it with kill -INT ",
+                    Raw(*holder));
+  } else {
+    text += "another proftrace; wait until its recording has ended";
+  }
+  return Fail(ExitCode::kNotPermitted, text);
+}
 
 std::vector<TargetLock::Place> TargetLock::Places() {
   // Before Linux 6.9 all pidfds have one inode, and so one lock.

@@ -7,8 +7,10 @@
 // child that goes on without has to close it.
 #pragma once
 
+#include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -35,6 +37,9 @@ class TargetLock {
   // the process. Shared by those who use the same mount of /proc.
   static absl::StatusOr<TargetLock> TakeForJumps(Pid pid);
   static absl::StatusOr<TargetLock> TakeForProbes(Pid pid);
+  // Returns what is to be said where another proftrace changes the process; `holder`: its PID where
+  // that is known. kNotPermitted.
+  static absl::Status HeldBy(Pid pid, std::optional<Pid> holder);
   // Returns where this kernel can have the lock, the best place first.
   static std::vector<Place> Places();
 

@@ -165,7 +165,8 @@ void MergeEnd(const json& entry, CaptureMetadata* metadata) {
   metadata->has_end = true;
 }
 
-// A recording of a week has so many steps of half a second. More are no steps.
+// A recording of a week has so many steps of half a second. More are neither written, so that the
+// entry fits into a block, nor read.
 constexpr size_t kMaxRecordedSteps = 1u << 20;
 
 // Times that do not ascend end the list.
@@ -523,6 +524,7 @@ void MetadataWriter::AddGpuAgent(const GpuAgent& agent) {
 void MetadataWriter::AddSteps(const RecordedSteps& steps) {
   json times = json::array();
   for (const auto& [start_ns, end_ns] : steps.intervals) {
+    if (times.size() == 2 * kMaxRecordedSteps) break;
     times.push_back(start_ns);
     times.push_back(end_ns);
   }

@@ -106,6 +106,12 @@ TEST_F(FleetWatchTest, CoverageThatChangesIsTold) {
   EXPECT_THAT(Look(), ElementsAre("coverage"));
 }
 
+TEST_F(FleetWatchTest, RecordingsWithoutARankAreNotCountedAsRanks) {
+  Coverage(0);
+  EXPECT_THAT(Look(), ElementsAre("coverage"));
+  EXPECT_EQ(last_.sentence, "Job j: recordings that say no rank were seen, 0 events were lost.");
+}
+
 TEST_F(FleetWatchTest, NamesAreShownSafely) {
   Seen({{"j", 0, 0, "h", kNow, 0},
         {"\x1b[2J", 0, 2, "\x1b]0;x\n", kNow - 61 * kSecond, 61 * kSecond}});

@@ -43,9 +43,10 @@ TEST_P(TargetLockTest, HasOneHolderWhoIsNamed) {
   EXPECT_TRUE(TargetLock::TakeAt(GetParam(), other.pid()).ok());
   const auto second = TargetLock::TakeAt(GetParam(), target.pid());
   EXPECT_EQ(ExitCodeOf(second.status()), ExitCode::kNotPermitted);
-  EXPECT_EQ(second.status().message(), "PID " + std::to_string(Raw(target.pid())) +
-                                           " is being patched by proftrace PID " +
-                                           std::to_string(getpid()));
+  const std::string self = std::to_string(getpid());
+  EXPECT_EQ(second.status().message(),
+            "PID " + std::to_string(Raw(target.pid())) + " is being patched by proftrace PID " +
+                self + "; wait until that recording has ended, or end it with kill -INT " + self);
   *first = TargetLock();
   EXPECT_TRUE(TargetLock::TakeAt(GetParam(), target.pid()).ok());
 }
