@@ -11,7 +11,7 @@ set -euo pipefail
 build_packages=(
   build-essential cmake ninja-build ccache pkg-config clang llvm libbpf-dev libelf-dev libdw-dev libcapstone-dev libseccomp-dev
   libabsl-dev libzstd-dev libxxhash-dev zlib1g-dev liblzma-dev libbz2-dev libsqlite3-dev libcli11-dev nlohmann-json3-dev
-  libgtest-dev libgmock-dev libbenchmark-dev git python3 python3-numpy python3-venv python3-yaml procps kmod strace sudo tmux crun)
+  libgtest-dev libgmock-dev libbenchmark-dev git python3 python3-numpy python3-venv python3-yaml python3-jsonschema procps kmod strace sudo tmux crun)
 # Better where they exist, done without where not.
 optional_packages=(libisal-dev libunicorn-dev clang-format chromium)
 dev_packages=(clang-format clang-tidy chromium-driver python3-selenium gdb)

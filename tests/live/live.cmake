@@ -73,7 +73,7 @@ set(live_tests
   agent all auto_tier bounds budget calls children clean clocks collectives compare confined containers conventions cuda damage
   displaced docs dump exit_codes
   faults file_swap fleet_tables fleet_watch flight flooded_ring fork_kill_points gloo gpu gpu_check gpu_children gpu_idle
-  gpu_kinds guardian hang harmless hostile_neighbour identity injection interpreters interrupted
+  gpu_kinds guardian hang harmless hostile_neighbour identity injection interpreters interrupted json
   keywords kill_points loss memory memory_limit merge namespaces options other_processes outputs
   own_runtime patch patch_harmless patch_limits patch_tier process_limit python_api python_end python_gc
   ranges ranks recipes recompile remote_files result_archive rights sample sched shifted slow_rank spawned

@@ -10,6 +10,8 @@
 #include "symbols/plan/process.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/events.h"
+#include "userspace/cli/json_schema.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/say.h"
 #include "userspace/cli/seccomp_option.h"
@@ -35,8 +37,35 @@ void KeepFirst(absl::Status status, absl::Status* first) {
 constexpr unsigned kFirstPauseMs = 200;
 constexpr unsigned kLastPauseMs = 30'000;
 
+struct CleanArguments {
+  std::vector<uint32_t> pids;
+  bool waits = false;
+  bool json = false;
+};
+
+void TellRemoved(Pid pid, const RemovedPatches& removed, bool json) {
+  if (json) {
+    WriteEvent({{"event", "removed"},
+                {"pid", Raw(pid)},
+                {"jumps", removed.jumps},
+                {"bytes", removed.bytes}});
+    return;
+  }
+  Print("PID %u: %zu jumps and %llu bytes of memory removed\n", Raw(pid), removed.jumps,
+        static_cast<unsigned long long>(removed.bytes));
+}
+
+void TellNothingLeft(uint32_t pid, bool json) {
+  if (json) {
+    WriteEvent({{"event", "nothing_left"}, {"pid", pid}});
+  } else {
+    Print("nothing is left in PID %u\n", pid);
+  }
+}
+
 // `waiting`: gets those that another one traces, or that stand still.
-absl::Status RunClean(const std::vector<uint32_t>& pids, std::vector<uint32_t>* waiting) {
+absl::Status RunClean(const std::vector<uint32_t>& pids, bool json,
+                      std::vector<uint32_t>* waiting) {
   absl::Status first;
   for (const uint32_t pid : pids) {
     if (absl::Status status = CheckIsNoThread(Pid{pid}); !status.ok()) {
@@ -52,10 +81,7 @@ absl::Status RunClean(const std::vector<uint32_t>& pids, std::vector<uint32_t>* 
       has_failed = has_failed || !one.status.ok();
       is_held = is_held ||
                 (!one.status.ok() && (IsTraced(one.pid) || FindStandstill(one.pid).has_value()));
-      if (one.is_found) {
-        Print("PID %u: %zu jumps and %llu bytes of memory removed\n", Raw(one.pid),
-              one.removed.jumps, static_cast<unsigned long long>(one.removed.bytes));
-      }
+      if (one.is_found) TellRemoved(one.pid, one.removed, json);
       KeepFirst(one.status, &first);
     }
     // What an earlier version, or a probe of the kernel that went, has torn is nobody's any more.
@@ -67,7 +93,7 @@ absl::Status RunClean(const std::vector<uint32_t>& pids, std::vector<uint32_t>* 
         KeepFirst(std::move(code), &first);
       }
     }
-    if (!is_found && !has_failed) Print("nothing is left in PID %u\n", pid);
+    if (!is_found && !has_failed) TellNothingLeft(pid, json);
     if (is_held) waiting->push_back(pid);
     std::fflush(stdout);
   }
@@ -75,11 +101,11 @@ absl::Status RunClean(const std::vector<uint32_t>& pids, std::vector<uint32_t>* 
 }
 
 // Nobody but a debugger, or who froze it, can say when it goes: again and again, ever less often.
-absl::Status RunPatientClean(std::vector<uint32_t> pids) {
+absl::Status RunPatientClean(std::vector<uint32_t> pids, bool json) {
   unsigned pause_ms = kFirstPauseMs;
   while (true) {
     std::vector<uint32_t> waiting;
-    absl::Status status = RunClean(pids, &waiting);
+    absl::Status status = RunClean(pids, json, &waiting);
     if (waiting.empty()) return status;
     usleep(pause_ms * 1000);
     pause_ms = std::min(2 * pause_ms, kLastPauseMs);
@@ -90,27 +116,29 @@ absl::Status RunPatientClean(std::vector<uint32_t> pids) {
 }  // namespace
 
 void AddCleanCommand(CLI::App& app, Action* action) {
-  auto pids = std::make_shared<std::vector<uint32_t>>();
+  auto arguments = std::make_shared<CleanArguments>();
   CLI::App* clean = app.add_subcommand(
       "clean",
       "Take away what a killed proftrace has left in a process and its children: jumps in its code "
       "and memory (--tier patch). The job goes on meanwhile, and does not need it to go on.\n"
       "Example: sudo proftrace clean -p 4711");
-  clean->add_option("-p,--pid", *pids, "the process")
+  clean->add_option("-p,--pid", arguments->pids, "the process")
       ->type_name("PID")
       ->required()
       ->check(WhyNoPid);
   AddSeccompOption(clean);
-  auto waits = std::make_shared<bool>(false);
+  clean->add_flag("--json", arguments->json, "what was done, a JSON object a line");
+  AddJsonSchema(clean);
   // The guardian's.
   clean
-      ->add_flag("--wait", *waits,
+      ->add_flag("--wait", arguments->waits,
                  "try again as long as a debugger has the process, or it is frozen")
       ->group("");
-  clean->callback([pids, waits, action] {
-    *action = [pids, waits] {
+  clean->callback([arguments, action] {
+    *action = [arguments] {
       std::vector<uint32_t> waiting;
-      return *waits ? RunPatientClean(*pids) : RunClean(*pids, &waiting);
+      return arguments->waits ? RunPatientClean(arguments->pids, arguments->json)
+                              : RunClean(arguments->pids, arguments->json, &waiting);
     };
   });
 }

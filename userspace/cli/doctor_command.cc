@@ -24,6 +24,7 @@
 #include "userspace/capture/unreached_code.h"
 #include "userspace/cli/cache_directory.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/json_schema.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/say.h"
 #include "userspace/cli/seccomp_option.h"
@@ -426,6 +427,7 @@ void AddDoctorCommand(CLI::App& app, Action* action) {
       ->check(WhyNoPid);
   AddSeccompOption(doctor);
   doctor->add_flag("--json", arguments->json, "as one JSON document");
+  AddJsonSchema(doctor);
   doctor->callback([arguments, action] {
     *action = [arguments] { return RunDoctor(arguments->pid, arguments->json); };
   });

@@ -5,6 +5,7 @@
 #include "userspace/cli/commands.h"
 #include "userspace/cli/dump_text.h"
 #include "userspace/cli/job_dump.h"
+#include "userspace/cli/json_schema.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/process_dump.h"
 
@@ -43,6 +44,7 @@ void AddDumpCommand(CLI::App& app, Action* action) {
   dump->add_flag("-a,--all-processes", options->all,
                  "all PyTorch processes of this host that may be looked at");
   dump->add_flag("--json", options->json, "as one JSON document");
+  AddJsonSchema(dump);
   dump->callback([options, action] { *action = [options] { return RunDump(*options); }; });
 }
 

@@ -18,12 +18,16 @@
 #include "userspace/base/shown_text.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"
+#include "userspace/cli/events.h"
+#include "userspace/cli/json_schema.h"
 #include "userspace/cli/results.h"
 #include "userspace/cli/say.h"
 #include "userspace/cli/view_options.h"
 
 namespace proftrace {
 namespace {
+
+constexpr char kStandardOutput[] = "/dev/stdout";
 
 struct ExportArguments {
   std::string capture;
@@ -39,6 +43,7 @@ struct ExportArguments {
   bool cuda_sync_events = false;
   bool salvage = false;
   bool csv_exact = false;
+  bool json = false;
   // Descriptors of the capture and of the directory that its outputs belong into: both are there
   // already, and `capture` and `output` are for messages.
   std::vector<int> as_recorded;
@@ -129,6 +134,10 @@ absl::Status CheckIsNoInput(const ExportArguments& arguments) {
 
 absl::Status CheckOptions(const ExportArguments& arguments,
                           const std::vector<const Format*>& formats) {
+  if (arguments.json && arguments.output == kStandardOutput) {
+    return Fail(ExitCode::kUsage,
+                "--json and the export cannot both have the standard output; name a file with -o");
+  }
   const auto has = [&formats](const auto& is_wanted) {
     return std::any_of(formats.begin(), formats.end(),
                        [&](const Format* format) { return is_wanted(*format); });
@@ -174,6 +183,10 @@ absl::Status WriteFormat(const ExportArguments& arguments, const Format& format,
       return status;
     }
     Say("wrote %s/%s%s", place.c_str(), file.name.c_str(), note.c_str());
+    if (arguments.json) {
+      WriteEvent(
+          {{"event", "written"}, {"format", format.name}, {"file", place + "/" + file.name}});
+    }
   }
   return absl::OkStatus();
 }
@@ -314,11 +327,14 @@ void AddExportCommand(CLI::App& app, Action* action) {
   command->add_flag("--csv-exact", arguments->csv_exact,
                     "of CSV: names exactly as they are. Without it those that a spreadsheet would "
                     "run as a formula (= + - @ in front) get an apostrophe in front");
+  command->add_flag("--json", arguments->json,
+                    "print what is written on standard output, a JSON object a line");
+  AddJsonSchema(command);
   command->add_flag("--salvage", arguments->salvage, "take what is whole of a damaged capture");
   // What `record` writes of a dump; 9 when events were lost. For `record` itself, not in --help.
   command->add_option("--as-recorded", arguments->as_recorded)->delimiter(',')->group("");
   command->callback([arguments, action] {
-    if (arguments->output == "-") arguments->output = "/dev/stdout";
+    if (arguments->output == "-") arguments->output = kStandardOutput;
     *action = [arguments] {
       if (!arguments->as_recorded.empty()) {
         return RunConfined(OfExport(arguments->as_recorded.back()),

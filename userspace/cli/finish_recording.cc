@@ -19,6 +19,7 @@
 #include "userspace/base/unique_fd.h"
 #include "userspace/cli/confinements.h"
 #include "userspace/cli/cut_cycles.h"
+#include "userspace/cli/record_events.h"
 #include "userspace/cli/results.h"
 #include "userspace/cli/say.h"
 #include "userspace/cli/step_schedule.h"
@@ -156,7 +157,8 @@ absl::Status PrintUnwritten(const RecordArguments& arguments, const RecordResult
   const absl::StatusOr<Results> results = LoadResults(reader->get(), "", AggregateOptions());
   if (!results.ok()) return results.status();
   const TableOptions table = TableOfRecording(arguments);
-  const absl::Status printed = PrintTable(*results, table, /*json=*/false);
+  absl::Status printed;
+  if (!arguments.json) printed = PrintTable(*results, table, /*json=*/false);
   PrintEnd(arguments, result, *results);
   return printed;
 }
@@ -176,8 +178,10 @@ absl::Status WriteAndPrint(const RecordArguments& arguments, const RecordResult&
   const absl::Status is_in_place = directory.CheckPlace();
   const ResultDirectory::Place place = directory.FindPlace();
   const bool with_table =
-      place.is_removed || std::any_of(formats.begin(), formats.end(),
-                                      [](const Format* format) { return format->name == "table"; });
+      !arguments.json &&
+      (place.is_removed || std::any_of(formats.begin(), formats.end(), [](const Format* format) {
+         return format->name == "table";
+       }));
   absl::Status printed;
   if (with_table) {
     printed = PrintVerdict(*results, /*json=*/false);
@@ -195,6 +199,11 @@ absl::Status WriteAndPrint(const RecordArguments& arguments, const RecordResult&
   PrintEnd(arguments, result, *results);
   if (place.is_removed) return is_in_place;
   PrintNames(arguments, written->names, has_capture.ok(), place.path);
+  if (arguments.json) {
+    std::vector<std::string> files = written->names;
+    if (has_capture.ok()) files.emplace_back("capture.ptrec");
+    WriteFinished(arguments.archive.empty() ? place.path : arguments.archive, files, *results);
+  }
   const absl::Status all_written =
       has_capture.ok()
           ? CheckWritten(*written, arguments.archive.empty() ? place.path : arguments.archive)

@@ -11,6 +11,7 @@
 
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/background_self.h"
+#include "userspace/cli/events.h"
 #include "userspace/cli/say.h"
 #include "userspace/wire/capture_writer.h"
 
@@ -88,6 +89,12 @@ void FlightDumps::Run() {
         SayOverProgress("%s: the last %.1f s are in %s", dump.reason.c_str(),
                         static_cast<double>(dump.window.duration_ns) * 1e-9,
                         directory->path().c_str());
+      }
+      if (options_.json) {
+        WriteEvent({{"event", "dump"},
+                    {"reason", dump.reason},
+                    {"duration_s", static_cast<double>(dump.window.duration_ns) * 1e-9},
+                    {"result", directory->path()}});
       }
       waiting_.push_back(*std::move(directory));
     } else {

@@ -28,6 +28,7 @@ class FlightDumps {
     bool force = false;
     bool strict = false;
     bool quiet = false;
+    bool json = false;  // an event is written of each dump
   };
 
   explicit FlightDumps(Options options);

@@ -52,7 +52,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LaunchedCommand>> LaunchedCommand::Start(
-    const std::vector<std::string>& command, bool as_root) {
+    const std::vector<std::string>& command, const Options& options) {
   const auto failure = [&command](int error) {
     return Fail(ExitCode::kHostUnfit, "cannot start " + command[0] + ": " + ErrnoText(error));
   };
@@ -60,13 +60,14 @@ absl::StatusOr<std::unique_ptr<LaunchedCommand>> LaunchedCommand::Start(
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return failure(errno);
   const std::vector<char*> arguments = Pointers(command);
   std::optional<CallingUser> user;
-  if (!as_root) user = UserOfSudo();
+  if (!options.as_root) user = UserOfSudo();
   std::vector<std::string> variables;
   if (user.has_value()) variables = EnvironmentOf(*user);
   const std::vector<char*> environment = Pointers(variables);
   const pid_t pid = fork();
   if (pid == 0) {
     close(ends[1]);
+    if (options.prints_on_stderr) dup2(STDERR_FILENO, STDOUT_FILENO);
     WaitAndRun(ends[0], arguments.data(), user.has_value() ? &*user : nullptr,
                user.has_value() ? environment.data() : environ);
   }

@@ -16,9 +16,13 @@ namespace proftrace {
 class LaunchedCommand {
  public:
   // Forks; the child waits for Release() before it becomes the command. Under sudo it is the
-  // process of the user who called it, with his groups and his home; `as_root`: it stays root's.
+  // process of the user who called it, with his groups and his home.
+  struct Options {
+    bool as_root = false;           // it stays root's
+    bool prints_on_stderr = false;  // standard output is ours alone
+  };
   static absl::StatusOr<std::unique_ptr<LaunchedCommand>> Start(
-      const std::vector<std::string>& command, bool as_root);
+      const std::vector<std::string>& command, const Options& options);
   // Without Release(), ends the child before it has run anything.
   ~LaunchedCommand();
   LaunchedCommand(const LaunchedCommand&) = delete;

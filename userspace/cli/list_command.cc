@@ -11,6 +11,7 @@
 #include "userspace/base/shown_text.h"
 #include "userspace/base/text.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/json_schema.h"
 #include "userspace/cli/say.h"
 
 namespace proftrace {
@@ -127,6 +128,7 @@ void AddListCommand(CLI::App& app, Action* action) {
   CLI::App* list = app.add_subcommand(
       "list", "Show the running processes that have loaded PyTorch.\nExample: sudo proftrace list");
   list->add_flag("--json", *as_json, "as one JSON document");
+  AddJsonSchema(list);
   list->callback([as_json, action] { *action = [as_json] { return RunList(*as_json); }; });
 }
 

@@ -215,6 +215,10 @@ absl::Status CompleteOptions(RecordArguments* arguments, bool has_command) {
   if (status.ok()) status = CompleteSteps(arguments);
   if (status.ok()) status = ParseMetadata(*arguments, &options.info);
   if (!status.ok()) return status;
+  if (arguments->json && arguments->output == "-") {
+    return Fail(ExitCode::kUsage,
+                "--json and -o - cannot both have the standard output; give -o FILE.tar");
+  }
   if (options.samples_wakers && !options.info.system.sched) {
     return Fail(ExitCode::kUsage, "--waker-stacks needs sched in --activities");
   }

@@ -50,6 +50,7 @@ struct RecordArguments {
   bool force = false;
   bool quiet = false;
   bool no_progress = false;
+  bool json = false;
   int verbose = 0;
   // All options that are of no use without operators.
   std::vector<const CLI::Option*> of_operators;

@@ -24,6 +24,7 @@
 #include "userspace/cli/flight_dumps.h"
 #include "userspace/cli/launch.h"
 #include "userspace/cli/record_arguments.h"
+#include "userspace/cli/record_events.h"
 #include "userspace/cli/record_messages.h"
 #include "userspace/cli/result_archive.h"
 #include "userspace/cli/result_directory.h"
@@ -91,7 +92,7 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
       setenv("NVTX_INJECTION64_PATH", options->agent->file.c_str(), /*overwrite=*/0);
     }
     absl::StatusOr<std::unique_ptr<LaunchedCommand>> child =
-        LaunchedCommand::Start(command, arguments.as_root);
+        LaunchedCommand::Start(command, {arguments.as_root, arguments.json});
     if (!child.ok()) return child.status();
     launched = *std::move(child);
     first = launched->pid();
@@ -116,7 +117,7 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
   if (options->flight.has_value()) {
     writer = std::unique_ptr<CaptureWriter>();
     dumps.emplace(FlightDumps::Options{&*directory, arguments.formats, arguments.force,
-                                       arguments.strict, arguments.quiet});
+                                       arguments.strict, arguments.quiet, arguments.json});
   } else {
     writer = CreateWriter(&*directory);
   }
@@ -129,6 +130,7 @@ absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>
   targets->pids = options->pids.empty() ? options->awaited : options->pids;
   if (!command.empty()) targets->command = command[0];
   RecordCallbacks callbacks = TellingCallbacks(arguments, targets);
+  if (arguments.json) AddEvents(targets, &callbacks);
   if (!arguments.quiet) options->plan.on_analysis = SayAnalysis;
   absl::Status launch;
   if (launched != nullptr) {

@@ -3,6 +3,7 @@
 
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/cli/json_schema.h"
 #include "userspace/cli/option_help.h"
 #include "userspace/cli/option_kinds.h"
 #include "userspace/cli/parse.h"
@@ -220,6 +221,13 @@ void AddMessages(CLI::App* record, RecordArguments* arguments) {
   record->add_flag("-q,--quiet", arguments->quiet, "only the table and errors")
       ->group(kGroupMessages);
   record->add_flag("--no-progress", arguments->no_progress, "no live line")->group(kGroupMessages);
+  record
+      ->add_flag(
+          "--json", arguments->json,
+          "print what happens on standard output, a JSON object a line, and no table; what a "
+          "command prints goes to standard error")
+      ->group(kGroupMessages);
+  AddJsonSchema(record)->group(kGroupMessages);
   record
       ->add_flag("-v,--verbose", arguments->verbose,
                  "name the children that are followed, and all that was not recorded")

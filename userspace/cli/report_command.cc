@@ -9,6 +9,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"
+#include "userspace/cli/json_schema.h"
 #include "userspace/cli/option_kinds.h"
 #include "userspace/cli/results.h"
 #include "userspace/cli/say.h"
@@ -199,6 +200,7 @@ void AddReportCommand(CLI::App& app, Action* action) {
   AddViews(report, arguments.get(), of_table);
   AddProcessOptions(report, &arguments->processes);
   report->add_flag("--json", arguments->json, "the rows as JSON");
+  AddJsonSchema(report);
   report->add_flag("--salvage", arguments->salvage, "show what is whole of a damaged capture");
   report->callback([arguments, action] {
     *action = [arguments] {

@@ -19,6 +19,7 @@
 #include "userspace/capture/recorder.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"
+#include "userspace/cli/json_schema.h"
 #include "userspace/cli/message_catcher.h"
 #include "userspace/cli/option_help.h"
 #include "userspace/cli/option_kinds.h"
@@ -271,6 +272,7 @@ void AddViewOptions(CLI::App* top, TopArguments* arguments) {
   top->add_flag("--json", arguments->is_json,
                 "print an object a line for each refresh (NDJSON); with --once, one")
       ->group(kGroupOutputs);
+  AddJsonSchema(top)->group(kGroupOutputs);
   AddChoice(top, "--view", &arguments->view.state.view, kViews, "the table to begin with")
       ->group(kGroupOutputs);
   top->add_option("--sort", arguments->sort, "by which of its columns, from the left")
