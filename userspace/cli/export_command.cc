@@ -280,14 +280,7 @@ absl::Status RunExport(const ExportArguments& arguments) {
                    arguments.capture, results->damage);
 }
 
-}  // namespace
-
-void AddExportCommand(CLI::App& app, Action* action) {
-  auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* command =
-      app.add_subcommand("export",
-                         "Write a recording in another format, without root, on any machine.\n"
-                         "Example: proftrace export result --format events-csv -o events.csv.gz");
+void AddExportOptions(CLI::App* command, ExportArguments* arguments) {
   command->add_option("CAPTURE", arguments->capture, "result directory or .ptrec file")->required();
   std::string names;
   for (const Format& format : Formats()) {
@@ -333,6 +326,17 @@ void AddExportCommand(CLI::App& app, Action* action) {
   command->add_flag("--salvage", arguments->salvage, "take what is whole of a damaged capture");
   // What `record` writes of a dump; 9 when events were lost. For `record` itself, not in --help.
   command->add_option("--as-recorded", arguments->as_recorded)->delimiter(',')->group("");
+}
+
+}  // namespace
+
+void AddExportCommand(CLI::App& app, Action* action) {
+  auto arguments = std::make_shared<ExportArguments>();
+  CLI::App* command =
+      app.add_subcommand("export",
+                         "Write a recording in another format, without root, on any machine.\n"
+                         "Example: proftrace export result --format events-csv -o events.csv.gz");
+  AddExportOptions(command, arguments.get());
   command->callback([arguments, action] {
     if (arguments->output == "-") arguments->output = kStandardOutput;
     *action = [arguments] {

@@ -45,133 +45,191 @@ absl::Status PrepareArchive(const std::string& output, RecordArguments* argument
   return absl::OkStatus();
 }
 
-absl::Status RunRecord(RecordArguments arguments, const std::vector<std::string>& command) {
-  absl::Status complete = CompleteOptions(&arguments, !command.empty());
-  if (!complete.ok()) return complete;
-  RecordOptions* options = &arguments.options;
-  const absl::StatusOr<std::vector<const Format*>> formats = ChooseFormats(arguments);
-  if (!formats.ok()) return formats.status();
+// One run of `record`, from the options to the results.
+class RecordRun {
+ public:
+  RecordRun(RecordArguments arguments, const std::vector<std::string>& command)
+      : arguments_(std::move(arguments)), command_(command) {}
 
-  ResultNameFacts name_facts = OwnNameFacts(/*of_command=*/!command.empty());
+  absl::Status Run();
+
+ private:
+  bool is_streamed() const { return arguments_.output == "-"; }
+
+  // Each fails with nothing recorded and nothing left.
+  absl::Status Prepare();
+  absl::Status ReadTargets();
+  absl::Status StartCommand();
+  absl::Status MakeDirectory();
+  absl::StatusOr<std::unique_ptr<CaptureWriter>> MakeWriter();
+  RecordCallbacks MakeCallbacks();
+  // Writes what was recorded as files, and tells how it went.
+  absl::Status Finish(const RecordResult& result);
+
+  RecordArguments arguments_;
+  const std::vector<std::string>& command_;  // after "--"; empty: none
+  std::vector<const Format*> formats_;
+  ResultNameFacts name_facts_;
+  std::string comm_;  // that the result is called after
+  std::unique_ptr<FleetSummaries> summaries_;
+  std::optional<ResultArchive> archive_;
+  std::unique_ptr<LaunchedCommand> launched_;
+  std::optional<ResultDirectory> directory_;
+  std::optional<FlightDumps> dumps_;
+  std::shared_ptr<RecordedTargets> targets_ = std::make_shared<RecordedTargets>();
+  absl::Status launch_;  // of the command
+};
+
+absl::Status RecordRun::Prepare() {
+  absl::Status complete = CompleteOptions(&arguments_, !command_.empty());
+  if (!complete.ok()) return complete;
+  absl::StatusOr<std::vector<const Format*>> formats = ChooseFormats(arguments_);
+  if (!formats.ok()) return formats.status();
+  formats_ = *std::move(formats);
+  name_facts_ = OwnNameFacts(/*of_command=*/!command_.empty());
   // Before a command runs.
-  if (const auto name = ResultNameOf(arguments.output, name_facts); !name.ok()) {
+  if (const auto name = ResultNameOf(arguments_.output, name_facts_); !name.ok()) {
     return name.status();
   }
   StopOnSignals();
-  std::unique_ptr<FleetSummaries> summaries;
-  if (!arguments.flight.fleet.empty()) {
+  if (!arguments_.flight.fleet.empty()) {
     absl::StatusOr<std::unique_ptr<FleetSummaries>> begun =
-        FleetSummaries::Begin(arguments.flight.fleet);
+        FleetSummaries::Begin(arguments_.flight.fleet);
     if (!begun.ok()) return begun.status();
-    summaries = *std::move(begun);
+    summaries_ = *std::move(begun);
   }
-  std::optional<ResultArchive> archive;
   // Before a command gets standard output.
-  const bool is_streamed = arguments.output == "-";
-  if (is_streamed) {
-    if (absl::Status status = PrepareArchive("-", &arguments, &archive); !status.ok())
-      return status;
-  }
-  std::unique_ptr<LaunchedCommand> launched;
-  std::string comm = options->all ? "all" : "command";
-  Pid first{static_cast<uint32_t>(getpid())};
-  for (const Pid pid : options->pids) {
+  if (is_streamed()) return PrepareArchive("-", &arguments_, &archive_);
+  return absl::OkStatus();
+}
+
+absl::Status RecordRun::ReadTargets() {
+  const RecordOptions& options = arguments_.options;
+  comm_ = options.all ? "all" : "command";
+  name_facts_.pid = Pid{static_cast<uint32_t>(getpid())};
+  for (const Pid pid : options.pids) {
     absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
     if (!info.ok()) return info.status();
-    if (pid == options->pids.front()) {
-      comm = info->comm;
-      TakeJob(*info, options->pids.size() == 1, &name_facts);
-    }
-    first = options->pids.front();
+    if (pid != options.pids.front()) continue;
+    comm_ = info->comm;
+    TakeJob(*info, options.pids.size() == 1, &name_facts_);
+    name_facts_.pid = pid;
   }
-  if (!command.empty()) {
-    // The CUDA driver loads it when it is initialized, and NVTX at the first range. One of the
-    // user's own stays.
-    if (options->agent.has_value() && !options->agent->file.empty()) {
-      setenv("CUDA_INJECTION64_PATH", options->agent->file.c_str(), /*overwrite=*/0);
-      setenv("NVTX_INJECTION64_PATH", options->agent->file.c_str(), /*overwrite=*/0);
-    }
-    absl::StatusOr<std::unique_ptr<LaunchedCommand>> child =
-        LaunchedCommand::Start(command, {arguments.as_root, arguments.json});
-    if (!child.ok()) return child.status();
-    launched = *std::move(child);
-    first = launched->pid();
-    comm = command[0].substr(command[0].rfind('/') + 1);
-    options->awaited.push_back(first);
+  return absl::OkStatus();
+}
+
+absl::Status RecordRun::StartCommand() {
+  if (command_.empty()) return absl::OkStatus();
+  RecordOptions* options = &arguments_.options;
+  // The CUDA driver loads it when it is initialized, and NVTX at the first range. One of the user's
+  // own stays.
+  if (options->agent.has_value() && !options->agent->file.empty()) {
+    setenv("CUDA_INJECTION64_PATH", options->agent->file.c_str(), /*overwrite=*/0);
+    setenv("NVTX_INJECTION64_PATH", options->agent->file.c_str(), /*overwrite=*/0);
   }
-  name_facts.pid = first;
-  const absl::StatusOr<std::string> path = arguments.output.empty() || is_streamed
-                                               ? DefaultResultName(comm, name_facts)
-                                               : ResultNameOf(arguments.output, name_facts);
+  absl::StatusOr<std::unique_ptr<LaunchedCommand>> child =
+      LaunchedCommand::Start(command_, {arguments_.as_root, arguments_.json});
+  if (!child.ok()) return child.status();
+  launched_ = *std::move(child);
+  name_facts_.pid = launched_->pid();
+  comm_ = command_[0].substr(command_[0].rfind('/') + 1);
+  options->awaited.push_back(launched_->pid());
+  return absl::OkStatus();
+}
+
+absl::Status RecordRun::MakeDirectory() {
+  const absl::StatusOr<std::string> path = arguments_.output.empty() || is_streamed()
+                                               ? DefaultResultName(comm_, name_facts_)
+                                               : ResultNameOf(arguments_.output, name_facts_);
   if (!path.ok()) return path.status();
-  if (!is_streamed && ResultArchive::IsAsked(*path)) {
-    if (absl::Status status = PrepareArchive(*path, &arguments, &archive); !status.ok())
-      return status;
+  if (!is_streamed() && ResultArchive::IsAsked(*path)) {
+    absl::Status prepared = PrepareArchive(*path, &arguments_, &archive_);
+    if (!prepared.ok()) return prepared;
   }
   absl::StatusOr<ResultDirectory> directory =
-      archive.has_value() ? archive->MakeDirectory(*path)
-                          : ResultDirectory::Prepare(*path, arguments.force);
+      archive_.has_value() ? archive_->MakeDirectory(*path)
+                           : ResultDirectory::Prepare(*path, arguments_.force);
   if (!directory.ok()) return directory.status();
-  absl::StatusOr<std::unique_ptr<CaptureWriter>> writer;
-  std::optional<FlightDumps> dumps;
-  if (options->flight.has_value()) {
-    writer = std::unique_ptr<CaptureWriter>();
-    dumps.emplace(FlightDumps::Options{&*directory, arguments.formats, arguments.force,
-                                       arguments.strict, arguments.quiet, arguments.json});
-  } else {
-    writer = CreateWriter(&*directory);
-  }
-  if (!writer.ok()) {
-    directory->Discard();
-    return writer.status();
-  }
+  directory_ = *std::move(directory);
+  return absl::OkStatus();
+}
 
-  const auto targets = std::make_shared<RecordedTargets>();
-  targets->pids = options->pids.empty() ? options->awaited : options->pids;
-  if (!command.empty()) targets->command = command[0];
-  RecordCallbacks callbacks = TellingCallbacks(arguments, targets);
-  if (arguments.json) AddEvents(targets, &callbacks);
-  if (!arguments.quiet) options->plan.on_analysis = SayAnalysis;
-  absl::Status launch;
-  if (launched != nullptr) {
-    callbacks.on_ready = [&, tell = callbacks.on_ready](const Ready& ready) {
+// Returns none for a flight recorder, which has its dumps.
+absl::StatusOr<std::unique_ptr<CaptureWriter>> RecordRun::MakeWriter() {
+  if (arguments_.options.flight.has_value()) {
+    dumps_.emplace(FlightDumps::Options{&*directory_, arguments_.formats, arguments_.force,
+                                        arguments_.strict, arguments_.quiet, arguments_.json});
+    return std::unique_ptr<CaptureWriter>();
+  }
+  absl::StatusOr<std::unique_ptr<CaptureWriter>> writer = CreateWriter(&*directory_);
+  if (!writer.ok()) directory_->Discard();
+  return writer;
+}
+
+RecordCallbacks RecordRun::MakeCallbacks() {
+  RecordOptions* options = &arguments_.options;
+  targets_->pids = options->pids.empty() ? options->awaited : options->pids;
+  if (!command_.empty()) targets_->command = command_[0];
+  RecordCallbacks callbacks = TellingCallbacks(arguments_, targets_);
+  if (arguments_.json) AddEvents(targets_, &callbacks);
+  if (!arguments_.quiet) options->plan.on_analysis = SayAnalysis;
+  if (launched_ != nullptr) {
+    callbacks.on_ready = [this, tell = callbacks.on_ready](const Ready& ready) {
       if (StopAsked().load(std::memory_order_relaxed))
         return;  // what was not begun is not begun now
       if (tell) tell(ready);
-      launch = launched->Release();
-      if (!launch.ok()) StopAsked().store(true, std::memory_order_relaxed);
+      launch_ = launched_->Release();
+      if (!launch_.ok()) StopAsked().store(true, std::memory_order_relaxed);
     };
   }
-  callbacks.on_dump = [&dumps](FlightDump dump) { dumps->Add(std::move(dump)); };
-  if (summaries != nullptr) {
-    callbacks.on_summary = [&summaries](FlightDump dump) { summaries->Add(std::move(dump)); };
+  callbacks.on_dump = [this](FlightDump dump) { dumps_->Add(std::move(dump)); };
+  if (summaries_ != nullptr) {
+    callbacks.on_summary = [this](FlightDump dump) { summaries_->Add(std::move(dump)); };
   }
-  const RecordResult result = Record(*options, *std::move(writer), callbacks, StopAsked());
-  if (launched != nullptr && launch.ok() && !arguments.quiet && launched->IsRunning()) {
-    Say("the recording is over, and %s goes on as PID %u; to end it: kill %u",
-        ShownText(command[0]).c_str(), Raw(first), Raw(first));
-  }
-  // A command that cannot be run leaves nothing to show.
-  if (!launch.ok() || (!result.status.ok() && !result.attached)) {
-    directory->Discard();
-    return launch.ok() ? result.status : launch;
-  }
-  directory->ForgetEarlier();
+  return callbacks;
+}
+
+absl::Status RecordRun::Finish(const RecordResult& result) {
+  directory_->ForgetEarlier();
   absl::Status status;
-  if (dumps.has_value() && result.last_dump.has_value()) {
-    status = FinishFlight(arguments, result, *formats, *directory, &*dumps);
-  } else if (arguments.schedule.has_value() && result.status.ok()) {
-    status = FinishCycles(arguments, result, *formats, *directory);
+  if (dumps_.has_value() && result.last_dump.has_value()) {
+    status = FinishFlight(arguments_, result, formats_, *directory_, &*dumps_);
+  } else if (arguments_.schedule.has_value() && result.status.ok()) {
+    status = FinishCycles(arguments_, result, formats_, *directory_);
   } else {
-    status = FinishRecording(arguments, result, *formats, *directory);
+    status = FinishRecording(arguments_, result, formats_, *directory_);
   }
-  if (summaries != nullptr) status.Update(summaries->Finish());
-  if (archive.has_value()) {
-    const absl::Status packed = archive->Finish(*directory);
+  if (summaries_ != nullptr) status.Update(summaries_->Finish());
+  if (archive_.has_value()) {
+    const absl::Status packed = archive_->Finish(*directory_);
     if (!packed.ok() && !status.ok()) Say("%s", std::string(packed.message()).c_str());
     status.Update(packed);
   }
   return status.ok() ? result.code : status;
+}
+
+absl::Status RecordRun::Run() {
+  absl::Status ready = Prepare();
+  if (ready.ok()) ready = ReadTargets();
+  if (ready.ok()) ready = StartCommand();
+  if (ready.ok()) ready = MakeDirectory();
+  if (!ready.ok()) return ready;
+  absl::StatusOr<std::unique_ptr<CaptureWriter>> writer = MakeWriter();
+  if (!writer.ok()) return writer.status();
+  const RecordCallbacks callbacks = MakeCallbacks();
+  const RecordResult result =
+      Record(arguments_.options, *std::move(writer), callbacks, StopAsked());
+  if (launched_ != nullptr && launch_.ok() && !arguments_.quiet && launched_->IsRunning()) {
+    const unsigned pid = Raw(launched_->pid());
+    Say("the recording is over, and %s goes on as PID %u; to end it: kill %u",
+        ShownText(command_[0]).c_str(), pid, pid);
+  }
+  // A command that cannot be run leaves nothing to show.
+  if (!launch_.ok() || (!result.status.ok() && !result.attached)) {
+    directory_->Discard();
+    return launch_.ok() ? result.status : launch_;
+  }
+  return Finish(result);
 }
 
 }  // namespace
@@ -188,7 +246,7 @@ void AddRecordCommand(CLI::App& app, const std::vector<std::string>& all,
   record->footer("[OPTIONS] (-p PID | -a | -- COMMAND [ARGS])");
   AddRecordOptions(record, arguments.get());
   record->callback([arguments, command, action] {
-    *action = [arguments, command] { return RunRecord(*arguments, command); };
+    *action = [arguments, command] { return RecordRun(*arguments, command).Run(); };
   });
 }
 

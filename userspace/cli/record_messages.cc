@@ -56,6 +56,33 @@ std::function<void(const Ready&)> ReadyLine(const std::shared_ptr<RecordedTarget
   };
 }
 
+std::function<void(const BudgetNews&, double)> BudgetLine(bool is_verbose) {
+  return [is_verbose](const BudgetNews& news, double after_s) {
+    if (!news.demoted.empty()) {
+      std::string names;
+      for (const std::string& name : news.demoted) names += (names.empty() ? "" : ", ") + name;
+      Say("PID %u: from %.2f s on only counted: %s", Raw(news.pid), after_s, names.c_str());
+    }
+    if (is_verbose && news.measured_percent.has_value()) {
+      Say("PID %u: estimated overhead now %.2f %%", Raw(news.pid), *news.measured_percent);
+    }
+  };
+}
+
+void ShowProgressLine(const Progress& progress) {
+  char step[80] = "";
+  if (progress.step_ms.has_value() && progress.steps > 0) {
+    std::snprintf(step, sizeof(step), ", %llu steps of TID %u, the last of %.2f ms",
+                  static_cast<unsigned long long>(progress.steps), Raw(progress.step_tid),
+                  *progress.step_ms);
+  } else if (progress.step_ms.has_value()) {
+    std::snprintf(step, sizeof(step), ", step of TID %u %.2f ms", Raw(progress.step_tid),
+                  *progress.step_ms);
+  }
+  ShowProgress("%.1f s, %.0f records/s, %llu lost%s", progress.elapsed_s, progress.records_per_s,
+               static_cast<unsigned long long>(progress.lost), step);
+}
+
 }  // namespace
 
 void SayAnalysis(const std::string& build_id, uint64_t bytes) {
@@ -101,17 +128,7 @@ RecordCallbacks TellingCallbacks(const RecordArguments& arguments,
     Say("PID %u is importing PyTorch: waiting for its operators", Raw(pid));
   };
   callbacks.on_anothers_jumps = [](const std::string& why) { Say("%s", why.c_str()); };
-  callbacks.on_budget = [is_verbose = arguments.verbose > 0](const BudgetNews& news,
-                                                             double after_s) {
-    if (!news.demoted.empty()) {
-      std::string names;
-      for (const std::string& name : news.demoted) names += (names.empty() ? "" : ", ") + name;
-      Say("PID %u: from %.2f s on only counted: %s", Raw(news.pid), after_s, names.c_str());
-    }
-    if (is_verbose && news.measured_percent.has_value()) {
-      Say("PID %u: estimated overhead now %.2f %%", Raw(news.pid), *news.measured_percent);
-    }
-  };
+  callbacks.on_budget = BudgetLine(arguments.verbose > 0);
   const auto started = std::chrono::steady_clock::now();
   callbacks.on_awaited = [started](Pid pid, uint32_t operator_count) {
     const std::chrono::duration<double> after = std::chrono::steady_clock::now() - started;
@@ -125,19 +142,7 @@ RecordCallbacks TellingCallbacks(const RecordArguments& arguments,
     };
   }
   if (arguments.no_progress || isatty(STDERR_FILENO) == 0) return callbacks;
-  callbacks.on_progress = [](const Progress& progress) {
-    char step[80] = "";
-    if (progress.step_ms.has_value() && progress.steps > 0) {
-      std::snprintf(step, sizeof(step), ", %llu steps of TID %u, the last of %.2f ms",
-                    static_cast<unsigned long long>(progress.steps), Raw(progress.step_tid),
-                    *progress.step_ms);
-    } else if (progress.step_ms.has_value()) {
-      std::snprintf(step, sizeof(step), ", step of TID %u %.2f ms", Raw(progress.step_tid),
-                    *progress.step_ms);
-    }
-    ShowProgress("%.1f s, %.0f records/s, %llu lost%s", progress.elapsed_s, progress.records_per_s,
-                 static_cast<unsigned long long>(progress.lost), step);
-  };
+  callbacks.on_progress = ShowProgressLine;
   return callbacks;
 }
 

@@ -62,28 +62,13 @@ void AddPids(CLI::App* record, RecordOptions* options) {
       ->group(kGroupWhat);
 }
 
-void AddWhat(CLI::App* record, RecordArguments* arguments) {
+// Adds what is recorded of operators beside their names and times.
+void AddOfOperators(CLI::App* record, RecordArguments* arguments) {
   RecordOptions* options = &arguments->options;
   const auto add = [&](const char* name, bool* target, const char* text) {
     CLI::Option* option = record->add_flag(name, *target, text)->group(kGroupWhat);
     arguments->of_operators.push_back(option);
   };
-  AddPids(record, options);
-  record
-      ->add_flag("-a,--all-processes", options->all,
-                 "every process that has loaded PyTorch, also those that start later")
-      ->group(kGroupWhat);
-  record
-      ->add_flag("--follow-children,!--no-follow-children", options->bpf.follow_children,
-                 "record forked and spawned children, too; --no-follow-children does not (default: "
-                 "on)")
-      ->group(kGroupWhat);
-  AddParsed(record, "--activities", "LIST", &arguments->activities, ParseActivities,
-            "cpu: operators; cuda: GPUs (without this option where the CUDA driver is in use); "
-            "syscalls: all system calls; io: those that move bytes of files or the network; sched: "
-            "time off the CPU, and why; faults: page faults. Without cpu any process can be "
-            "recorded")
-      ->group(kGroupWhat);
   add("--record-shapes", &options->plan.record_shapes,
       "what operators are called with: sizes, types, strides, numbers");
   add("--with-flops", &options->info.with_flops,
@@ -107,6 +92,27 @@ void AddWhat(CLI::App* record, RecordArguments* arguments) {
                               "all of --record-shapes, --with-flops, --profile-memory, "
                               "--with-stack and --with-modules")
           ->group(kGroupWhat));
+}
+
+void AddWhat(CLI::App* record, RecordArguments* arguments) {
+  RecordOptions* options = &arguments->options;
+  AddPids(record, options);
+  record
+      ->add_flag("-a,--all-processes", options->all,
+                 "every process that has loaded PyTorch, also those that start later")
+      ->group(kGroupWhat);
+  record
+      ->add_flag("--follow-children,!--no-follow-children", options->bpf.follow_children,
+                 "record forked and spawned children, too; --no-follow-children does not (default: "
+                 "on)")
+      ->group(kGroupWhat);
+  AddParsed(record, "--activities", "LIST", &arguments->activities, ParseActivities,
+            "cpu: operators; cuda: GPUs (without this option where the CUDA driver is in use); "
+            "syscalls: all system calls; io: those that move bytes of files or the network; sched: "
+            "time off the CPU, and why; faults: page faults. Without cpu any process can be "
+            "recorded")
+      ->group(kGroupWhat);
+  AddOfOperators(record, arguments);
   arguments->of_operators.push_back(
       AddParsed(record, "--sample", "FREQUENCY", &options->sample_period_ns, ParseFrequency,
                 "look at every thread so often, whatever it does: its frames of Python and of C, "
