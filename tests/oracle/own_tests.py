@@ -30,21 +30,27 @@ class Answer:
     toggled: int = 0  # windows in which the test turned the collection off for a while: not compared
     rows: int = 0
     right: int = 0
+    placeless: int = 0  # of the rows: those whose places torch does not tell (jobs/own_tests_job.py)
     numbers: list[int] = dataclasses.field(default_factory=lambda: [0, 0])  # sequence numbers: of torch, the same here
     flops: list[int] = dataclasses.field(default_factory=lambda: [0, 0])
     memory: list[int] = dataclasses.field(default_factory=lambda: [0, 0])
     inputs: compare_inputs.InputResult = dataclasses.field(default_factory=compare_inputs.InputResult)
     stacks: compare_stacks.StackResult = dataclasses.field(default_factory=compare_stacks.StackResult)
+    scripted: int = 0  # rows in TorchScript functions: torch has the script's lines in place of Python's, we have not
     differences: list[str] = dataclasses.field(default_factory=list)
 
     def line(self) -> str:
         parts = [f"{self.windows} profiles", f"rows {self.right} of {self.rows}", f"sequence numbers {self.numbers[1]} of {self.numbers[0]}"]
         compared = self.inputs.compared
-        if compared:
-            parts.append("inputs " + ", ".join(f"{self.inputs.right[name]} of {compared[name]} {name}" for name in sorted(compared)))
+        if any(compared.values()):
+            parts.append("inputs " + ", ".join(f"{self.inputs.right[name]} of {compared[name]} {name}" for name in sorted(compared) if compared[name]))
         for name, (theirs, same) in (("flops", self.flops), ("memory", self.memory), ("stacks", (self.stacks.rows, self.stacks.right))):
             if theirs:
                 parts.append(f"{name} {same} of {theirs}")
+        if self.placeless:
+            parts.append(f"the places of {self.placeless} rows are not compared")
+        if self.scripted:
+            parts.append(f"{self.scripted} stacks of lines of TorchScript are not compared")
         if self.toggled:
             parts.append(f"{self.toggled} profiles that were off for a while are left out")
         return ", ".join(parts)
@@ -126,18 +132,36 @@ def compare_memory(where: str, theirs: list[list[int]], ours: list[tuple[int, in
                               f"ours {told[at:at + 2]}")
 
 
-def in_backward(rows: list[model.Row], index: int) -> bool:
+def is_within(rows: list[model.Row], index: int, scope: str) -> bool:
     while index >= 0:
-        if rows[index].scope == "BACKWARD_FUNCTION":
+        if rows[index].scope == scope:
             return True
         index = rows[index].parent
     return False
+
+
+class Modules:
+    """torch counts the instances of a class of nn.Modules from the begin of a profile on, we from that of the recording."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, dict[str, int]] = {}
+
+    def __call__(self, row: model.Row) -> model.Row:
+        stack = []
+        for frame in row.stack or []:
+            name, _, number = frame.rpartition("_")
+            if frame.startswith("nn.Module: "):
+                numbers = self.numbers.setdefault(name, {})
+                frame = f"{name}_{numbers.setdefault(number, len(numbers))}"
+            stack.append(frame)
+        return dataclasses.replace(row, stack=stack)
 
 
 def compare_details(where: str, theirs: list[model.Row], ours: list[model.Row], recording: Recording, answer: Answer) -> None:
     """Of the rows that are the same one for both."""
     instances = compare_stacks.Instances()
     classes = compare_stacks.Classes(theirs)
+    counted = Modules(), Modules()
     for left, right in compare.pair_up(theirs, ours):
         if left is None or right is None:
             continue
@@ -153,17 +177,22 @@ def compare_details(where: str, theirs: list[model.Row], ours: list[model.Row], 
             if their.number != recording.flops.get(our.number):
                 answer.differences.append(f"{where}: row {left}: {their.name!r} has {their.number} flops, we say {recording.flops.get(our.number)}")
         if their.inputs and "--record-shapes" in recording.arguments and their.name not in recording.unread:
-            compare_inputs.compare_row(their, without_lists(their, our), answer.inputs)
-        if their.stack and "--with-stack" in recording.arguments and not in_backward(theirs, left):
-            compare_stacks.compare_row(their, our, classes, instances, answer.stacks)
+            compare_inputs.compare_row(their, without_untold(their, our), answer.inputs)
+        if not their.stack or "--with-stack" not in recording.arguments or is_within(theirs, left, "BACKWARD_FUNCTION"):
+            continue  # a node's stack is that of its forward, which events() looks for
+        if is_within(theirs, left, "TORCHSCRIPT_FUNCTION"):
+            answer.scripted += 1
+        else:
+            compare_stacks.compare_row(counted[0](their), counted[1](our), classes, instances, answer.stacks)
 
 
-def without_lists(theirs: model.Row, ours: model.Row) -> model.Row:
-    """torch's answer has no shapes of the tensors in a list."""
+def without_untold(theirs: model.Row, ours: model.Row) -> model.Row:
+    """torch's answer has no shapes of the tensors in a list, say: null stands there."""
     if ours.inputs is None or theirs.inputs is None or len(ours.inputs["dims"]) != len(theirs.inputs["dims"]):
         return ours
-    dims = [None if their is None else our for their, our in zip(theirs.inputs["dims"], ours.inputs["dims"])]
-    return dataclasses.replace(ours, inputs=ours.inputs | {"dims": dims})
+    told = {name: [None if their is None else our for their, our in zip(values, ours.inputs[name])]
+            for name, values in theirs.inputs.items()}
+    return dataclasses.replace(ours, inputs=ours.inputs | told)
 
 
 def compare_window(pid: int, window: dict[str, Any], recording: Recording, answer: Answer) -> None:
@@ -179,9 +208,10 @@ def compare_window(pid: int, window: dict[str, Any], recording: Recording, answe
         where = f"{window['test']}, thread {number}"
         ours = inside.get(tid, [])
         result = compare.compare_rows(where, theirs, ours)
-        if window["stacks"]:  # with frames in it, torch's tree ends an annotation with the frame of its __enter__
+        if not window["has_places"]:
             result.differences = [text for text in result.differences if ": missing " in text or ": extra " in text]
             result.right = len(theirs) - sum(": missing " in text for text in result.differences)
+            answer.placeless += len(theirs)
         answer.rows += len(theirs)
         answer.right += result.right
         answer.differences += result.differences

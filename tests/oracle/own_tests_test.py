@@ -38,7 +38,7 @@ class OwnTestsTest(unittest.TestCase):
         self.folder = Path(folder.name)
         inputs = {"dims": [[2, 3], None, []], "types": ["float", "TensorList", "Scalar"]}
         self.window = {
-            "test": "test_made_up", "tid": TID, "thread": 1, "begin_ns": 100, "end_ns": 900, "is_whole": True, "stacks": False,
+            "test": "test_made_up", "tid": TID, "thread": 1, "begin_ns": 100, "end_ns": 900, "is_whole": True, "has_places": True,
             "rows": [torch_row("aten::linear", 1, 10, 60, -1, seq=4, inputs=inputs, stack=STACK),
                      torch_row("aten::mm", 1, 20, 30, 0, flops=12),
                      torch_row("aten::relu", 2, 15, 25, -1)],
@@ -90,6 +90,14 @@ class OwnTestsTest(unittest.TestCase):
         self.events = []
         answer = self.judge()
         self.assertEqual((answer.toggled, answer.windows, answer.problems()), (1, 0, []))
+
+    def test_where_torch_does_not_tell_places_the_rows_are_compared_all_the_same(self) -> None:
+        self.window["has_places"] = False
+        self.events[3].update(parent_id="", depth="0")
+        answer = self.judge()
+        self.assertEqual((answer.problems(), answer.placeless), ([], 3))
+        self.events[3]["name"] = "aten::bmm"
+        self.assertNotEqual(self.judge().problems(), [])
 
     def test_a_tree_that_the_job_could_not_read_is_a_problem(self) -> None:
         self.window["unread"] = "the profiler's tree has a row that is no operator"

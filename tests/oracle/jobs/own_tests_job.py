@@ -5,7 +5,7 @@
 
 DIR/outcomes.jsonl has a line for each test: {"test", "outcome", "why", "seconds"}. With --windows DIR/windows.jsonl has a line for
 each profile that a test took, which own_tests.py lays beside a recording: {"test", "tid", "begin_ns", "end_ns" (CLOCK_MONOTONIC),
-"is_whole", "stacks", "rows", "memory"}. The rows are those of profiles.py with its `inputs`, `flops` and `stack` of prof.events();
+"is_whole", "has_places", "rows", "memory"}. The rows are those of profiles.py with its `inputs`, `flops` and `stack` of prof.events();
 their `tid` is the profiler's own number, and "thread" is that of the thread that took the profile, or null.
 """
 
@@ -94,7 +94,8 @@ class Windows:
         self.test = ""
         self.begin_ns = 0
         self.is_whole = True
-        self.config: Any = None
+        self.is_concrete = True  # at the moment; and all the time of a profile
+        self.was_concrete = True
         module = torch.autograd.profiler
         self.enable, self.disable = module._enable_profiler, module._disable_profiler
         self.toggle = getattr(module, "_toggle_collection_dynamic", None)
@@ -103,6 +104,9 @@ class Windows:
         module._disable_profiler = self.on_disable
         if self.toggle is not None:
             module._toggle_collection_dynamic = self.on_toggle
+        self.set_concrete = getattr(torch._C._profiler, "_set_record_concrete_inputs_enabled_val", None)
+        if self.set_concrete is not None:
+            torch._C._profiler._set_record_concrete_inputs_enabled_val = self.on_concrete
         start = outcomes.startTest
 
         def start_test(test: unittest.TestCase) -> None:
@@ -115,15 +119,20 @@ class Windows:
             torch.ones(1)
         self.numbers[threading.get_native_id()] = profile.kineto_results.experimental_event_tree()[0].start_tid
 
-    def on_enable(self, config: Any, *more: Any, **named: Any) -> Any:
-        answer = self.enable(config, *more, **named)
-        self.config, self.is_whole = config, True
+    def on_enable(self, *arguments: Any, **named: Any) -> Any:
+        answer = self.enable(*arguments, **named)
+        self.is_whole, self.was_concrete = True, self.is_concrete
         self.begin_ns = time.monotonic_ns()
         return answer
 
     def on_toggle(self, *arguments: Any) -> Any:
         self.is_whole = False  # torch leaves out what comes until it is turned on again
         return self.toggle(*arguments)
+
+    def on_concrete(self, value: bool) -> None:
+        self.is_concrete = value
+        self.was_concrete = self.was_concrete and value
+        self.set_concrete(value)
 
     def on_disable(self) -> Any:
         end_ns = time.monotonic_ns()
@@ -142,15 +151,18 @@ class Windows:
             profiles.nest_as_events(rows, events)
             if rows:
                 autograd.add_sequences(rows, events)
-            add_details(rows, events)
-            window |= {"rows": rows, "memory": memory_of(roots), "stacks": has_frames(roots)}
+            add_details(rows, events, self.was_concrete)
+            # With frames in it the tree ends an annotation with the frame of its __enter__; and events() takes a row that is still
+            # open at the profile's end for asynchronous.
+            has_places = not has_frames(roots) and all(event.is_async() or event.start_thread_id() == event.end_thread_id() for event in events)
+            window |= {"rows": rows, "memory": memory_of(roots), "has_places": has_places}
         except SystemExit as why:
             window["unread"] = str(why)
         self.file.write(json.dumps(window) + "\n")
         self.file.flush()
 
 
-def add_details(rows: list[dict[str, Any]], events: list[Any]) -> None:
+def add_details(rows: list[dict[str, Any]], events: list[Any], concrete: bool) -> None:
     """What operators were called with, their flops and their Python stacks, where the profile has any."""
     found = {event.correlation_id(): event for event in events}
     for row in rows:
@@ -161,6 +173,8 @@ def add_details(rows: list[dict[str, Any]], events: list[Any]) -> None:
         if event.has_shapes() if hasattr(event, "has_shapes") else event.shapes():
             types = list(event.dtypes())
             dims = [None if kind in NO_SHAPE else list(shape) for shape, kind in zip(event.shapes(), types)]
+            if not concrete:  # nor the types of lists of numbers
+                types = [kind or None for kind in types]
             row["inputs"] = {"dims": dims, "types": types}
         if event.stack():
             row["stack"] = [frame for frame in reversed(event.stack()) if not frame.startswith("<built-in")]
