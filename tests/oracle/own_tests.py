@@ -36,6 +36,7 @@ class Answer:
     memory: list[int] = dataclasses.field(default_factory=lambda: [0, 0])
     inputs: compare_inputs.InputResult = dataclasses.field(default_factory=compare_inputs.InputResult)
     stacks: compare_stacks.StackResult = dataclasses.field(default_factory=compare_stacks.StackResult)
+    stale: int = 0  # of the memory events: frees of a block from before the profile, of which torch has the size of one before it
     scripted: int = 0  # rows in TorchScript functions: torch has the script's lines in place of Python's, we have not
     differences: list[str] = dataclasses.field(default_factory=list)
 
@@ -47,6 +48,8 @@ class Answer:
         for name, (theirs, same) in (("flops", self.flops), ("memory", self.memory), ("stacks", (self.stacks.rows, self.stacks.right))):
             if theirs:
                 parts.append(f"{name} {same} of {theirs}")
+        if self.stale:
+            parts.append(f"{self.stale} frees have the size of an earlier block in torch")
         if self.placeless:
             parts.append(f"the places of {self.placeless} rows are not compared")
         if self.scripted:
@@ -113,23 +116,25 @@ def likeness(theirs: list[model.Row], ours: list[model.Row]) -> int:
 
 
 def compare_memory(where: str, theirs: list[list[int]], ours: list[tuple[int, int]], answer: Answer) -> None:
-    """torch knows of no block that was there before the profile: it does not tell when it is freed."""
+    """torch does not know all blocks that were there before the profile, and does not tell when it is one of the others that is freed."""
     known: set[int] = set()
-    told = []
+    place = 0
     for size, address in ours:
+        if theirs[place:place + 1] == [[size, address]]:
+            place += 1
+        elif size > 0 or address in known:
+            break
+        elif place < len(theirs) and theirs[place][0] < 0 and theirs[place][1] == address:
+            answer.stale += 1
+            place += 1
         if size > 0:
             known.add(address)
-        elif address not in known and [size, address] not in theirs:
-            continue
-        told.append([size, address])
+        else:
+            known.discard(address)
     answer.memory[0] += len(theirs)
-    if theirs == told:
-        answer.memory[1] += len(theirs)
-        return
-    at = next((i for i, (left, right) in enumerate(zip(theirs, told)) if left != right), min(len(theirs), len(told)))
-    answer.memory[1] += at
-    answer.differences.append(f"{where}: of {len(theirs)} memory events, {len(told)} here, number {at} is torch's {theirs[at:at + 2]}, "
-                              f"ours {told[at:at + 2]}")
+    answer.memory[1] += place
+    if place < len(theirs) or sum(size > 0 for size, _ in ours) != sum(size > 0 for size, _ in theirs):
+        answer.differences.append(f"{where}: of torch's {len(theirs)} memory events, {len(ours)} here, {theirs[place:place + 2]} has no equal")
 
 
 def is_within(rows: list[model.Row], index: int, scope: str) -> bool:
@@ -218,7 +223,7 @@ def compare_window(pid: int, window: dict[str, Any], recording: Recording, answe
         compare_details(where, theirs, ours, recording, answer)
         if window["memory"] and "--profile-memory" in recording.arguments:
             ours_memory = [(size, address) for at, size, address in recording.memory.get((pid, tid), [])
-                           if window["begin_ns"] <= at - recording.offset_ns < window["end_ns"]]
+                           if window["enable_ns"] <= at - recording.offset_ns < window["end_ns"]]
             compare_memory(where, [record[1:] for record in window["memory"] if record[0] == number], ours_memory, answer)
 
 

@@ -38,7 +38,7 @@ class OwnTestsTest(unittest.TestCase):
         self.folder = Path(folder.name)
         inputs = {"dims": [[2, 3], None, []], "types": ["float", "TensorList", "Scalar"]}
         self.window = {
-            "test": "test_made_up", "tid": TID, "thread": 1, "begin_ns": 100, "end_ns": 900, "is_whole": True, "has_places": True,
+            "test": "test_made_up", "tid": TID, "thread": 1, "enable_ns": 90, "begin_ns": 100, "end_ns": 900, "is_whole": True, "has_places": True,
             "rows": [torch_row("aten::linear", 1, 10, 60, -1, seq=4, inputs=inputs, stack=STACK),
                      torch_row("aten::mm", 1, 20, 30, 0, flops=12),
                      torch_row("aten::relu", 2, 15, 25, -1)],
@@ -76,7 +76,8 @@ class OwnTestsTest(unittest.TestCase):
     def test_what_is_wrong_is_found(self) -> None:
         wrong = [("name", 3, {"name": "aten::bmm"}), ("parent", 3, {"parent_id": "", "depth": "0"}), ("sequence", 1, {"sequence_nr": "5"}),
                  ("flops", 3, {"flops": "13"}), ("shape", 1, {"input_shapes": "[[3, 3], [[4]], []]"}), ("stack", 1, {"stack": STACK[0]}),
-                 ("bytes", 4, {"args": '{"bytes": 32, "addr": 4096}'}), ("other thread", 2, {"name": "aten::tanh"}),
+                 ("bytes", 4, {"args": '{"bytes": 32, "addr": 4096}'}),
+                 ("free", 6, {"args": '{"bytes": -64, "addr": 8192}'}), ("allocation", 5, {"args": '{"bytes": 32, "addr": 8192}'}), ("other thread", 2, {"name": "aten::tanh"}),
                  ("extra", 0, {"start_ns": str(OFFSET_NS + 101)}), ("missing", 3, {"start_ns": str(OFFSET_NS + 901)})]
         for what, number, change in wrong:
             with self.subTest(what):
@@ -90,6 +91,13 @@ class OwnTestsTest(unittest.TestCase):
         self.events = []
         answer = self.judge()
         self.assertEqual((answer.toggled, answer.windows, answer.problems()), (1, 0, []))
+
+    def test_a_free_of_which_torch_has_an_earlier_blocks_size_is_counted(self) -> None:
+        self.window["memory"].insert(1, [1, -4, 8192])
+        answer = self.judge()
+        self.assertEqual((answer.problems(), answer.stale, answer.memory), ([], 1, [3, 3]))
+        self.window["memory"][1] = [1, -4, 8200]
+        self.assertNotEqual(self.judge().problems(), [])
 
     def test_where_torch_does_not_tell_places_the_rows_are_compared_all_the_same(self) -> None:
         self.window["has_places"] = False

@@ -4,9 +4,10 @@
     own_tests_job.py FILE --out DIR [--only REGEX] [--windows]
 
 DIR/outcomes.jsonl has a line for each test: {"test", "outcome", "why", "seconds"}. With --windows DIR/windows.jsonl has a line for
-each profile that a test took, which own_tests.py lays beside a recording: {"test", "tid", "begin_ns", "end_ns" (CLOCK_MONOTONIC),
-"is_whole", "has_places", "rows", "memory"}. The rows are those of profiles.py with its `inputs`, `flops` and `stack` of prof.events();
-their `tid` is the profiler's own number, and "thread" is that of the thread that took the profile, or null.
+each profile that a test took, which own_tests.py lays beside a recording: {"test", "tid", "enable_ns", "begin_ns", "end_ns"
+(CLOCK_MONOTONIC; the profile begins between the first two), "is_whole", "has_places", "rows", "memory"}. The rows are those of
+profiles.py with the `inputs`, `flops` and `stack` of the profile's events; their `tid` is the profiler's own number, and "thread"
+is that of the thread that took the profile, or null.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Windows:
         self.pid = os.getpid()
         self.numbers: dict[int, int] = {}  # the profiler's number of a thread, by the kernel's
         self.test = ""
-        self.begin_ns = 0
+        self.enable_ns = self.begin_ns = 0
         self.is_whole = True
         self.is_concrete = True  # at the moment; and all the time of a profile
         self.was_concrete = True
@@ -120,6 +121,7 @@ class Windows:
         self.numbers[threading.get_native_id()] = profile.kineto_results.experimental_event_tree()[0].start_tid
 
     def on_enable(self, *arguments: Any, **named: Any) -> Any:
+        self.enable_ns = time.monotonic_ns()
         answer = self.enable(*arguments, **named)
         self.is_whole, self.was_concrete = True, self.is_concrete
         self.begin_ns = time.monotonic_ns()
@@ -143,7 +145,7 @@ class Windows:
 
     def write(self, result: Any, end_ns: int) -> None:
         window = {"test": self.test, "tid": threading.get_native_id(), "thread": self.numbers.get(threading.get_native_id()),
-                  "begin_ns": self.begin_ns, "end_ns": end_ns, "is_whole": self.is_whole}
+                  "enable_ns": self.enable_ns, "begin_ns": self.begin_ns, "end_ns": end_ns, "is_whole": self.is_whole}
         try:
             roots = result.experimental_event_tree()
             events = list(result.events())
