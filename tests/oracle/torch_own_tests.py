@@ -188,11 +188,21 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def reason_not_to_run(options: argparse.Namespace, files: list[Path]) -> str | None:
+    if os.geteuid() != 0:
+        return "needs root"
+    if not files or not all(file.is_file() for file in files):
+        return f"no such tests of PyTorch in {options.tests}"
+    probe = subprocess.run([options.python, "-c", "import torch.testing._internal.common_utils, psutil"], capture_output=True, text=True)
+    return f"{options.python}: {probe.stderr.strip().splitlines()[-1]}" if probe.returncode else None
+
+
 def main() -> int:
     options = arguments()
     files = [options.tests / f"{name.removesuffix('.py')}.py" for name in options.files or []] or sorted(options.tests.glob("test_*.py"))
-    if os.geteuid() != 0 or not files or not all(file.is_file() for file in files):
-        print("SKIPPED: needs root" if os.geteuid() != 0 else f"SKIPPED: no such tests of PyTorch in {options.tests}")
+    reason = reason_not_to_run(options, files)
+    if reason:
+        print(f"SKIPPED: {reason}")
         return SKIP
     folder = Path(tempfile.mkdtemp(prefix="proftrace-own-tests-", dir=options.keep))
     problems = []
