@@ -155,4 +155,53 @@ static __noinline int put_inferred_values(struct input_walk *walk, __u64 object)
 	return 0;
 }
 
+/* Puts an argument where torch makes a value of every argument, or throws. For what are neither
+ * tensors nor numbers torch shows nothing. */
+static long put_python_argument(__u32 i, struct input_walk *walk)
+{
+	struct input_buffer *buffer = walk->buffer;
+	__u64 object = 0;
+	__u64 impl = 0;
+	__u64 count = buffer->count;
+	__u32 kind;
+
+	if (!read_words(buffer, &object, sizeof(object), buffer->values + 8 * i))
+		return 1;
+	kind = python_kind(object);
+	switch (kind) {
+	case PYTHON_TENSOR:
+		if (read_words(buffer, &impl, sizeof(impl),
+			       object + walk->signature->layout.python_tensor))
+			put_tensor(buffer, walk->signature, impl);
+		break;
+	case PYTHON_NONE:
+	case PYTHON_TEXT:
+	case PYTHON_TUPLE:
+	case PYTHON_DICT:
+		put_other(buffer, 0);
+		break;
+	case PYTHON_LIST:
+		put_inferred_sequence(walk, object, false);
+		if (buffer->count == count) /* an empty one: torch throws */
+			buffer->flags |= PT_INPUTS_UNTOLD;
+		break;
+	default: /* data types and the like: numbers to torch */
+		if (!put_python_number(buffer, walk->signature, object, kind))
+			buffer->flags |=
+			    kind == PYTHON_UNREADABLE ? PT_INPUTS_FAILED : PT_INPUTS_UNTOLD;
+	}
+	buffer->count = count + 1;
+	return buffer->flags != 0;
+}
+
+static __always_inline void put_python_arguments(struct input_walk *walk, __u64 tuple)
+{
+	__u64 count = open_python_tuple(walk, tuple);
+
+	if (python_kind(tuple) != PYTHON_TUPLE)
+		walk->buffer->flags |= PT_INPUTS_IMPLAUSIBLE;
+	else
+		bpf_loop(count, put_python_argument, walk, 0);
+}
+
 #endif

@@ -126,9 +126,10 @@ class Instances:
 
 
 def both_stacks(theirs: Row, ours: Row) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-    left = [parts(frame) for frame in theirs.stack or [] if not OPEN_CALL.fullmatch(frame)]
-    right = [parts(frame) for frame in ours.stack or [] if not any(file in frame and name in frame for file, name in LEFT_OUT)]
-    return left, right
+    def kept(frames: list[str] | None) -> list[str]:
+        return [frame for frame in frames or [] if not any(file in frame and name in frame for file, name in LEFT_OUT)]
+
+    return [parts(frame) for frame in kept(theirs.stack) if not OPEN_CALL.fullmatch(frame)], [parts(frame) for frame in kept(ours.stack)]
 
 
 def compare_row(theirs: Row, ours: Row, classes: Classes, instances: Instances, result: StackResult) -> None:

@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import compare
@@ -119,6 +120,7 @@ class Tracer:
     def __init__(self, binary: Path, pid: int, out: Path, more: list[str]) -> None:
         command = [str(binary), "record", "-v", "-p", str(pid), "-o", str(out), "--format", FORMATS]
         command += more
+        self.has_jumps = "bpf" not in more
         self.stdout = (out.parent / "proftrace.stdout").open("w")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.stdout, stderr=subprocess.PIPE)
         assert self.process.stderr is not None
@@ -136,26 +138,32 @@ class Tracer:
 
     def wait_until_recording(self, pid: int) -> None:
         self.lines.wait(rf"proftrace: recording PID {pid}\b", READY_S)
-        self.links = self.links_of(pid)
+        self.links = self.links_of_all()
+        self.pid = pid
 
     def wait_until_following(self, child: int) -> None:
         """Until proftrace says so, or the child has as many links as its parent by what the kernel says of our links
-        (from 6.17 on)."""
+        (from 6.17 on). Jumps come later than the links of what has none: there only links from before the recording tell."""
+        if child in self.links:
+            return  # it was there already, and recorded from the begin on
         end = time.monotonic() + READY_S
         while not self.lines.has(rf"proftrace: (following|recording) PID {child}\b"):
-            found = self.links_of(child)
-            if found and found >= self.links:
+            found = self.links_of_all()[child]
+            if found and found >= self.links[self.pid] and not self.has_jumps:
                 return
             if time.monotonic() > end:
-                raise Stopped(f"PID {child} has {found} of {self.links} links after {READY_S:.0f} s")
+                raise Stopped(f"PID {child} has {found} of {self.links[self.pid]} links after {READY_S:.0f} s")
             time.sleep(0.01)
 
-    def links_of(self, pid: int) -> int:
-        count = 0
+    def links_of_all(self) -> Counter[int]:
+        """By PID: our links, where the kernel tells of which process they are."""
+        count: Counter[int] = Counter()
         for path in Path(f"/proc/{self.process.pid}/fdinfo").iterdir():
             with contextlib.suppress(OSError):
                 text = path.read_text()
-                count += "link_type" in text and bool(re.search(rf"^pid:\s+{pid}$", text, re.MULTILINE))
+                found = re.search(r"^pid:\s+(\d+)$", text, re.MULTILINE)
+                if "link_type" in text and found:
+                    count[int(found[1])] += 1
         return count
 
     def stop(self) -> int:

@@ -108,6 +108,9 @@ class Futures(Workload):
         handle = torch.autograd._record_function_with_args_enter(
             "with objects", self.value, None, [1, 2, -3], (self.value, 1), {"a": 1}, -(1 << 40), 1 + 2j, self.value.requires_grad)
         torch.autograd._record_function_with_args_exit(handle)
+        handle = torch.autograd._record_function_with_args_enter(
+            "with lists", [self.value, self.total], ["a", "b"], [True, False], [1.5] * 40, [self.value] * 3, 7)
+        torch.autograd._record_function_with_args_exit(handle)
         handle = torch.autograd._record_function_with_args_enter("with nothing")
         torch.autograd._record_function_with_args_exit(handle)
 
