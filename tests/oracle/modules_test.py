@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Module Hierarchy of TorchScript's operators against torch's own in the same run: `sudo modules_test.py --python PYTHON`
+
+Row for row of each thread: the same text, and none where torch has none. Exit code: 0 all the same, 1 something differs, 77 it cannot
+run here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import model
+import one_job
+
+ARG = "Module Hierarchy"
+CATEGORIES = ("cpu_op", "user_annotation")
+FEWEST = 40  # different texts in the job
+
+
+def in_window(path: Path) -> dict[int, list[dict[str, Any]]]:
+    """The rows between the markers, by thread, in order of their starts."""
+    with model.open_text(path) as file:
+        rows = [event for event in json.load(file)["traceEvents"] if event.get("cat") in CATEGORIES and event["ph"] in "Xb"]
+    bounds = {row["name"]: row for row in rows if row["name"] in (model.BEGIN, model.END)}
+    begin, end = float(bounds[model.BEGIN]["ts"]), float(bounds[model.END]["ts"])
+    threads: dict[int, list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: (float(row["ts"]), -float(row.get("dur", 0)))):
+        if begin < float(row["ts"]) < end:
+            threads.setdefault(row["tid"], []).append(row)
+    return threads
+
+
+def by_name(rows: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """The texts of rows of one name, in their order: rows that begin in one nanosecond may be told in another."""
+    texts: dict[str, list[str]] = {}
+    for row in rows:
+        texts.setdefault(row["name"], []).append(row["args"].get(ARG, ""))
+    return texts
+
+
+def compare_traces(theirs: dict[int, list[dict[str, Any]]], ours: dict[int, list[dict[str, Any]]]) -> list[str]:
+    problems, right, texts = [], 0, set()
+    for tid, rows in theirs.items():
+        expected, found = by_name(rows), by_name(ours.get(tid, []))
+        for name, wanted in expected.items():
+            got = found.get(name, [])
+            if len(got) != len(wanted):
+                problems.append(f"thread {tid}: {len(wanted)} rows {name}, we {len(got)}")
+                continue
+            texts.update(wanted)
+            for number, (text, our) in enumerate(zip(wanted, got)):
+                right += text == our
+                if text != our:
+                    problems.append(f"thread {tid}: row {number} of {name}: {text!r}, we {our!r}")
+    print(f"{ARG}: {right} rows right on {len(theirs)} threads, {len(texts)} different texts")
+    return problems + [f"torch has {len(texts)} different texts only"] * (len(texts) < FEWEST)
+
+
+def compare_noted(noted: list[list[str]], ours: dict[int, list[dict[str, Any]]]) -> list[str]:
+    """Each noted operator is a row of ours within one of its name; those of other threads and of rows around are not noted."""
+    inner = []
+    for rows in ours.values():
+        open_rows: list[dict[str, Any]] = []
+        for row in rows:
+            while open_rows and float(open_rows[-1]["ts"]) + float(open_rows[-1]["dur"]) <= float(row["ts"]):
+                open_rows.pop()
+            if open_rows and open_rows[-1]["name"] == row["name"] and not open_rows[-1].get("is_inner"):
+                row["is_inner"] = True
+                inner.append((row["name"], row["args"].get(ARG, "")))
+            open_rows.append(row)
+    expected = [(name, text) for name, text in noted]
+    texts = {text for _, text in expected}
+    right = sum(theirs == our for theirs, our in zip(expected, inner))
+    print(f"{ARG}: {right} of {len(expected)} noted operators right, {len(texts)} different texts")
+    problems = [f"operator {number}: {theirs}, we {our}" for number, (theirs, our) in enumerate(zip(expected, inner)) if theirs != our]
+    if len(expected) != len(inner):
+        problems.append(f"{len(expected)} operators were noted, we have {len(inner)} such rows")
+    return problems + [f"torch has {len(texts)} different texts only"] * (len(texts) < FEWEST)
+
+
+def compare_tables(ours: dict[int, list[dict[str, Any]]], path: Path) -> list[str]:
+    """events.csv has the trace's texts in `args`."""
+    with path.open(newline="", encoding="utf-8") as file:
+        cells = Counter(json.loads(row["args"])[ARG] for row in csv.DictReader(file)
+                        if row["category"] in CATEGORIES and ARG in row["args"])
+    texts = Counter(row["args"][ARG] for rows in ours.values() for row in rows if ARG in row["args"])
+    missing = texts - cells
+    return [f"events.csv lacks {sum(missing.values())} of {sum(texts.values())} texts: {list(missing)[:2]}"] * bool(missing)
+
+
+def check(options: argparse.Namespace, out: Path) -> list[str]:
+    one_job.record(options, "modules_job.py", ["--with-modules", "--format", "chrome,events-csv,summary"], out)
+    summary = json.loads((out / "result/summary.json").read_text(encoding="utf-8"))
+    problems = [f"unsupported: {gap}" for gap in summary["unsupported"] if gap["feature"].startswith(ARG)]
+    ours = in_window(out / "result/trace.json.gz" if (out / "result/trace.json.gz").exists() else out / "result/trace.json")
+    answer = json.loads((out / "torch.json").read_text(encoding="utf-8"))
+    problems += compare_noted(answer, ours) if isinstance(answer, list) else compare_traces(in_window(out / "torch.json"), ours)
+    return problems + compare_tables(ours, out / "result/events.csv")
+
+
+if __name__ == "__main__":
+    sys.exit(one_job.main(__doc__, check))
