@@ -54,7 +54,8 @@ std::optional<ScriptState> ReadCurrentModules(const FlowGraph& graph) {
   ValueWalk walk(graph);
   walk.Run(0, [&](uint32_t node, const ValueState& state) {
     const FlowNode& at = graph.node(node);
-    if (!at.is_call || at.is_indirect) return true;
+    // A call that does not return is the stack protector's.
+    if (!at.is_call || at.is_indirect || IsNoReturn(at.callee)) return true;
     const auto variable = VariableAt(state.reg(kRsi), 1);
     if (!variable) return true;
     is_clear &= !found || (found->variable.index == variable->index &&
