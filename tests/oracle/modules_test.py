@@ -21,6 +21,7 @@ import one_job
 ARG = "Module Hierarchy"
 CATEGORIES = ("cpu_op", "user_annotation")
 FEWEST = 40  # different texts in the job
+MOST_BETWEEN = 900  # rows between two that were noted: a backward pass
 
 
 def in_window(path: Path) -> dict[int, list[dict[str, Any]]]:
@@ -62,24 +63,18 @@ def compare_traces(theirs: dict[int, list[dict[str, Any]]], ours: dict[int, list
 
 
 def compare_noted(noted: list[list[str]], ours: dict[int, list[dict[str, Any]]]) -> list[str]:
-    """Each noted operator is a row of ours within one of its name; those of other threads and of rows around are not noted."""
-    inner = []
-    for rows in ours.values():
-        open_rows: list[dict[str, Any]] = []
-        for row in rows:
-            while open_rows and float(open_rows[-1]["ts"]) + float(open_rows[-1]["dur"]) <= float(row["ts"]):
-                open_rows.pop()
-            if open_rows and open_rows[-1]["name"] == row["name"] and not open_rows[-1].get("is_inner"):
-                row["is_inner"] = True
-                inner.append((row["name"], row["args"].get(ARG, "")))
-            open_rows.append(row)
-    expected = [(name, text) for name, text in noted]
-    texts = {text for _, text in expected}
-    right = sum(theirs == our for theirs, our in zip(expected, inner))
-    print(f"{ARG}: {right} of {len(expected)} noted operators right, {len(texts)} different texts")
-    problems = [f"operator {number}: {theirs}, we {our}" for number, (theirs, our) in enumerate(zip(expected, inner)) if theirs != our]
-    if len(expected) != len(inner):
-        problems.append(f"{len(expected)} operators were noted, we have {len(inner)} such rows")
+    """In order, each operator that was noted in TorchScript is one of our next rows, and we have no text that was not noted. What is around
+    is not noted: rows that come before the mode."""
+    rows = [(row["name"], row["args"].get(ARG, "")) for row in max(ours.values(), key=len)]
+    expected = [(name, text) for name, text in noted if text]
+    problems, at, texts = [], 0, {text for _, text in expected}
+    for number, pair in enumerate(expected):
+        try:
+            at = rows.index(pair, at, at + MOST_BETWEEN) + 1
+        except ValueError:
+            problems.append(f"operator {number}, {pair[0]}, in {pair[1]!r}: none of our next rows")
+    problems += [f"torch does not say {text!r}" for text in {text for _, text in rows if text} - texts]
+    print(f"{ARG}: {len(expected) - len(problems)} of {len(expected)} noted operators right, {len(texts)} different texts")
     return problems + [f"torch has {len(texts)} different texts only"] * (len(texts) < FEWEST)
 
 
