@@ -51,6 +51,9 @@
 // 32 bits: how many seccomp filters each of its threads had when it got this, and 1; 0 = not known.
 // A process with as many has the same: none is ever taken away.
 #define PATCH_RING_FILTERS 232
+// struct pt_script_layout. The index of its state's variable is 0 where rows of TorchScript tell
+// nothing of their modules.
+#define PATCH_RING_SCRIPT_LAYOUT 240
 // A bit for each control block of a thread that found no slot, by the highest bits of its address
 // times PATCH_SLOT_SPREAD: at least so many threads found none.
 #define PATCH_RING_UNSLOTTED_THREADS 512

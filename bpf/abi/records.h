@@ -106,8 +106,7 @@ enum pt_kind {
 	/* --sample (bpf/abi/sample_records.h). Written by the tracer, which has found the names. */
 	PT_SAMPLE = 64,		 /* struct pt_sample_record */
 	PT_SAMPLE_FUNCTION = 65, /* struct pt_sample_function_record; comes before frames of it */
-	PT_SAMPLE_FRAME = 66,	 /* struct pt_sample_frame_record; comes before what it calls, and
-				    before samples of it */
+	PT_SAMPLE_FRAME = 66,	 /* struct pt_sample_frame_record; comes before what uses it */
 	/* --activities syscalls,io,sched,faults (bpf/abi/system_records.h). */
 	PT_SYSTEM_CALL = 67,
 	PT_OFF_CPU = 68,
@@ -116,6 +115,8 @@ enum pt_kind {
 	PT_SYSTEM_FILE = 71,
 	PT_WAKER = 72,	    /* struct pt_waker_record: a frame's, as PT_SAMPLE */
 	PT_GROUP_CALL = 73, /* gloo's number of a work; struct pt_pair_record: group, number */
+	PT_SCRIPT_STACK =
+	    74,		    /* --with-modules: struct pt_script_record (bpf/abi/script_records.h) */
 	PT_COST_AGAIN = 51, /* behind each PT_COST of its call; never in a capture */
 };
 

@@ -24,6 +24,7 @@ typedef int8_t __s8;
 #include "bpf/abi/patch_memory.h"
 #include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
+#include "bpf/abi/script_records.h"
 
 /* The registers as the kernel lays them out; recorder_code.S fills this. */
 struct pt_regs {
@@ -162,6 +163,15 @@ static __always_inline struct pt_python_layout *python_layout(void)
 		   : NULL;
 }
 
+static __always_inline struct pt_script_layout *script_layout(void)
+{
+	char *ring = job_ring();
+	struct pt_script_layout *layout =
+	    (struct pt_script_layout *)(ring + PATCH_RING_SCRIPT_LAYOUT);
+
+	return ring && layout->state.index ? layout : NULL;
+}
+
 #define IS_MAP_OF(map, type) __builtin_types_compatible_p(__typeof__(*(map)->value), type)
 /* Keeps nothing of a thread: addresses of its variables are good only while it runs. */
 #define bpf_map_lookup_elem(map, key)                                                              \
@@ -169,6 +179,8 @@ static __always_inline struct pt_python_layout *python_layout(void)
 						     ? (void *)autograd_layout()                   \
 						 : IS_MAP_OF(map, struct pt_python_layout)         \
 						     ? (void *)python_layout()                     \
+						 : IS_MAP_OF(map, struct pt_script_layout)         \
+						     ? (void *)script_layout()                     \
 						     : NULL))
 static __always_inline long bpf_map_update_elem(void *map, const void *key, const void *value,
 						__u64 flags)

@@ -14,6 +14,7 @@
 #include "bpf/shared/memory.bpf.c"
 #include "bpf/shared/nodes.bpf.h"
 #include "bpf/shared/python_stacks.bpf.h"
+#include "bpf/shared/script_stacks.bpf.h"
 
 _Static_assert(sizeof(struct input_buffer) <= PATCH_INPUTS_BYTES, "input_buffer");
 _Static_assert(offsetof(struct pt_autograd_layout, sequence) == PATCH_AUTOGRAD_SEQUENCE &&
@@ -94,6 +95,8 @@ static __noinline void write_stack(char *ring, __u64 sp, __u64 cookie, __u32 hol
 	stacks->begun = bpf_ktime_get_ns();
 	on_python_stack(sp, cookie, holds);
 	__atomic_store_n(&stacks->busy, 0, __ATOMIC_RELEASE);
+	if (has_script(cookie >> 16))
+		on_script_row();
 }
 
 /* Whether the thread's variables are all there, as they are once it has been announced. `number`
@@ -175,7 +178,7 @@ __attribute__((visibility("hidden"))) void proftrace_on_operator_stack(__u64 key
 	char *ring = job_ring();
 
 	if (ring && !demotion_of(ring, facts))
-		write_stack(ring, sp, (__u16)facts, facts & STACK_HOLDS);
+		write_stack(ring, sp, PT_ROLE_BEGIN << 16 | (__u16)facts, facts & STACK_HOLDS);
 	proftrace_on_operator(keys, facts & ~STACK_HOLDS, sp);
 }
 
@@ -241,7 +244,7 @@ proftrace_on_call_stack(__u64 keys, __u32 facts, __u64 sp, struct pt_signature *
 	char *ring = job_ring();
 
 	if (ring && !demotion_of(ring, facts))
-		write_stack(ring, sp, (__u16)facts, facts & STACK_HOLDS);
+		write_stack(ring, sp, PT_ROLE_BEGIN << 16 | (__u16)facts, facts & STACK_HOLDS);
 	proftrace_on_call(keys, facts & ~STACK_HOLDS, sp, signature, point_sp, kept);
 }
 

@@ -95,6 +95,7 @@ static __always_inline bool job_reads_stacks(void)
 #define new_python_thread() NULL
 
 #define config_with_stack true
+#define config_with_modules true
 #include "bpf/shared/python_objects.bpf.h"
 
 #define JOB_CODES 1024

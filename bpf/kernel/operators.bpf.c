@@ -17,6 +17,7 @@
 #include "bpf/shared/boxed.bpf.h"
 #include "bpf/shared/nodes.bpf.h"
 #include "bpf/shared/python_stacks.bpf.h"
+#include "bpf/shared/script_stacks.bpf.h"
 
 static __always_inline int on_sized_begin(struct pt_regs *ctx, __u64 cookie)
 {
@@ -73,6 +74,8 @@ int on_probe(struct pt_regs *ctx)
 		else if (role == PT_ROLE_END || role == PT_ROLE_CATCH)
 			on_python_row_end(cookie);
 	}
+	if (config_with_modules && has_script(role))
+		on_script_row();
 	/* Ordered by how often they come. */
 	if (role == PT_ROLE_END)
 		return write_plain(ctx, cookie, PT_SPAN_END);

@@ -79,6 +79,7 @@ struct python_thread {
 	__u64 buffer[PT_PYTHON_FRAME_BYTES / 8]; /* a frame; then the name of a class */
 	struct python_frame frames[2][PT_PYTHON_MOST_FRAMES]; /* innermost first */
 	struct pt_python_stack_record record;
+	__u64 script_variable; /* where it has TorchScript's variable, 0 = not looked for */
 };
 
 /* Key: the kernel's tid. */

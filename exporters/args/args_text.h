@@ -8,6 +8,9 @@
 
 namespace proftrace {
 
+// Kineto's name of where in TorchScript a row is (Timeline::scripts()).
+inline constexpr std::string_view kScriptArg = "Module Hierarchy";
+
 // Keys are written as they are, each once; texts may be any bytes.
 class ArgsText {
  public:

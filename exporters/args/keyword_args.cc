@@ -8,6 +8,7 @@
 #include <string_view>
 #include <variant>
 
+#include "exporters/args/args_text.h"
 #include "exporters/sinks/escape.h"
 
 namespace proftrace {
@@ -15,7 +16,8 @@ namespace {
 
 constexpr std::string_view kArgsOfRows[] = {
     "External id", "Sequence number", "Fwd thread id", "Ev Idx",     "Concrete Inputs",
-    "Input type",  "Input Strides",   "Input Dims",    "Call stack", "end"};
+    "Input type",  "Input Strides",   "Input Dims",    "Call stack", kScriptArg,
+    "end"};
 
 // Kineto's: a backslash might be a Windows path, and a line end ends nothing.
 std::string Sanitized(std::string_view text) {

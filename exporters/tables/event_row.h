@@ -149,7 +149,10 @@ template <typename Visit>
                "outermost first. The line is the one that runs."},
         row.stack);
   visit(
-      Column{"args", "What rows of this kind have besides, as a JSON object. Operators have none."},
+      Column{
+          "args",
+          "What rows of this kind have besides, as a JSON object. Operators have torch's `Module "
+          "Hierarchy` alone, where TorchScript runs them (`--with-modules`)."},
       row.args);
   visit(Column{"end", "How the row ended: see the list below."}, row.end);
 }

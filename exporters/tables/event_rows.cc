@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "exporters/args/args_text.h"
 #include "exporters/args/device_args.h"
 #include "exporters/args/system_args.h"
 #include "exporters/sinks/text_writer.h"
@@ -187,9 +188,22 @@ class EventRows {
     } else if (const uint64_t bytes = timeline_.columns().call_bytes.at(id)) {
       BeginArgs("bytes", bytes);
     } else {
-      return {};
+      return ScriptArgsOf(timeline_.script_of(id));
     }
     return EndArgs();
+  }
+
+  // {"Module Hierarchy": …}: of operators and annotations, which have none of the others.
+  std::string_view ScriptArgsOf(ScriptId script) {
+    if (script == kNoScript) return {};
+    if (script_args_.size() <= Raw(script)) script_args_.resize(timeline_.scripts().size());
+    std::string& cell = script_args_[Raw(script)];
+    if (cell.empty()) {
+      ArgsText args;
+      args.Text(kScriptArg, timeline_.scripts()[Raw(script)]);
+      cell = form_.Cell("{" + args.Take() + "}");
+    }
+    return cell;
   }
 
   // These three make the JSON of a row that has few numbers, in the output's form, without a look
@@ -563,6 +577,7 @@ class EventRows {
   std::vector<LabelTexts> label_texts_;    // by LabelId
   std::vector<std::string> thread_names_;  // by ThreadIndex
   std::vector<InputTexts> input_texts_;    // by InputsId
+  std::vector<std::string> script_args_;   // by ScriptId
   size_t step_of_text_ = SIZE_MAX;
   std::string step_text_;
   char args_[256];

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "exporters/args/args_text.h"
 #include "exporters/args/collective_args.h"
 #include "exporters/args/distributed_info.h"
 #include "exporters/args/recording_json.h"
@@ -70,6 +71,11 @@ class ChromeTraceWriter {
     for (const Label& label : timeline.labels()) {
       label_parts_.push_back("\"cat\": \"" + std::string(CategoryName(label.category)) +
                              "\", \"name\": " + JsonQuoted(label.name) + ", \"pid\": ");
+    }
+    script_parts_.resize(1);
+    for (size_t i = 1; i < timeline.scripts().size(); ++i) {
+      script_parts_.push_back(", \"" + std::string(kScriptArg) +
+                              "\": " + JsonQuoted(timeline.scripts()[i]));
     }
     for (const Thread& thread : timeline.threads()) {
       thread_parts_.push_back(std::to_string(Raw(thread.pid)) +
@@ -305,6 +311,7 @@ class ChromeTraceWriter {
     details.bytes = timeline_.columns().call_bytes.at(id);
     details.call = timeline_.columns().cuda_call.at(id);
     details.call_stack = call_stacks_.Of(id);
+    details.script = script_parts_[Raw(timeline_.script_of(id))];
     if (details.call.correlation != 0) {
       details.correlation = device_rows_.FirstCorrelation(timeline_.thread(span.thread).pid) +
                             details.call.correlation;
@@ -366,6 +373,7 @@ class ChromeTraceWriter {
     CudaCall call = {};
     uint64_t correlation = 0;  // its own in this trace; 0 = not told
     std::string_view call_stack = {};
+    std::string_view script = {};
   };
 
   // Whether it is a slice of its thread's track.
@@ -378,7 +386,7 @@ class ChromeTraceWriter {
     const bool nests = slice.has_value();
     char* at = writer_.Reserve(2 * (kMaxEventNumbersBytes + label.size() + thread.size()) +
                                InputBytes(details.inputs) + details.keywords.size() +
-                               details.call_stack.size());
+                               details.call_stack.size() + details.script.size());
     at = PutText(at, nests ? "{\"ph\": \"X\", " : "{\"ph\": \"b\", ");
     at = PutText(at, label);
     at = PutText(at, thread);
@@ -408,6 +416,7 @@ class ChromeTraceWriter {
     if (details.inputs != nullptr) at = PutInputs(at, *details.inputs);
     at = PutText(at, details.keywords);
     at = PutText(at, details.call_stack);
+    at = PutText(at, details.script);
     if (details.bytes != 0) {
       at = PutText(at, ", \"bytes\": ");
       at = PutInteger(at, details.bytes);
@@ -536,6 +545,7 @@ class ChromeTraceWriter {
   int64_t offset_ns_;  // from CLOCK_MONOTONIC to nanoseconds since base_ns_
   ChromeDeviceRows device_rows_;
   std::vector<std::string> label_parts_;
+  std::vector<std::string> script_parts_;  // by ScriptId
   std::vector<std::string> thread_parts_;
   ChromePythonRows python_rows_;
   ChromeSystemRows system_rows_;

@@ -224,6 +224,9 @@ class PerfettoWriter {
     args.Unsigned("Ev Idx", number);
     if (sequence.number_plus_1 != 0) args.Number("Sequence number", sequence.number_plus_1 - 1);
     if (span.end != SpanEnd::kReturn) args.Text("end", SpanEndName(span.end));
+    if (const ScriptId script = timeline_.script_of(id); script != kNoScript) {
+      args.Text(kScriptArg, timeline_.scripts()[Raw(script)]);
+    }
     std::string text = args.Take();
     const OperatorInputs* inputs = timeline_.inputs_of(id);
     if (inputs == nullptr) return text;

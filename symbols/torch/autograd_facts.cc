@@ -31,15 +31,6 @@ constexpr KnownFunction kFunctions[] = {
 constexpr int kLeastKey = 32;
 constexpr int kMostKey = 60;
 
-// Returns the variable that an address in a walk stands for: its tls_index, its offset.
-std::optional<ThreadVariable> VariableAt(const Value& address, size_t loads) {
-  if (address.base != Value::kThreadLocal || address.offsets.size() != 2 + loads) {
-    return std::nullopt;
-  }
-  if (loads == 1 && address.offsets[2] != 0) return std::nullopt;
-  return ThreadVariable{static_cast<uint64_t>(address.offsets[0]), address.offsets[1]};
-}
-
 // The variable that the function returns (`loads` 1), or a reference to it (0), on the ways on
 // which it is clear. They must agree.
 ThreadVariable ReturnedVariable(const FlowGraph& graph, size_t loads, ThreadVariable* compared) {

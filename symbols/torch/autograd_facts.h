@@ -8,17 +8,10 @@
 #include <optional>
 #include <string_view>
 
+#include "symbols/torch/thread_variable.h"
 #include "symbols/x86/flow_graph.h"
 
 namespace proftrace {
-
-// A thread_local variable, as __tls_get_addr finds it.
-struct ThreadVariable {
-  uint64_t index = 0;  // address (before relocation) of its tls_index; 0 = not found
-  int64_t offset = 0;  // from the address that __tls_get_addr gives for it
-
-  bool known() const { return index != 0; }
-};
 
 // What one file tells of this: c10 and torch, in different files, tell one half each.
 struct AutogradFacts {

@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
+#include "bpf/abi/script_records.h"
 #include "userspace/wire/record_source.h"
 
 namespace proftrace {
@@ -137,6 +139,15 @@ class RecordMaker {
   static constexpr uint64_t PythonFrameWord(uint32_t code, uint32_t instruction,
                                             bool has_module = false) {
     return uint64_t{code} << 32 | instruction | (has_module ? PT_PYTHON_FRAME_HAS_MODULE : 0);
+  }
+  // What the thread's interpreter runs where its next row begins. `count`: what the record says.
+  void Script(uint32_t tid, int64_t ns, const std::vector<abi::pt_script_frame>& frames,
+              std::optional<uint32_t> count = std::nullopt) {
+    abi::pt_script_record record{};
+    record.head = Head(abi::PT_SCRIPT_STACK, tid, ns, 0, 0);
+    record.count = count.value_or(static_cast<uint32_t>(frames.size()));
+    std::copy(frames.begin(), frames.end(), record.frames);
+    AddBytes(&record, PT_SCRIPT_HEAD_BYTES + frames.size() * sizeof(abi::pt_script_frame));
   }
   void PythonModule(uint32_t tid, int64_t ns, uint64_t object, uint64_t type,
                     const std::string& class_name) {

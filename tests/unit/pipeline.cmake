@@ -7,6 +7,7 @@ proftrace_unit_test(pipeline_test
     pipeline/device_test.cc
     pipeline/flight_test.cc
     pipeline/guards_test.cc
+    pipeline/scripts_test.cc
     pipeline/memory_test.cc
     pipeline/nesting_property_test.cc
     pipeline/process_choice_test.cc

@@ -108,6 +108,9 @@ proftrace_unit_test(symbols_schema_test PARSER
 proftrace_unit_test(symbols_groups_test
   SOURCES symbols/groups_test.cc
   LIBS proftrace_symbols GTest::gmock)
+proftrace_unit_test(symbols_scripts_test PARSER
+  SOURCES symbols/scripts_test.cc
+  LIBS proftrace_symbols)
 proftrace_unit_test(symbols_read_budget_test PARSER
   SOURCES symbols/read_budget_test.cc
   LIBS proftrace_symbols)

@@ -148,6 +148,7 @@ std::unique_ptr<BpfPrograms> BpfPrograms::WithoutKernel(const BpfOptions& option
   programs->impl_->watch = std::make_unique<ProcessWatch>(options.follow_children);
   programs->reads_inputs_ = options.record_shapes;  // by jumps
   programs->wants_stacks_ = options.with_stack;
+  programs->wants_scripts_ = options.with_modules;
   AllowManyDescriptors();
   return programs;
 }
@@ -242,6 +243,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     }
     if (stacks) {
       skeleton->rodata->config_with_stack = true;
+      skeleton->rodata->config_with_modules = options.with_modules;
       skeleton->rodata->config_ends_elsewhere = options.beside_jumps;
       bpf_map__set_max_entries(skeleton->maps.python_threads, kMostPythonThreads);
       bpf_map__set_max_entries(skeleton->maps.python_codes, kMostPythonCodes);
@@ -278,6 +280,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
     }
     programs->reads_inputs_ = inputs;
     programs->wants_stacks_ = options.with_stack;
+    programs->wants_scripts_ = options.with_modules;
     programs->reads_stacks_ = stacks;
     programs->has_budget_ = options.has_budget;
     absl::Status status = FindPidNamespace(bpf_program__fd(skeleton->progs.read_pidns_level));
@@ -427,6 +430,7 @@ void BpfPrograms::ForgetProcess(Pid pid) {
   const uint32_t key = Raw(pid);
   bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.autograd_layouts), &key);
   bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.python_layouts), &key);
+  bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.script_layouts), &key);
   bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.node_signatures), &key);
   if (!reads_stacks_) return;
   ForgetAddresses(impl_->skeleton->maps.python_codes, pid);
@@ -458,6 +462,16 @@ absl::Status BpfPrograms::AddPythonLayout(Pid pid, const abi::pt_python_layout& 
   if (!is_loaded()) return absl::OkStatus();
   const uint32_t key = Raw(pid);
   const int fd = bpf_map__fd(impl_->skeleton->maps.python_layouts);
+  if (bpf_map_update_elem(fd, &key, &layout, BPF_ANY) != 0) {
+    return Fail(ExitCode::kHostUnfit, "too many recorded processes: " + ErrnoText(errno));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BpfPrograms::AddScriptLayout(Pid pid, const abi::pt_script_layout& layout) {
+  if (!is_loaded()) return absl::OkStatus();
+  const uint32_t key = Raw(pid);
+  const int fd = bpf_map__fd(impl_->skeleton->maps.script_layouts);
   if (bpf_map_update_elem(fd, &key, &layout, BPF_ANY) != 0) {
     return Fail(ExitCode::kHostUnfit, "too many recorded processes: " + ErrnoText(errno));
   }

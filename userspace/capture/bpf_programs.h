@@ -17,6 +17,7 @@
 #include "bpf/abi/demotions.h"
 #include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
+#include "bpf/abi/script_records.h"
 #include "userspace/capture/attach.h"
 #include "userspace/model/ids.h"
 
@@ -27,6 +28,7 @@ struct BpfOptions {
   bool follow_children = true;
   bool record_shapes = false;  // with the programs that read operators' inputs
   bool with_stack = false;     // with those that read Python's frames
+  bool with_modules = false;   // with those that read TorchScript's frames; needs with_stack
   bool beside_jumps = false;   // which see a part of the ends of rows, and of catches
   bool has_budget = false;     // operators may be demoted (--max-overhead)
   bool empty_program = false;  // the kernel's floor: probes that record nothing (tests/bench)
@@ -73,6 +75,8 @@ class BpfPrograms {
   // Whether Python's stacks were asked for, and whether they can be read.
   bool wants_stacks() const { return wants_stacks_; }
   bool reads_stacks() const { return reads_stacks_; }
+  // Whether the modules of TorchScript's rows were asked for.
+  bool wants_scripts() const { return wants_scripts_; }
   // Nanoseconds that one hit takes, record included: the measured median of a loop in this process;
   // 0 where nothing is loaded.
   double ns_per_hit() const { return ns_per_hit_; }
@@ -89,6 +93,8 @@ class BpfPrograms {
   absl::Status AddAutogradLayout(Pid pid, const abi::pt_autograd_layout& layout);
   // Gives the process's rows the stacks of Python from here on.
   absl::Status AddPythonLayout(Pid pid, const abi::pt_python_layout& layout);
+  // Has the process's rows tell what TorchScript's interpreter runs from here on.
+  absl::Status AddScriptLayout(Pid pid, const abi::pt_script_layout& layout);
   // Gives the process's operators no sequence numbers any more.
   void RemoveAutogradLayout(Pid pid);
   // Returns the place's number, for PT_COOKIE_PLACE. Equal places have one number.
@@ -137,6 +143,7 @@ class BpfPrograms {
   bool reads_inputs_ = false;
   bool wants_stacks_ = false;
   bool reads_stacks_ = false;
+  bool wants_scripts_ = false;
   bool has_budget_ = false;
   double ns_per_hit_ = 0;
   double ns_per_count_ = 0;

@@ -64,6 +64,7 @@ ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* 
       on_change_(std::move(on_change)),
       schemas_(sink),
       modules_(sink),
+      scripts_(sink, reader),
       plans_(programs, sink),
       operator_watch_(reader,
                       [this](Pid pid, const ProbePlan& plan, uint32_t image,
@@ -244,8 +245,10 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   }
   PrepareWaits(system_, pid);
   if (programs_->wants_stacks() || sampler_ != nullptr) {
-    std::vector<Unsupported> gaps = PrepareStacks(programs_, IsLeftOnProbes(pid) ? nullptr : patch_,
-                                                  &modules_, sampler_, pid, &entry.target);
+    std::vector<Unsupported> gaps;
+    const auto scripts = scripts_.Prepare(programs_, pid, image, plan, &gaps);
+    PrepareStacks(programs_, IsLeftOnProbes(pid) ? nullptr : patch_, scripts, &modules_, sampler_,
+                  pid, &entry.target, &gaps);
     const std::lock_guard lock(mutex_);
     for (Unsupported& gap : gaps) AddGap(std::move(gap));
   }
@@ -359,6 +362,7 @@ LinkSet ProcessSet::Forget(Pid pid) {
   if (has_maps) programs_->ForgetProcess(pid);
   if (sampler_ != nullptr) sampler_->RemoveProcess(pid);
   if (patch_ != nullptr) patch_->Forget(pid);
+  scripts_.Forget(pid);
   return links;
 }
 

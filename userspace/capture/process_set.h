@@ -38,6 +38,7 @@
 #include "userspace/capture/plan_registry.h"
 #include "userspace/capture/sampler.h"
 #include "userspace/capture/schema_collector.h"
+#include "userspace/capture/script_collector.h"
 #include "userspace/capture/system_programs.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/capture/target_reader.h"
@@ -82,6 +83,10 @@ class ProcessSet {
   void OnReady(int64_t window_start_ns);
   // Takes a PT_PYTHON_MODULE.
   void OnModule(std::span<const std::byte> record) { modules_.Observe(record); }
+  // Takes a PT_SCRIPT_STACK.
+  void OnScript(std::span<const std::byte> record) { scripts_.Observe(record); }
+  // Returns how many places in TorchScript have no names, when the reader has answered all.
+  uint64_t unread_scripts() const { return scripts_.not_read(); }
   // Plans that were made of processes beforehand, by PID.
   using Plans = std::map<uint32_t, absl::StatusOr<ProbePlan>>;
   // Attaches to the descendants that `pids` have already. Forked ones, as DataLoader workers are,
@@ -273,6 +278,7 @@ class ProcessSet {
   std::atomic<bool> has_cuda_calls_ = false;
   SchemaCollector schemas_;
   ModuleCollector modules_;
+  ScriptCollector scripts_;
   LinkCloser closer_;
 
   PlanRegistry plans_;

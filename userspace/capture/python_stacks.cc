@@ -3,7 +3,10 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include <utility>
+
 #include "symbols/plan/python_reading.h"
+#include "userspace/capture/script_collector.h"
 
 namespace proftrace {
 namespace {
@@ -40,53 +43,59 @@ void PrepareWaits(SystemPrograms* system, Pid pid) {
   if (python.ok()) system->AddPython(pid, *python);
 }
 
-std::vector<Unsupported> PrepareStacks(BpfPrograms* programs, PatchRecorder* patch,
-                                       ModuleCollector* modules, Sampler* sampler, Pid pid,
-                                       Target* target) {
+void PrepareStacks(BpfPrograms* programs, PatchRecorder* patch,
+                   const abi::pt_script_layout& scripts, ModuleCollector* modules, Sampler* sampler,
+                   Pid pid, Target* target, std::vector<Unsupported>* gaps) {
   const absl::StatusOr<PythonReading> reading = ReadPython(pid);
-  std::vector<Unsupported> gaps;
-  if (sampler != nullptr) gaps = Sample(sampler, pid, reading);
+  if (sampler != nullptr) {
+    for (Unsupported& gap : Sample(sampler, pid, reading)) gaps->push_back(std::move(gap));
+  }
   if (!reading.ok()) {
-    gaps.push_back(Gap(pid, std::string(reading.status().message())));
-    return gaps;
+    gaps->push_back(Gap(pid, std::string(reading.status().message())));
+    if (patch != nullptr && scripts.state.index != 0) {
+      gaps->push_back({kScriptsFeature, "PID " + std::to_string(Raw(pid)) +
+                                            ": rows that jumps record have it only where they have "
+                                            "Python's stacks"});
+    }
+    return;
   }
   const PythonRuntime* python = &reading->runtime;
   target->python_paths = reading->paths;
   target->python_version = python->version;
   if (python->interpreters > 1) {
-    gaps.push_back(Gap(pid, "it has " + std::to_string(python->interpreters) +
-                                " interpreters; their threads' stacks are shown alike"));
+    gaps->push_back(Gap(pid, "it has " + std::to_string(python->interpreters) +
+                                 " interpreters; their threads' stacks are shown alike"));
   }
-  if (!programs->wants_stacks()) return gaps;
+  if (!programs->wants_stacks()) return;
   bool are_read = false;
   if (patch != nullptr) {
     absl::Status status = reading->state_place.status();
     if (status.ok()) {
       status = patch->AddPython(pid, python->file,
                                 {python->layout.stack, *reading->state_place,
-                                 python->address + python->layout.finalizing, 0});
+                                 python->address + python->layout.finalizing, 0, scripts});
     }
     are_read = status.ok();
     if (!are_read) {
-      gaps.push_back(
+      gaps->push_back(
           Gap(pid, "rows that jumps record have none: " + std::string(status.message())));
     }
   }
   if (!programs->reads_stacks()) {
     if (programs->is_loaded()) {
-      gaps.push_back({kStacksFeature,
-                      "this kernel does not take the programs; Linux 5.17 or later is needed, or "
-                      "--tier patch"});
+      gaps->push_back({kStacksFeature,
+                       "this kernel does not take the programs; Linux 5.17 or later is needed, or "
+                       "--tier patch"});
     }
-    if (!are_read) return gaps;
+    if (!are_read) return;
   } else if (absl::Status status = programs->AddPythonLayout(pid, python->layout.stack);
              !status.ok()) {
-    gaps.push_back(Gap(pid, std::string(status.message())));
-    return gaps;
+    gaps->push_back(Gap(pid, std::string(status.message())));
+    return;
   }
   modules->SetLayout(pid, python->layout);
   target->stacks_recorded = true;
-  return gaps;
+  return;
 }
 
 }  // namespace proftrace

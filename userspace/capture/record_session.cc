@@ -121,6 +121,9 @@ void RecordSession::React(const abi::pt_record& head, std::span<const std::byte>
     case abi::PT_PYTHON_MODULE:
       processes_->OnModule(record);
       break;
+    case abi::PT_SCRIPT_STACK:
+      processes_->OnScript(record);
+      break;
     case abi::PT_FORK: {
       abi::pt_fork_record fork{};
       std::memcpy(&fork, record.data(), std::min(record.size(), sizeof(fork)));
@@ -252,6 +255,12 @@ void RecordSession::AddFailures(MetadataWriter* writer) const {
   if (!names.empty()) {
     writer->AddUnsupported(
         {"names of autograd nodes and operators", names + " (some may be missing)"});
+  }
+  const uint64_t scripts = processes_ == nullptr ? 0 : processes_->unread_scripts();
+  if (scripts > 0) {
+    writer->AddUnsupported({kScriptsFeature, std::to_string(scripts) +
+                                                 " places in graphs could not be read: the process "
+                                                 "had ended, or there were too many at once"});
   }
 }
 

@@ -15,7 +15,7 @@ constexpr size_t kLongestWord = 1024;
 // Offset of tp_name in PyTypeObject: PyVarObject is three words in every CPython with a GIL.
 constexpr uint64_t kNameInType = 24;
 
-enum class WordKind : uint8_t { kClassName, kPythonTypeName, kSymbol, kLastOperator };
+enum class WordKind : uint8_t { kClassName, kPythonTypeName, kSymbol, kLastOperator, kScript };
 
 CacheWriter QuestionFor(WordKind kind) {
   CacheWriter out;
@@ -107,6 +107,12 @@ std::optional<SymbolText> SymbolOf(std::string_view answer) {
   return in.ok() ? std::optional(std::move(text)) : std::nullopt;
 }
 
+std::string AskScriptNames(const ScriptReading& reading, uint64_t code, uint64_t node) {
+  CacheWriter out = QuestionFor(WordKind::kScript);
+  out.Text(AskScript(reading, code, node));
+  return out.Take();
+}
+
 uint64_t AskLastOperator(TargetReader* reader, Pid pid, uint32_t image, const ProbePlan& plan) {
   if (plan.dispatcher_slot == 0) return 0;
   CacheWriter out = QuestionFor(WordKind::kLastOperator);
@@ -126,6 +132,8 @@ std::string ReadTargetWords(Pid pid, std::string_view question) {
       return ReadPythonTypeName(memory, in.Number<uint64_t>()).value_or("");
     case WordKind::kSymbol:
       return ReadSymbol(memory, &in);
+    case WordKind::kScript:
+      return AnswerScript(memory, in.Text());
     case WordKind::kLastOperator: {
       const uint64_t slot = in.Number<uint64_t>();
       const uint64_t last = LastOperator(memory, slot, in.Number<uint8_t>() != 0);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "symbols/plan/script_reading.h"
 #include "symbols/probe_plan.h"
 #include "symbols/process/process_memory.h"
 #include "userspace/capture/target_reader.h"
@@ -38,6 +39,8 @@ std::string AskClassName(uint64_t vtable);
 std::string AskPythonTypeName(uint64_t type);
 std::string AskSymbol(const SymbolList& list, uint32_t symbol);
 std::optional<SymbolText> SymbolOf(std::string_view answer);
+// The names of a frame of TorchScript's interpreter; ScriptIn() reads the answer.
+std::string AskScriptNames(const ScriptReading& reading, uint64_t code, uint64_t node);
 
 // As LastOperator(); also 0: it is not known, or nobody reads. `reader`: of a worker that runs
 // ReadTargetWords(). `image`: as in TargetReader::Question.

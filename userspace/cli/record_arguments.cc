@@ -205,6 +205,7 @@ absl::Status CompleteOptions(RecordArguments* arguments, bool has_command) {
   if (arguments->activities.has_value()) options.info.system = arguments->activities->system;
   // Flops are made of shapes.
   options.plan.record_shapes = options.plan.record_shapes || options.info.with_flops;
+  options.bpf.with_stack = options.bpf.with_stack || options.bpf.with_modules;
   options.bpf.record_shapes = options.plan.record_shapes;
   options.bpf.has_budget = options.max_overhead_percent.has_value();
   options.plan.cache_directory = CacheDirectory();

@@ -77,14 +77,14 @@ void AddOfOperators(CLI::App* record, RecordArguments* arguments) {
       "allocations and frees of CPU and device memory");
   add("--with-stack", &options->bpf.with_stack, "the Python stacks that call operators");
   // An nn.Module is known by the frame of its call.
-  add("--with-modules", &options->bpf.with_stack,
-      "the nn.Modules that call operators; records stacks, too");
+  add("--with-modules", &options->bpf.with_modules,
+      "the nn.Modules that call operators, also those of TorchScript; records stacks, too");
   add("--python-gc", &options->plan.python_gc,
       "Python's garbage collections, rows `Python GC`, as torch's record_python_gc_info gives "
       "them");
   const auto all = [options] {
     options->plan.record_shapes = options->info.with_flops = options->plan.profile_memory = true;
-    options->bpf.with_stack = true;
+    options->bpf.with_stack = options->bpf.with_modules = true;
   };
   arguments->of_operators.push_back(
       record

@@ -253,35 +253,6 @@ void Decoder::FinishPending(uint32_t tid, std::vector<Event>* events) {
   pending_names_.erase(it);
 }
 
-const Target* Decoder::TargetOf(Pid pid) const {
-  for (const ProcessEntry& entry : metadata_.processes) {
-    if (entry.target.pid == pid) return &entry.target;
-  }
-  return nullptr;
-}
-
-std::vector<std::string> Decoder::PathsOf(Pid pid) const {
-  const Target* target = TargetOf(pid);
-  return target == nullptr ? std::vector<std::string>() : target->python_paths;
-}
-
-SampleDecoder::Tables Decoder::TakeSamples() {
-  return samples_.TakeTables([this](Pid pid) { return PathsOf(pid); });
-}
-
-PythonDecoder::Tables Decoder::TakeStacks() {
-  PythonDecoder::Facts facts;
-  facts.version_of = [&](Pid pid) {
-    const Target* target = TargetOf(pid);
-    return target == nullptr ? 0 : PythonVersionOf(target->python_version);
-  };
-  facts.paths_of = [&](Pid pid) { return PathsOf(pid); };
-  facts.path_of_module = [&](const PythonModule& module, int64_t told_ns) {
-    return metadata_.PathOfModule({module.pid, module.object, module.type}, told_ns);
-  };
-  return python_.TakeTables(facts);
-}
-
 void Decoder::Flush(std::vector<Event>* events) {
   std::vector<uint32_t> tids;
   for (const auto& [tid, pending] : pending_names_) tids.push_back(tid);
@@ -428,6 +399,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       event->value = Copy<abi::pt_pointer_record>(record).value;
       NoteLoss(event->value);
       python_.OnLoss(head.tid);
+      scripts_.OnLoss(head.tid);
       group_calls_.OnLoss(head.tid);
       break;
     case abi::PT_LOSS_ANYWHERE:
@@ -435,6 +407,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       event->type = EventType::kGap;
       ++ledger_->gaps;
       python_.OnLossAnywhere();
+      scripts_.OnLossAnywhere();
       group_calls_.OnLossAnywhere();
       break;
     case abi::PT_EXEC:
@@ -492,6 +465,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     case abi::PT_PYTHON_TEXT:
     case abi::PT_PYTHON_STACK:
     case abi::PT_PYTHON_MODULE:
+    case abi::PT_SCRIPT_STACK:
     case abi::PT_SAMPLE:
     case abi::PT_SAMPLE_FUNCTION:
     case abi::PT_SAMPLE_FRAME:
@@ -561,8 +535,8 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
       }
       FinishPending(head.tid, events);
     }
-    if (abi::IsOfStacks(head.kind)) {
-      if (!python_.OnRecord(record)) {
+    if (abi::IsOfStacks(head.kind) || head.kind == abi::PT_SCRIPT_STACK) {
+      if (!TakeStack(head, record)) {
         --ledger_->decoded;
         ++ledger_->malformed;
       }
@@ -580,11 +554,14 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
     event.sp = head.sp;
     event.site = head.site;
     event.stack = python_.StackOf(head.pid, head.tid);
+    event.script = scripts_.Take(head);
     if (!DecodeBody(head, record, &event)) {
       const auto pending = pending_names_.find(head.tid);
       if (pending != pending_names_.end()) AddInputs(head, &pending->second.event);
       continue;
     }
+    // torch does not ask for the modules of these.
+    if (IsOfBackward(event.label)) event.script = kNoScript;
     if (MayHaveInputs(event.type) && !AddInputs(head, &event)) continue;
     if (event.type == EventType::kDeviceMemory || event.type == EventType::kOutOfMemory) {
       events->push_back(DeviceTotals(event, Copy<abi::pt_memory_record>(record)));

@@ -18,6 +18,7 @@
 #include "userspace/decode/input_decoder.h"
 #include "userspace/decode/python_decoder.h"
 #include "userspace/decode/sample_decoder.h"
+#include "userspace/decode/script_decoder.h"
 #include "userspace/decode/system_decoder.h"
 #include "userspace/model/label.h"
 #include "userspace/stats/ledger.h"
@@ -49,6 +50,8 @@ class Decoder {
   PythonDecoder::Tables TakeStacks();
   SampleDecoder::Tables TakeSamples();
   SystemDecoder::Tables TakeSystem() { return system_.TakeTables(); }
+  const ScriptDecoder& scripts() const { return scripts_; }
+  std::vector<std::string> TakeScripts() { return scripts_.TakeTexts(metadata_); }
 
  private:
   // One process from `from_ns` on. A process that execs, or a pid that is used again, has several.
@@ -106,6 +109,10 @@ class Decoder {
   bool AddInputs(const abi::pt_record& head, Event* event);
   // Finishes what `tid` waits for, of which another record came: the rest is not coming.
   void FinishWaiting(uint32_t tid, std::span<const uint64_t> doubles, std::vector<Event>* events);
+  // Takes a record of what comes before a row: a stack, a place in TorchScript. False: it is
+  // malformed.
+  bool TakeStack(const abi::pt_record& head, std::span<const std::byte> record);
+  bool IsOfBackward(EventLabel label) const;
   // Fills `event` from the record of its kind; false when the record is malformed.
   bool DecodeBody(const abi::pt_record& head, std::span<const std::byte> record, Event* event);
   void DecodeBegin(const abi::pt_record& head, std::span<const std::byte> record,
@@ -125,6 +132,7 @@ class Decoder {
   InputDecoder inputs_;
   GroupCalls group_calls_;
   PythonDecoder python_;
+  ScriptDecoder scripts_;
   SampleDecoder samples_;
   SystemDecoder system_;
   absl::flat_hash_map<uint32_t, Event> waiting_;  // for floating-point inputs, by tid

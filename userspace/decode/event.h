@@ -7,6 +7,7 @@
 #include "userspace/model/ids.h"
 #include "userspace/model/operator_inputs.h"
 #include "userspace/model/python_stack.h"
+#include "userspace/model/script_place.h"
 
 namespace proftrace {
 
@@ -53,6 +54,7 @@ struct Event {
   uint64_t object = 0;
   InputsId inputs = kNoInputs;  // of a begin
   StackId stack = kNoStack;     // of its thread
+  ScriptId script = kNoScript;  // of a begin
   uint16_t site = 0;
   EventType type = EventType::kBegin;
   bool outside_window = false;  // before the process's probes were all live

@@ -3,6 +3,7 @@
 #include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
 #include "bpf/abi/sample_records.h"
+#include "bpf/abi/script_records.h"
 #include "bpf/abi/system_records.h"
 
 namespace proftrace {
@@ -70,6 +71,8 @@ size_t MinimumRecordBytes(uint8_t kind) {
       return PT_PYTHON_STACK_HEAD_BYTES;
     case abi::PT_PYTHON_MODULE:
       return sizeof(abi::pt_pair_record);
+    case abi::PT_SCRIPT_STACK:
+      return PT_SCRIPT_HEAD_BYTES;
     case abi::PT_SAMPLE:
       return sizeof(abi::pt_sample_record);
     case abi::PT_SAMPLE_FUNCTION:

@@ -154,6 +154,16 @@ absl::Status SpanBuilder::Add(const Event& event) {
   return status.ok() ? column_status_ : status;
 }
 
+namespace {
+
+// Whether the row is an at::RecordFunction's: others are CUDA's, or the garbage collector's.
+bool TellsModules(const Label& label) {
+  return (label.category == Category::kCpuOp || label.category == Category::kUserAnnotation) &&
+         label.kind != SpanKind::kCollection;
+}
+
+}  // namespace
+
 absl::StatusOr<OpenFrame*> SpanBuilder::Open(const Event& event, ThreadState& thread, Frame frame,
                                              bool is_below_top) {
   const Frame* around = is_below_top ? thread.open.top()->all.below : thread.open.top();
@@ -186,6 +196,9 @@ absl::StatusOr<OpenFrame*> SpanBuilder::Open(const Event& event, ThreadState& th
     }
     if (event.stack != kNoStack) {
       column_status_.Update(timeline_->columns().stack.Set(*id, event.stack));
+    }
+    if (event.script != kNoScript && TellsModules(timeline_->label(span.label))) {
+      column_status_.Update(timeline_->columns().script.Set(*id, event.script));
     }
     if (event.type == EventType::kBegin && event.object != 0) {
       column_status_.Update(timeline_->columns().call_bytes.Set(*id, event.object));

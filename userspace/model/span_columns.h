@@ -16,6 +16,7 @@
 #include "userspace/model/ids.h"
 #include "userspace/model/operator_inputs.h"
 #include "userspace/model/python_stack.h"
+#include "userspace/model/script_place.h"
 
 namespace proftrace {
 
@@ -93,6 +94,7 @@ struct SpanColumns {
         device_ns(spill_directory),
         stack(spill_directory),
         own_stack(spill_directory),
+        script(spill_directory),
         system(spill_directory),
         shared_ns(spill_directory),
         began_in_plus_1(spill_directory) {}
@@ -107,6 +109,7 @@ struct SpanColumns {
   // The stack that ran where a row began, for rows whose `stack` is another row's. kNoOwnStack:
   // none.
   SpanColumn<StackId> own_stack;
+  SpanColumn<ScriptId> script;    // --with-modules
   SpanColumn<SpanSystem> system;  // --activities
   // The part of a row's own time that rows that began later and overlap it have as well; a row that
   // has less of its own than it had alone has a number below 0.

@@ -106,6 +106,15 @@ class Timeline {
     if (own == kNoStack) return stack_of(id);
     return own == kNoOwnStack ? kNoStack : own;
   }
+  // Returns the place in TorchScript's graphs at which the row began; kNoScript: none, or its text
+  // is not known.
+  ScriptId script_of(SpanId id) const {
+    const ScriptId script = columns_->script.at(id);
+    return Raw(script) < scripts_.size() && !scripts_[Raw(script)].empty() ? script : kNoScript;
+  }
+  // Returns the places by ScriptId, as torch.profiler writes them (Module Hierarchy); empty: it is
+  // not known.
+  const std::vector<std::string>& scripts() const { return scripts_; }
   // Returns the row that a span began in: of one that is apart as well.
   SpanId began_in(SpanId id) const {
     if (!span(id).is_apart) return span(id).parent;
@@ -197,6 +206,7 @@ class Timeline {
   std::vector<PythonFrame> python_frames_ = std::vector<PythonFrame>(1);
   std::vector<PythonCode> python_codes_;
   std::vector<PythonModule> python_modules_;
+  std::vector<std::string> scripts_;  // by ScriptId
   Samples samples_;
   SystemRows system_;
   std::vector<Label> labels_;
@@ -239,6 +249,8 @@ class TimelineBuilder {
   // `frames`: by StackId, with the one that means nothing.
   void SetStacks(std::vector<PythonFrame> frames, std::vector<PythonCode> codes,
                  std::vector<PythonModule> modules);
+  // `scripts`: by ScriptId, with the one that means nothing.
+  void SetScripts(std::vector<std::string> scripts) { timeline_->scripts_ = std::move(scripts); }
   void SetSamples(Samples samples) { timeline_->samples_ = std::move(samples); }
   // After SetSystem(); null = none. Valid until Finish().
   SystemEventStore* system_events() { return timeline_->system_.events.get(); }

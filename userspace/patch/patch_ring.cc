@@ -61,7 +61,7 @@ bool IsForJobsToSay(uint8_t kind) {
     case abi::PT_LOSS_ANYWHERE:
       return false;
     default:
-      return kind <= abi::PT_PYTHON_MODULE;
+      return kind <= abi::PT_PYTHON_MODULE || kind == abi::PT_SCRIPT_STACK;
   }
 }
 
@@ -135,9 +135,12 @@ void PatchRing::LayOut() {
   *HeaderField<uint64_t>(PATCH_RING_DEMOTIONS) = options_.address + DemotionsOffset();
   if (options_.reads_stacks && options_.python.has_value()) {
     static_assert(PATCH_RING_PYTHON_LAYOUT + sizeof(abi::pt_python_layout) <= PATCH_RING_END_WAIT);
+    static_assert(PATCH_RING_SCRIPT_LAYOUT + sizeof(abi::pt_script_layout) <=
+                  PATCH_RING_UNSLOTTED_THREADS);
     *HeaderField<uint64_t>(PATCH_RING_FINALIZING) = options_.python->finalizing;
     *HeaderField<uint64_t>(PATCH_RING_PYTHON_END) = options_.python->end;
     *HeaderField<abi::pt_python_layout>(PATCH_RING_PYTHON_LAYOUT) = options_.python->layout;
+    *HeaderField<abi::pt_script_layout>(PATCH_RING_SCRIPT_LAYOUT) = options_.python->scripts;
   }
   for (size_t i = 0; i < PATCH_SLOTS; ++i) {
     *SlotField<uint64_t>(i, PATCH_SLOT_WORDS) = options_.address + WordsOffset(i);

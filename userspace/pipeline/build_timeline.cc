@@ -204,6 +204,16 @@ void AddOthers(const SampleDecoder::Tables& samples, const PythonDecoder::Tables
   add_files(other_paths, " system calls with a path");
 }
 
+// Adds what TorchScript's rows are in.
+void AddScripts(Decoder* decoder, TimelineBuilder* timeline, RecordingInfo* info) {
+  if (const uint64_t others = decoder->scripts().others(); others > 0) {
+    info->unsupported.push_back(
+        {"Module Hierarchy of TorchScript's rows",
+         absl::StrCat(others, " rows came after too many different places in graphs")});
+  }
+  timeline->SetScripts(decoder->TakeScripts());
+}
+
 // `source` and `device_source`: of the processes in `info`.
 absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata, RecordingInfo info,
                                                 RecordSource* source,
@@ -275,6 +285,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
   NameThreads(metadata, timeline.thread_count(), &timeline);
   timeline.SetInputs(decoder.TakeInputs());
   timeline.SetStacks(std::move(stacks.frames), std::move(stacks.codes), std::move(stacks.modules));
+  AddScripts(&decoder, &timeline, &info);
   AddDemoted(&info);
   TellWhatRan(timeline, &info);
   AddShared(timeline, &info);

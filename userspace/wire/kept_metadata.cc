@@ -48,8 +48,8 @@ void KeptMetadata::Add(const std::vector<std::string>& json_arrays, int64_t now_
         entry.kind = Kind::kProcess;
       } else if (type == "thread") {
         entry.kind = Kind::kThread;
-      } else if (type == "module" || type == "job" || type == "process_groups" ||
-                 type == "gpu_agent") {
+      } else if (type == "module" || type == "script" || type == "job" ||
+                 type == "process_groups" || type == "gpu_agent") {
         entry.kind = Kind::kOfProcess;
       } else if (type == "operators" || type == "schemas" || type == "node" ||
                  type == "python_type" || type == "symbol") {

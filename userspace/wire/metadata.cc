@@ -11,6 +11,7 @@
 #include "userspace/wire/budget_metadata.h"
 #include "userspace/wire/clock_metadata.h"
 #include "userspace/wire/metadata_json.h"
+#include "userspace/wire/module_metadata.h"
 #include "userspace/wire/process_metadata.h"
 #include "userspace/wire/tier_metadata.h"
 
@@ -265,17 +266,6 @@ void MergeSchemas(const json& entry, CaptureMetadata* metadata) {
 
 }  // namespace
 
-const std::string* CaptureMetadata::PathOfModule(const ModuleKey& module, int64_t told_ns) const {
-  for (const uint64_t type : {module.type, uint64_t{0}}) {
-    const auto it = module_paths.find({module.pid, module.address, type});
-    if (it == module_paths.end()) continue;
-    // Another thread may have told of it before.
-    const auto later = it->second.upper_bound(told_ns);
-    if (later != it->second.begin()) return &std::prev(later)->second;
-  }
-  return nullptr;
-}
-
 void CaptureMetadata::AddPlacesOfGroups(uint32_t pid) {
   for (const ProcessGroup& group : process_groups[pid]) {
     if (group.address == 0) continue;
@@ -318,10 +308,9 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
       images[Number<uint32_t>(entry, "image")].symbol_names[Number<uint32_t>(entry, "number")] =
           Text(entry, "name");
     } else if (type == "module") {
-      const ModuleKey module{Pid{Number<uint32_t>(entry, "pid")},
-                             Number<uint64_t>(entry, "address"),
-                             Number<uint64_t>(entry, "type_address")};
-      module_paths[module][Number<int64_t>(entry, "told_ns")] = Text(entry, "path");
+      MergeModule(entry, this);
+    } else if (type == "script") {
+      MergeScript(entry, this);
     } else if (type == "process") {
       processes.push_back(ProcessFromJson(entry));
     } else if (type == "thread") {
@@ -442,12 +431,11 @@ void MetadataWriter::AddSymbolName(uint32_t image, uint32_t symbol, const std::s
 
 void MetadataWriter::AddModulePath(const ModuleKey& module, int64_t told_ns,
                                    const std::string& path) {
-  impl_->entries.push_back({{"type", "module"},
-                            {"pid", Raw(module.pid)},
-                            {"address", module.address},
-                            {"type_address", module.type},
-                            {"told_ns", told_ns},
-                            {"path", ToJsonText(path)}});
+  impl_->entries.push_back(ModuleToJson(module, told_ns, path));
+}
+
+void MetadataWriter::AddScript(const ScriptKey& key, const ScriptText& text) {
+  impl_->entries.push_back(ScriptToJson(key, text));
 }
 
 void MetadataWriter::AddProcess(const ProcessEntry& process) {

@@ -87,6 +87,23 @@ struct ModuleKey {
   auto operator<=>(const ModuleKey&) const = default;
 };
 
+// What TorchScript's interpreter runs at one place: the code, and the node of its graph.
+struct ScriptKey {
+  Pid pid{};
+  uint32_t image = 0;
+  uint64_t code = 0;
+  uint64_t node = 0;
+
+  auto operator<=>(const ScriptKey&) const = default;
+};
+
+// What a frame with it adds to torch's Module Hierarchy: that is "TOP" and, for each frame, `text`
+// and `prefix`, which is the next frame's.
+struct ScriptText {
+  std::string text;
+  std::string prefix;
+};
+
 struct CaptureMetadata {
   RecordingInfo info;    // targets are in `processes` until a decoder puts them together
   Ledger kernel_ledger;  // what only the recorder knows: ring_lost, read_failed, follow_failed,
@@ -105,6 +122,8 @@ struct CaptureMetadata {
   // Where nn.Modules hang in the outermost one that called them, by when they were told of (0 =
   // before captures said that, of any type).
   std::map<ModuleKey, std::map<int64_t, std::string>> module_paths;
+
+  std::map<ScriptKey, ScriptText> scripts;
 
   // Returns the path of the nn.Module that was told of then; null: it is not known.
   const std::string* PathOfModule(const ModuleKey& module, int64_t told_ns) const;
@@ -136,6 +155,7 @@ class MetadataWriter {
   void AddPythonTypeName(uint32_t image, uint64_t type, const std::string& name);
   void AddSymbolName(uint32_t image, uint32_t symbol, const std::string& name);
   void AddModulePath(const ModuleKey& module, int64_t told_ns, const std::string& path);
+  void AddScript(const ScriptKey& key, const ScriptText& text);
   void AddProcess(const ProcessEntry& process);
   void AddJob(Pid pid, const JobEntry& job);
   void AddThread(const ThreadEntry& thread);

@@ -1,0 +1,110 @@
+#include "symbols/torch/script_facts.h"
+
+#include <cstring>
+#include <set>
+
+#include "symbols/x86/instruction.h"
+
+namespace proftrace {
+namespace {
+
+// An interpreter's state and a CodeImpl are no longer than this, in bytes.
+constexpr int64_t kMostOffset = 4096;
+// How many ways through moduleHierarchy() are followed: its begin has all that is looked for.
+constexpr int kMostVisits = 4096;
+constexpr uint64_t kMostFrameWords = 512;
+
+// Returns x with x * odd == 1, modulo 2^64. By Newton: each round doubles the bits that are right.
+uint64_t InverseOf(uint64_t odd) {
+  uint64_t inverse = odd;
+  for (int i = 0; i < 6; ++i) inverse *= 2 - odd * inverse;
+  return inverse;
+}
+
+// A vector's size is its bytes / sizeof(frame). Compilers multiply by the inverse of the odd part
+// of that, behind a shift by the rest of it: 3, as a frame is an odd number of words in all known
+// versions. Returns how many bytes the frames of the code's divisions have; 0: none, or they
+// differ.
+uint16_t DividedBytes(const FlowGraph& graph) {
+  uint64_t found = 0;
+  bool shifts_by_3 = false;
+  for (size_t i = 0; i < graph.size(); ++i) {
+    const Instruction& where = graph.node(i).instruction;
+    const uint8_t* bytes = where.bytes.data();
+    // sar $3, %register
+    shifts_by_3 |= where.size == 4 && (bytes[0] & 0xfe) == 0x48 && bytes[1] == 0xc1 &&
+                   (bytes[2] & 0xf8) == 0xf8 && bytes[3] == 3;
+    // movabs $constant, %register
+    if (where.size != 10 || (bytes[0] & 0xfe) != 0x48 || (bytes[1] & 0xf8) != 0xb8) continue;
+    uint64_t constant = 0;
+    std::memcpy(&constant, bytes + 2, sizeof(constant));
+    const uint64_t words = constant % 2 == 1 ? InverseOf(constant) : 0;
+    if (words < 3 || words > kMostFrameWords) continue;
+    if (found != 0 && found != words) return 0;
+    found = words;
+  }
+  return shifts_by_3 ? static_cast<uint16_t>(found * 8) : 0;
+}
+
+}  // namespace
+
+std::optional<ScriptState> ReadCurrentModules(const FlowGraph& graph) {
+  std::optional<ScriptState> found;
+  bool is_clear = true;
+  ValueWalk walk(graph);
+  walk.Run(0, [&](uint32_t node, const ValueState& state) {
+    const FlowNode& at = graph.node(node);
+    // A call that does not return is the stack protector's.
+    if (!at.is_call || at.is_indirect || IsNoReturn(at.callee)) return true;
+    const auto variable = VariableAt(state.reg(kRsi), 1);
+    if (!variable) return true;
+    is_clear &= !found || (found->variable.index == variable->index &&
+                           found->variable.offset == variable->offset &&
+                           found->hierarchy_entry == at.instruction.target);
+    found = ScriptState{*variable, at.instruction.target};
+    return true;
+  });
+  return is_clear ? found : std::nullopt;
+}
+
+std::optional<ScriptFrames> ReadScriptFrames(const FlowGraph& graph) {
+  // The offsets in `this` (rsi: the result's address comes first) of words that the code loads.
+  std::set<int64_t> loaded;
+  int visits = 0;
+  ValueWalk walk(graph);
+  walk.Run(0, [&](uint32_t, const ValueState& state) {
+    for (unsigned i = 0; i < 16; ++i) {
+      const Value& value = state.reg(i);
+      if (value.base == static_cast<int>(kRsi) && value.offsets.size() == 2 &&
+          value.offsets[1] == 0) {
+        loaded.insert(value.offsets[0]);
+      }
+    }
+    return ++visits < kMostVisits;
+  });
+  if (loaded.empty() || loaded.size() > 2) return std::nullopt;
+  const int64_t first = *loaded.begin();
+  if (loaded.size() == 2 && *loaded.rbegin() != first + 8) return std::nullopt;
+  const uint16_t bytes = DividedBytes(graph);
+  if (first < 16 || first > kMostOffset || first % 8 != 0 || bytes == 0) return std::nullopt;
+  return ScriptFrames{static_cast<uint16_t>(first), bytes};
+}
+
+std::optional<uint16_t> ReadCodeNodes(const FlowGraph& graph) {
+  std::optional<uint16_t> found;
+  bool is_clear = true;
+  ValueWalk walk(graph);
+  walk.Run(0, [&](uint32_t node, const ValueState& state) {
+    if (graph.node(node).end != NodeEnd::kReturn) return true;
+    const Value& value = state.reg(kRax);
+    const bool is_member = value.base == static_cast<int>(kRdi) && value.offsets.size() == 2 &&
+                           value.offsets[0] == 0 && value.offsets[1] >= 8 &&
+                           value.offsets[1] <= kMostOffset;
+    is_clear &= is_member && (!found || *found == value.offsets[1]);
+    if (is_member) found = static_cast<uint16_t>(value.offsets[1]);
+    return true;
+  });
+  return is_clear ? found : std::nullopt;
+}
+
+}  // namespace proftrace

@@ -1,0 +1,78 @@
+// Has the names read that rows of TorchScript are in (Module Hierarchy), and writes them into the
+// capture: records name what an interpreter ran by addresses alone (bpf/abi/script_records.h). Each
+// pair of code and node is read once, while its process runs; where that fails, a few times.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bpf/abi/script_records.h"
+#include "symbols/plan/script_reading.h"
+#include "symbols/probe_plan.h"
+#include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/capture_sink.h"
+#include "userspace/capture/target_reader.h"
+#include "userspace/model/ids.h"
+#include "userspace/model/recording.h"
+#include "userspace/wire/metadata.h"
+
+namespace proftrace {
+
+class ScriptCollector {
+ public:
+  // `sink` must outlive the collector; `reader`, of a worker that runs ReadTargetWords(), must
+  // answer nothing once the collector has gone.
+  ScriptCollector(CaptureSink* sink, TargetReader* reader) : sink_(sink), reader_(reader) {}
+  ScriptCollector(const ScriptCollector&) = delete;
+  ScriptCollector& operator=(const ScriptCollector&) = delete;
+
+  // Has the process's rows tell what its interpreters run; to be called before its first probe.
+  // Returns what jumps need for that (its state's index is 0: they cannot). Adds to `gaps` why
+  // there is nothing to tell. It may have had another program before.
+  abi::pt_script_layout Prepare(BpfPrograms* programs, Pid pid, uint32_t image,
+                                const std::shared_ptr<const ProbePlan>& plan,
+                                std::vector<Unsupported>* gaps);
+  // Takes a PT_SCRIPT_STACK. On one thread.
+  void Observe(std::span<const std::byte> record);
+  // Forgets a process that has ended.
+  void Forget(Pid pid);
+  // Returns how many pairs have no names: they could not be read, or there were too many.
+  uint64_t not_read() const;
+
+ private:
+  using Place = std::pair<uint64_t, uint64_t>;  // code, node
+  struct State {
+    uint8_t tries = 0;
+    bool is_settled = false;  // it is being asked for, or is known, or never will be
+  };
+  struct Process {
+    ScriptReading reading;
+    uint32_t image = 0;
+    absl::flat_hash_map<Place, State> places;
+  };
+
+  void OnAnswer(const ScriptKey& key, std::string_view answer);
+
+  CaptureSink* sink_;
+  TargetReader* reader_;
+  mutable std::mutex mutex_;
+  absl::flat_hash_map<uint32_t, Process> processes_;  // by pid
+  uint64_t not_read_ = 0;
+  // A forked child has its parent's plan, and everything at the same places.
+  std::weak_ptr<const ProbePlan> last_plan_;
+  absl::StatusOr<ScriptReading> last_reading_ = absl::UnknownError("");
+};
+
+inline constexpr char kScriptsFeature[] = "Module Hierarchy of TorchScript's rows";
+
+}  // namespace proftrace

@@ -1,0 +1,18 @@
+// How a capture file tells of nn.Modules: the entries "module" of its metadata, and "script", of
+// modules in TorchScript.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "userspace/wire/metadata.h"
+
+namespace proftrace {
+
+nlohmann::json ModuleToJson(const ModuleKey& module, int64_t told_ns, const std::string& path);
+nlohmann::json ScriptToJson(const ScriptKey& key, const ScriptText& text);
+// Adds such an entry; the last one for a key counts.
+void MergeModule(const nlohmann::json& entry, CaptureMetadata* metadata);
+void MergeScript(const nlohmann::json& entry, CaptureMetadata* metadata);
+
+}  // namespace proftrace
