@@ -6,8 +6,8 @@
 //            0        30 ms                              100 ms   130 ms
 //
 // The kernel counts the periods in which that happened. It is accused only where its counters can
-// stand for the waits of the thread: others that want the same CPUs make waits that are many and
-// short, or that no quota was used up in.
+// stand for the waits of the thread: others that want the same CPUs make waits that are many more
+// than periods, or that no quota was used up in.
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
@@ -22,8 +22,6 @@
 namespace proftrace {
 namespace {
 
-// A thread that is kept from running by a quota waits for what is left of a period.
-constexpr int64_t kLongWaitNs = 2'000'000;
 // Fewer periods are not worth a word: a twentieth.
 constexpr uint64_t kFewPeriods = 20;
 
@@ -56,11 +54,16 @@ CpuUse UseOf(const Timeline& timeline, const ThreadEvents& events) {
 
 // The driving thread's waits for a CPU.
 struct Delays {
-  std::vector<int64_t> all;  // ns, ascending
-  int64_t long_ns = 0;       // of those in steps that are long, together
-  uint64_t long_waits = 0;
+  std::vector<int64_t> all;       // ns, ascending
+  std::vector<int64_t> in_steps;  // ns, the longest first
 
   int64_t middle_ns() const { return all.empty() ? 0 : all[all.size() / 2]; }
+  // The time of the `count` longest ones in steps.
+  int64_t LongestNs(uint64_t count) const {
+    int64_t ns = 0;
+    for (size_t i = 0; i < std::min<uint64_t>(count, in_steps.size()); ++i) ns += in_steps[i];
+    return ns;
+  }
 };
 
 Delays DelaysOf(const Case& job, const ThreadEvents& events) {
@@ -70,11 +73,10 @@ Delays DelaysOf(const Case& job, const ThreadEvents& events) {
     if (event.kind != SystemKind::kOffCpu || event.off_cpu.run_queue_ns <= 0) continue;
     const int64_t ns = event.off_cpu.run_queue_ns;
     delays.all.push_back(ns);
-    if (ns < kLongWaitNs || job.parts.At(event.end_ns() - ns) == nullptr) continue;
-    delays.long_ns += ns;
-    ++delays.long_waits;
+    if (job.parts.At(event.end_ns() - ns) != nullptr) delays.in_steps.push_back(ns);
   }
   std::sort(delays.all.begin(), delays.all.end());
+  std::sort(delays.in_steps.rbegin(), delays.in_steps.rend());
   return delays;
 }
 
@@ -100,13 +102,14 @@ const CpuQuota* HardestOf(const std::vector<CpuQuota>& quotas) {
 }
 
 // How much of the thread's waits the quota can stand for: no more than it kept all threads waiting,
-// and than one wait in a period it was used up in.
+// and one wait, no longer than a period, for each period that it was used up in.
 int64_t ExplainedNs(const CpuQuota& quota, const Delays& delays) {
-  if (!IsMuch(quota) || delays.long_waits > 2 * quota.throttled_periods + 2) return 0;
+  if (!IsMuch(quota)) return 0;
   const double periods_ns =
       static_cast<double>(quota.throttled_periods) * static_cast<double>(quota.period_ns);
   const double most_ns = std::min(periods_ns, static_cast<double>(quota.throttled_ns));
-  return static_cast<int64_t>(std::min(most_ns, static_cast<double>(delays.long_ns)));
+  const int64_t longest_ns = delays.LongestNs(quota.throttled_periods);
+  return static_cast<int64_t>(std::min(most_ns, static_cast<double>(longest_ns)));
 }
 
 std::string Capital(std::string text) {
@@ -123,8 +126,10 @@ void TellThrottling(const Case& job, const CpuQuota& quota, const Delays& delays
   finding->evidence.push_back(Capital(QuotaText(quota)) + "; threads were kept waiting for " +
                               DurationText(quota.throttled_ns) +
                               " then, the CPUs' times added up, by the kernel's own count.");
-  finding->evidence.push_back("The thread waited " + CountText(delays.long_waits, "time", "times") +
-                              " for " + DurationText(delays.long_ns) + " in all so.");
+  const uint64_t waits = std::min<uint64_t>(quota.throttled_periods, delays.in_steps.size());
+  finding->evidence.push_back("The thread's " + CountText(waits, "longest wait", "longest waits") +
+                              " for a CPU, one a period, took " +
+                              DurationText(delays.LongestNs(waits)) + ".");
   finding->evidence.emplace_back(
       "A larger quota (cpu.max, limits.cpu of a Kubernetes pod, --cpus of docker), or fewer "
       "threads "
@@ -180,7 +185,11 @@ std::optional<Finding> FindRunQueue(const Case& job) {
         "(torch.set_num_threads, OMP_NUM_THREADS) or fewer DataLoader workers would leave it one.");
   }
   if (hardest != nullptr) {
-    finding.evidence.push_back(Capital(QuotaText(*hardest)) + ": that is not what it waited for.");
+    const int64_t may_ns = std::min(ExplainedNs(*hardest, delays), finding.ns);
+    finding.evidence.push_back(
+        Capital(QuotaText(*hardest)) +
+        (may_ns == 0 ? ": that is not what it waited for."
+                     : ": that can be " + PercentText(may_ns, finding.ns) + " of it at the most."));
   } else if (quotas.has_value()) {
     finding.evidence.emplace_back("No control group of the job has a quota of CPU time.");
   }
@@ -192,8 +201,8 @@ std::string ThrottlingRemark(const Case& job) {
       ThrottlingOf(job.timeline.info(), job.parts.pid);
   const CpuQuota* hardest = quotas.has_value() ? HardestOf(*quotas) : nullptr;
   if (hardest == nullptr || !IsMuch(*hardest)) return "";
-  return Capital(QuotaText(*hardest)) +
-         ": threads of the job waited for that, though little of the steps' time went there.";
+  return Capital(QuotaText(*hardest)) + ": threads of the job were kept waiting for " +
+         DurationText(hardest->throttled_ns) + " in all by that.";
 }
 
 }  // namespace proftrace
