@@ -191,6 +191,7 @@ def weights(root: Path, name: str) -> Table:
 SUMMARY_PARTS = (
     ("", "exporters/text/summary_json.cc", "SummaryJson"), ("proftrace.tier_choice.", "exporters/text/summary_json.cc", "TierChoiceJson"),
     ("target[].", "exporters/text/summary_json.cc", "TargetJson"),
+    ("target[].cpu_quotas[].", "exporters/text/summary_json.cc", "QuotasJson"),
     ("target[].process_groups[].", "exporters/text/summary_json.cc", "GroupsJson"),
     ("target[].job.", "userspace/model/job_identity.h", "ForEachJobField"),
     ("clocks.first.", "exporters/text/summary_json.cc", "ClocksJson"),

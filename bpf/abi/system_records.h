@@ -133,7 +133,7 @@ struct pt_off_cpu_record {
 	pt_u8 abi;	 /* of `call` */
 	pt_u8 flags;	 /* enum pt_system_flag */
 	pt_u8 off_flags; /* enum pt_off_cpu_flag */
-	pt_u8 reserved;
+	pt_u8 lock;	 /* enum pt_awaited_lock */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_off_cpu_record) == 64, "pt_off_cpu_record");
 
@@ -147,6 +147,12 @@ enum pt_off_cpu_flag {
 	/* In futex(2); older captures have neither. */
 	PT_OFF_CPU_LOCK = 64,	/* for a lock that another thread holds */
 	PT_OFF_CPU_EVENT = 128, /* for anything else that another thread is to do */
+};
+
+/* What more is known of a lock that a thread waits for; older captures have none. */
+enum pt_awaited_lock {
+	PT_AWAITED_ANY = 0, /* no lock, or nothing more is known */
+	PT_AWAITED_GIL = 1, /* the lock of Python's interpreter; PT_OFF_CPU_LOCK is set, too */
 };
 
 /* How a Python process waits for locks: the value of the map `waiting_pythons`. */
@@ -166,6 +172,7 @@ enum pt_python_lock {
 	PT_PYTHON_NO_LOCK = 0,
 	PT_PYTHON_LOCK = 1,	  /* _thread.lock: that of a Condition's waiter, too */
 	PT_PYTHON_OWNED_LOCK = 2, /* one that only its holder gives back */
+	PT_PYTHON_GIL = 3,	  /* the interpreter's own */
 };
 
 #define PT_WAIT_REGISTERS 6	/* rbx, rbp, r12 to r15 */
@@ -175,7 +182,7 @@ enum pt_python_lock {
  * `begun_waits`. */
 struct pt_begun_wait {
 	pt_u32 pid;	  /* tgid, in the tracer's PID namespace */
-	pt_u32 is_lock;	  /* the loader's answer: PT_OFF_CPU_LOCK */
+	pt_u32 lock;	  /* the loader's answer: enum pt_python_lock */
 	pt_u64 thread_id; /* pthread_self() */
 	pt_u64 word;	  /* that it waits for: an address */
 	pt_u64 sp;

@@ -127,6 +127,7 @@ static __always_inline void find_rest(struct task_struct *task, struct system_th
 	thread->runnable_ns = state == TASK_RUNNING ? now : 0;
 	thread->off_cpu = BPF_CORE_READ(task, thread_info.cpu);
 	thread->off_flags = PT_OFF_CPU_VOLUNTARY;
+	thread->off_lock = PT_AWAITED_ANY;
 	if (state != TASK_RUNNING && number >= 0) {
 		struct pt_regs *at = (struct pt_regs *)bpf_task_pt_regs(task);
 

@@ -48,7 +48,8 @@ struct system_thread {
 	__u8 call_shape;     /* enum pt_system_call_shape */
 	__u8 call_has_time;  /* call_time */
 	__u8 awaits_exec;    /* WATCHED_FROM_EXEC, and that was not yet */
-	__u8 reserved[3];
+	__u8 off_lock;	     /* enum pt_awaited_lock, of the wait since off_ns */
+	__u8 reserved[2];
 	__u32 call_directory; /* PT_SYSTEM_DIRECTORY_AT_BEGIN: that */
 	__u64 arguments[6];
 	__u64 call_time[2]; /* PT_SYSTEM_TIME_IS_LEFT: as it was at its begin */

@@ -122,8 +122,9 @@ static __always_inline void write_off_cpu(struct task_struct *task, struct syste
 	record.flags = flags | (thread->off_at_begin ? PT_SYSTEM_OPEN_AT_BEGIN : 0);
 	/* It is kept: the wait may go on. */
 	if (unlikely(thread->off_at_begin))
-		thread->off_flags |= answer_of_wait(task->pid);
+		take_answer(thread, task->pid);
 	record.off_flags = thread->off_flags;
+	record.lock = thread->off_lock;
 	if (!(record.off_flags & PT_OFF_CPU_LOCK))
 		record.off_flags |= told_by_arguments(task, record.call, record.abi);
 	write_system(thread, &record, sizeof(record));
@@ -135,6 +136,7 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 {
 	__u32 tid = task->pid;
 	struct system_thread *thread = known_thread(tid);
+	struct pt_regs *regs;
 	__u64 voluntary;
 	__s32 number;
 	__u32 state;
@@ -157,6 +159,7 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 	thread->off_ns = now;
 	thread->off_state = preempt ? TASK_RUNNING : state;
 	thread->off_flags = 0;
+	thread->off_lock = PT_AWAITED_ANY;
 	thread->off_at_begin = 0;
 	thread->waker_pid = 0;
 	thread->waker_tid = 0;
@@ -169,10 +172,10 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 		thread->off_flags |= PT_OFF_CPU_IO;
 	if (config_faults && is_in_fault(task, thread))
 		thread->off_flags |= PT_OFF_CPU_FAULT;
-	if (thread->off_state != TASK_RUNNING && number >= 0 &&
-	    waits_as_semaphore((struct pt_regs *)bpf_task_pt_regs(task), number, abi) &&
-	    waits_for_python_lock())
-		thread->off_flags |= PT_OFF_CPU_LOCK;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	if (thread->off_state != TASK_RUNNING && number >= 0 && waits_for_word(regs, number, abi))
+		note_python_lock(thread,
+				 awaited_python_lock(waits_as_semaphore(regs, number, abi)));
 	thread->off_cpu = bpf_get_smp_processor_id();
 }
 
@@ -248,6 +251,7 @@ int BPF_PROG(on_system_wakeup_new, struct task_struct *woken)
 	thread->off_ns = thread->runnable_ns = bpf_ktime_get_ns();
 	thread->off_state = TASK_RUNNING;
 	thread->off_flags = PT_OFF_CPU_NEW;
+	thread->off_lock = PT_AWAITED_ANY;
 	thread->off_cpu = bpf_get_smp_processor_id();
 	thread->waker_pid = tgid_of_known(task);
 	thread->waker_tid = tid_of_known(task);

@@ -7,7 +7,7 @@
  *
  *   futex(word, op, value)
  *     value is one that a lock has while others wait for it --------------------------- lock
- *     value 0, word in the interpreter's own lock ------------------------------------- lock
+ *     any value, word in the interpreter's own lock ----------------------------------- lock, GIL
  *     value 0, word in a threading.Lock or RLock, not from threading.Condition.wait --- lock
  *     anything else ------------------------------------------------------------------- event
  */
@@ -229,9 +229,10 @@ static __noinline bool waits_in_threading(struct pt_waiting_python *python, __u6
 		ENDS_WITH(layout, name, text, "_wait_for_tstate_lock", true));
 }
 
-/* Whether the current thread, which is about to sleep in futex(2) for a word that is 0, waits for a
- * lock of Python's. */
-static __noinline bool waits_for_python_lock(void)
+/* Returns which lock of Python's the current thread waits for, which is about to sleep in futex(2):
+ * of enum pt_python_lock. The interpreter's own is known by its address, others only where threads
+ * wait for them as for semaphores. */
+static __noinline __u32 awaited_python_lock(bool as_semaphore)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -241,12 +242,14 @@ static __noinline bool waits_for_python_lock(void)
 	__u32 zero = 0;
 
 	if (!python)
-		return false;
-	if (search.semaphore - python->gil < PT_PYTHON_GIL_BYTES)
-		return true;
+		return PT_PYTHON_NO_LOCK;
+	if (python->gil && search.semaphore - python->gil < PT_PYTHON_GIL_BYTES)
+		return PT_PYTHON_GIL;
+	if (!as_semaphore)
+		return PT_PYTHON_NO_LOCK;
 	search.words = bpf_map_lookup_elem(&wait_buffers, &zero);
 	if (!search.words)
-		return false;
+		return PT_PYTHON_NO_LOCK;
 	search.words->words[0] = regs->bx;
 	search.words->words[1] = regs->bp;
 	search.words->words[2] = regs->r12;
@@ -255,11 +258,22 @@ static __noinline bool waits_for_python_lock(void)
 	search.words->words[5] = regs->r15;
 	if (bpf_probe_read_user(search.words->words + PT_WAIT_REGISTERS, PT_WAIT_STACK_WORDS * 8,
 				(void *)regs->sp))
-		return false;
+		return PT_PYTHON_NO_LOCK;
 	bpf_loop(PT_WAIT_REGISTERS + PT_WAIT_STACK_WORDS, visit_word, &search, 0);
-	if (search.kind != PT_PYTHON_LOCK)
-		return search.kind == PT_PYTHON_OWNED_LOCK;
-	return !waits_in_threading(python, BPF_CORE_READ(task, thread.fsbase));
+	if (search.kind == PT_PYTHON_LOCK &&
+	    waits_in_threading(python, BPF_CORE_READ(task, thread.fsbase)))
+		return PT_PYTHON_NO_LOCK;
+	return search.kind;
+}
+
+/* Whether the call is a wait that may be one for the interpreter's lock: for its condition, until
+ * the switch interval is over, or for its mutex. A stop may have broken it off. */
+static __always_inline bool waits_for_word(struct pt_regs *regs, __s32 number, __u8 abi)
+{
+	__u32 command = (__u32)regs->si & FUTEX_COMMANDS;
+
+	return abi == PT_SYSTEM_X86_64 && (number == FUTEX || is_restart(abi, number)) &&
+	       (command == FUTEX_WAIT_BITSET || command == FUTEX_WAIT);
 }
 
 /* Whether the wait is one for a semaphore, the only kind of wait for Python's locks. Where a stop
@@ -292,15 +306,24 @@ static __always_inline void ask_for_wait(struct task_struct *task)
 	bpf_map_update_elem(&begun_waits, &tid, &wait, BPF_ANY);
 }
 
-/* Returns what the loader has found out about the thread; only once. */
-static __always_inline __u8 answer_of_wait(__u32 tid)
+/* Notes which lock of Python's the thread waits for. */
+static __always_inline void note_python_lock(struct system_thread *thread, __u32 lock)
+{
+	if (lock == PT_PYTHON_NO_LOCK)
+		return;
+	thread->off_flags |= PT_OFF_CPU_LOCK;
+	thread->off_lock = lock == PT_PYTHON_GIL ? PT_AWAITED_GIL : PT_AWAITED_ANY;
+}
+
+/* Notes what the loader has found out about the thread; only once. */
+static __always_inline void take_answer(struct system_thread *thread, __u32 tid)
 {
 	struct pt_begun_wait *wait = bpf_map_lookup_elem(&begun_waits, &tid);
-	__u8 flag = wait && wait->is_lock ? PT_OFF_CPU_LOCK : 0;
 
-	if (wait)
-		bpf_map_delete_elem(&begun_waits, &tid);
-	return flag;
+	if (!wait)
+		return;
+	note_python_lock(thread, wait->lock);
+	bpf_map_delete_elem(&begun_waits, &tid);
 }
 
 #endif

@@ -104,6 +104,7 @@ RowClass ClassOf(WaitReason reason) {
     case WaitReason::kNew:
       return RowClass::kOffRunQueue;
     case WaitReason::kLock:
+    case WaitReason::kGil:
       return RowClass::kOffLock;
     case WaitReason::kIo:
     case WaitReason::kFault:

@@ -4,9 +4,11 @@
 #include <map>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "exporters/sinks/escape.h"
 #include "exporters/text/key_averages_json.h"
+#include "userspace/aggregate/cpu_throttling.h"
 #include "userspace/aggregate/sample_text.h"
 #include "userspace/base/saturating.h"
 
@@ -93,6 +95,21 @@ OrderedJson JobJson(const JobIdentity& job) {
   return json;
 }
 
+// The quotas of CPU time that it was under, and how far the window used them up.
+OrderedJson QuotasJson(const std::vector<CpuQuota>& quotas) {
+  OrderedJson list = OrderedJson::array();
+  for (const CpuQuota& quota : quotas) {
+    list.push_back(
+        {{"group", ToValidUtf8(quota.group)},
+         {"cpus", static_cast<double>(quota.quota_ns) / static_cast<double>(quota.period_ns)},
+         {"period_ms", static_cast<double>(quota.period_ns) * 1e-6},
+         {"periods", quota.periods},
+         {"throttled_periods", quota.throttled_periods},
+         {"throttled_ms", static_cast<double>(quota.throttled_ns) * 1e-6}});
+  }
+  return list;
+}
+
 OrderedJson TargetJson(const RecordingInfo& info, const Target& target) {
   OrderedJson json = {{"pid", Raw(target.pid)},
                       {"ppid", Raw(target.ppid)},
@@ -119,6 +136,7 @@ OrderedJson TargetJson(const RecordingInfo& info, const Target& target) {
   if (target.monotonic_offset_ns) json["monotonic_offset_ns"] = *target.monotonic_offset_ns;
   if (target.boottime_offset_ns) json["boottime_offset_ns"] = *target.boottime_offset_ns;
   if (!target.control_group.empty()) json["control_group"] = ToValidUtf8(target.control_group);
+  if (const auto quotas = ThrottlingOf(info, target.pid)) json["cpu_quotas"] = QuotasJson(*quotas);
   if (!target.process_groups.empty()) {
     json["process_groups"] = GroupsJson(target.process_groups);
     json["process_group_count"] = NumberOrNull(target.process_group_count);

@@ -108,22 +108,26 @@ absl::StatusOr<PythonReading> ReadPython(Pid pid) {
   return DecodePython(*bytes);
 }
 
-std::vector<bool> FindPythonLocks(Pid pid, const PythonReading& python,
-                                  const std::vector<abi::pt_begun_wait>& waits) {
+std::vector<abi::pt_python_lock> FindPythonLocks(Pid pid, const PythonReading& python,
+                                                 const std::vector<abi::pt_begun_wait>& waits) {
   if (waits.empty()) return {};
   const absl::StatusOr<std::string> bytes =
       ReadInWorker(pid, kLongestLocksS, [&]() -> absl::StatusOr<std::string> {
         const ProcessMemory memory(pid);
-        std::string are_locks;
+        std::string locks;
         for (const abi::pt_begun_wait& wait : waits) {
           const PythonLayout& layout = python.runtime.layout;
-          are_locks += WaitsForPythonLock(memory, layout, python.gil, wait) ? '1' : '0';
+          locks += static_cast<char>('0' + AwaitedPythonLock(memory, layout, python.gil, wait));
         }
-        return are_locks;
+        return locks;
       });
   if (!bytes.ok() || bytes->size() != waits.size()) return {};
-  std::vector<bool> found;
-  for (const char is_lock : *bytes) found.push_back(is_lock == '1');
+  std::vector<abi::pt_python_lock> found;
+  for (const char lock : *bytes) {
+    // The worker's bytes are not trusted.
+    const bool is_one = lock >= '0' && lock <= '0' + abi::PT_PYTHON_GIL;
+    found.push_back(is_one ? static_cast<abi::pt_python_lock>(lock - '0') : abi::PT_PYTHON_NO_LOCK);
+  }
   return found;
 }
 

@@ -25,8 +25,8 @@ struct PythonReading {
 // Fails as FindPythonRuntime() does, or where the worker ended early.
 absl::StatusOr<PythonReading> ReadPython(Pid pid);
 
-// Returns for each of them what WaitsForPythonLock() does; empty: that could not be read.
-std::vector<bool> FindPythonLocks(Pid pid, const PythonReading& python,
-                                  const std::vector<abi::pt_begun_wait>& waits);
+// Returns for each of them what AwaitedPythonLock() does; empty: that could not be read.
+std::vector<abi::pt_python_lock> FindPythonLocks(Pid pid, const PythonReading& python,
+                                                 const std::vector<abi::pt_begun_wait>& waits);
 
 }  // namespace proftrace

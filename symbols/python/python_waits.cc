@@ -80,24 +80,24 @@ uint64_t FindPythonGil(const TargetMemory& memory, const PythonRuntime& python) 
   return memory.ReadWord(python.main_interpreter + python.layout.interpreter_gil).value_or(0);
 }
 
-bool WaitsForPythonLock(const TargetMemory& memory, const PythonLayout& layout, uint64_t gil,
-                        const abi::pt_begun_wait& wait) {
-  if (gil != 0 && wait.word - gil < PT_PYTHON_GIL_BYTES) return true;
+abi::pt_python_lock AwaitedPythonLock(const TargetMemory& memory, const PythonLayout& layout,
+                                      uint64_t gil, const abi::pt_begun_wait& wait) {
+  if (gil != 0 && wait.word - gil < PT_PYTHON_GIL_BYTES) return abi::PT_PYTHON_GIL;
   std::array<uint64_t, PT_WAIT_REGISTERS + PT_WAIT_STACK_WORDS> words{};
   std::copy(std::begin(wait.registers), std::end(wait.registers), words.begin());
   if (!memory.Read(wait.sp, words.data() + PT_WAIT_REGISTERS,
                    PT_WAIT_STACK_WORDS * sizeof(uint64_t))) {
-    return false;
+    return abi::PT_PYTHON_NO_LOCK;
   }
   const PythonObjects objects(memory, layout);
   for (const uint64_t object : words) {
     const abi::pt_python_lock lock = LockAt(memory, objects, object, wait.word);
-    if (lock == abi::PT_PYTHON_OWNED_LOCK) return true;
-    if (lock == abi::PT_PYTHON_LOCK) {
-      return !WaitsInThreading(memory, layout, objects, wait.thread_id);
+    if (lock == abi::PT_PYTHON_LOCK && WaitsInThreading(memory, layout, objects, wait.thread_id)) {
+      return abi::PT_PYTHON_NO_LOCK;
     }
+    if (lock != abi::PT_PYTHON_NO_LOCK) return lock;
   }
-  return false;
+  return abi::PT_PYTHON_NO_LOCK;
 }
 
 }  // namespace proftrace

@@ -12,11 +12,11 @@ namespace proftrace {
 // Returns the address of the interpreter's lock; 0 = not known.
 uint64_t FindPythonGil(const TargetMemory& memory, const PythonRuntime& python);
 
-// Whether the thread waits for a lock that another one holds: the interpreter's, or a
-// threading.Lock or RLock. False where threading itself waits with a lock (Condition.wait,
+// Returns which lock that another thread holds the thread waits for: the interpreter's own, or a
+// threading.Lock or RLock. None where threading itself waits with a lock (Condition.wait,
 // Thread.join), and where that cannot be read. The thread must not have run since `wait` was taken,
 // or the answer means nothing.
-bool WaitsForPythonLock(const TargetMemory& memory, const PythonLayout& layout, uint64_t gil,
-                        const abi::pt_begun_wait& wait);
+abi::pt_python_lock AwaitedPythonLock(const TargetMemory& memory, const PythonLayout& layout,
+                                      uint64_t gil, const abi::pt_begun_wait& wait);
 
 }  // namespace proftrace

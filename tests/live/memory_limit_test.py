@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Iterator
 
 import live
+from control_groups import hierarchy
 from live import Job, LiveTest
 
 MIB = 1 << 20
@@ -51,19 +52,6 @@ class MemoryGroup:
     def remove(self) -> None:
         live.wait_until(lambda: not (self.folder / "cgroup.procs").read_text(), 10, "an empty group")
         self.folder.rmdir()
-
-
-def hierarchy(controller: str) -> tuple[Path, bool] | None:
-    """Where control groups with that controller are made, and whether they are of version 2."""
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        head, _, tail = line.partition(" - ")
-        kind, _, options = tail.split()[:3]
-        place = Path(head.split()[4])
-        if kind == "cgroup" and controller in options.split(","):
-            return place, False
-        if kind == "cgroup2" and controller in (place / "cgroup.subtree_control").read_text().split():
-            return place, True
-    return None
 
 
 class MemoryLimitTest(LiveTest):

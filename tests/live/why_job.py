@@ -8,6 +8,7 @@ Each kind has one cause that is planted, or looks as if it had one (KINDS in why
 from __future__ import annotations
 
 import gc
+import hashlib
 import itertools
 import mmap
 import os
@@ -257,6 +258,11 @@ class Kinds:
     def python(self) -> Iterator[None]:
         return self.with_pause(lambda: python_work(60000))
 
+    def gil(self) -> Iterator[None]:
+        """Another thread computes in Python without an end."""
+        self.beside(lambda: python_work(20000))
+        return self.with_pause(lambda: python_work(2000))
+
     def one_operator(self) -> Iterator[None]:
         left, right = torch.randn(400, 400), torch.randn(400, 400)
         product = torch.empty(400, 400)
@@ -365,6 +371,46 @@ class Kinds:
 
     def even_steps(self) -> Iterator[None]:
         return self.one_operator()
+
+    def timed_condition(self) -> Iterator[None]:
+        """Waits as long as CPython does for its own lock before it asks for that, but for something else."""
+        condition = threading.Condition()
+
+        def wait() -> None:
+            with condition:
+                condition.wait(0.005)
+
+        return self.with_pause(wait)
+
+    def native_beside(self) -> Iterator[None]:
+        """Another thread computes, and gives the interpreter's lock up meanwhile."""
+        data = bytes(1 << 24)
+        self.beside(lambda: hashlib.sha256(data))
+        return self.one_operator()
+
+    def collected_before(self) -> Iterator[None]:
+        """Many objects, but none that the collector looks for in the loop."""
+        kept = [[i] for i in range(200000)]
+        gc.freeze()
+        self.at_end += [gc.unfreeze, kept.clear]
+        return self.one_operator()
+
+    def child_beside(self) -> Iterator[None]:
+        """Another thread waits for processes."""
+        self.beside(lambda: subprocess.run(["sleep", "0.02"], check=True))
+        return self.one_operator()
+
+    def small_but_few(self) -> Iterator[None]:
+        """Small operators that are little of the time."""
+        values = torch.ones(4)
+        product = self.one_operator()
+
+        def step() -> None:
+            next(product)
+            for _ in range(60):
+                values.mul_(1)
+
+        return endless(step)
 
     def compiled_steps(self, sizes: Iterator[int], warm_up: int) -> Iterator[None]:
         """A training whose model is compiled, for batches of these sizes; `warm_up`: steps before the first one that counts."""

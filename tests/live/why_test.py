@@ -6,8 +6,10 @@ A host that others use takes the processor away: that, what recording costs, and
 from __future__ import annotations
 
 import json
+import os
 import unittest
 
+import control_groups
 import live
 from live import Job, LiveTest
 
@@ -31,6 +33,7 @@ PLANTED = {
     "one_operator": ("one_operator", "aten::mm"),
     "small_operators": ("small_operators", "operators a step"),
     "late_rank": ("collectives", "proftrace merge"),
+    "gil": ("gil", "held it for"),
 }
 # Causes that are there on other threads, or not at all.
 LOOK_ALIKES = {
@@ -40,7 +43,16 @@ LOOK_ALIKES = {
     "locks_beside": {"lock", "sleep", "other_thread"},
     "kept": {"allocator", "faults"},
     "even_steps": {"dataloader", "io", "faults", "collection"},
+    "timed_condition": {"gil", "lock", "sleep"},
+    "native_beside": {"gil", "lock", "other_thread"},
 }
+# Others show much of the same: these run with PROFTRACE_ALL alone.
+if os.environ.get("PROFTRACE_ALL"):
+    LOOK_ALIKES |= {
+        "collected_before": {"collection", "faults", "allocator"},
+        "child_beside": {"child", "sleep"},
+        "small_but_few": {"small_operators"},
+    }
 
 
 class WhyTest(LiveTest):
@@ -94,6 +106,39 @@ class WhyTest(LiveTest):
             verdict = self.verdict(job, "run_queue")
         kinds = [finding["kind"] for finding in verdict["findings"] if finding["kind"] != "uneven_steps"]  # type: ignore[attr-defined]
         self.assertEqual(kinds[0], "run_queue", verdict)
+
+    def test_a_quota_of_cpu_time(self) -> None:
+        with control_groups.cpu_group(self) as group, Job(script=JOB) as job:
+            group.allow(0.06)  # less than a busy machine leaves it
+            group.take(job.pid)
+            verdict = self.verdict(job, "python")
+            self.assertGreater(group.throttled_periods(), 5)
+            kinds = [finding["kind"] for finding in verdict["findings"] if finding["kind"] != "uneven_steps"]  # type: ignore[attr-defined]
+            self.assertEqual(kinds[0], "throttling", verdict)
+            self.assertRegex(verdict["findings"][0]["evidence"][0],  # type: ignore[index]
+                             rf"^The quota of control group {group.name}, 0\.06 CPUs, was used up in \d+ of \d+ periods of 100 ms")
+            summary = live.Result(self.directory / str(self.recordings)).summary
+            quotas = {quota["group"]: quota for quota in summary["target"][0]["cpu_quotas"]}
+            self.assertEqual(set(quotas), {group.name})
+            self.assertEqual(quotas[group.name]["cpus"], 0.06)
+            self.assertGreater(quotas[group.name]["throttled_periods"], 5)
+
+    def test_a_quota_that_is_not_used_up(self) -> None:
+        with control_groups.cpu_group(self) as group, Job(script=JOB) as job:
+            group.allow(50)
+            group.take(job.pid)
+            verdict = self.verdict(job, "run_queue")
+            kinds = [finding["kind"] for finding in verdict["findings"] if finding["kind"] != "uneven_steps"]  # type: ignore[attr-defined]
+            self.assertEqual(kinds[0], "run_queue", verdict)
+            self.assertNotIn("throttling", kinds)
+            self.assertIn("used up in 0 of", " ".join(verdict["findings"][0]["evidence"]))  # type: ignore[index]
+
+    def test_who_holds_the_interpreters_lock(self) -> None:
+        with Job(script=JOB) as job:
+            verdict = self.verdict(job, "gil", *EVERYTHING, "--sample", "199Hz")
+        gil = [finding for finding in verdict["findings"] if finding["kind"] == "gil"]  # type: ignore[attr-defined]
+        self.assertEqual(len(gil), 1, verdict)
+        self.assertRegex(" ".join(gil[0]["evidence"]), r"held it for \d+ % of that time.*That thread was in .*python_work", verdict)
 
     def test_page_faults(self) -> None:
         """What a fault costs beside the kernel's work (the processor's, a hypervisor's) is the operator's time."""

@@ -24,7 +24,7 @@ proftrace_unit_test(compare_test
   SOURCES compare/compare_test.cc
   LIBS GTest::gmock proftrace_exporters proftrace_test_support)
 proftrace_unit_test(why_test
-  SOURCES why/why_test.cc
+  SOURCES why/cpu_rules_test.cc why/device_memory_rules_test.cc why/gil_rules_test.cc why/why_test.cc
   LIBS proftrace_exporters proftrace_test_support)
 proftrace_unit_test(top_test
   SOURCES top/keys_test.cc top/model_test.cc top/screen_test.cc

@@ -25,6 +25,7 @@ proftrace_unit_test(wire_test PARSER
   SOURCES
     pipeline/capture_file_test.cc
     pipeline/clock_metadata_test.cc
+    pipeline/quota_metadata_test.cc
     pipeline/decoder_test.cc
     pipeline/group_calls_test.cc
     pipeline/inputs_test.cc

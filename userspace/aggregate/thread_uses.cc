@@ -21,6 +21,7 @@ TimeUse UseOfBlocked(WaitReason reason) {
     case WaitReason::kNew:
       return TimeUse::kRunQueue;
     case WaitReason::kLock:
+    case WaitReason::kGil:
       return TimeUse::kLock;
     case WaitReason::kEvent:
       return TimeUse::kEvent;

@@ -197,6 +197,12 @@ void RecordSession::TellClocks() {
   sink_.AddMetadata([&clocks](MetadataWriter& writer) { writer.AddClocks(clocks); });
 }
 
+void RecordSession::TellQuotas(bool is_asked) {
+  const std::vector<Pid> pids = WithProcesses([](auto& processes) { return processes.pids(); });
+  sink_.AddMetadata(
+      [&](MetadataWriter& writer) { quotas_.Look(pids, MonotonicNs(), is_asked, &writer); });
+}
+
 absl::Status RecordSession::Drain(int timeout_ms) {
   TakeMapNews();
   if (agents_ != nullptr) agents_->Drain();
@@ -321,6 +327,7 @@ absl::Status RecordSession::Loop() {
     }
     ReadCpuTimes(now_ns);
     if (now_ns >= next_clocks_ns_) TellClocks();
+    if (quotas_.IsDue(now_ns)) TellQuotas(/*is_asked=*/false);
     KeepBudget(now_ns);
     if (flight_ != nullptr) TakeFlight(now_ns);
     if (options_.steps.has_value() && now_ns - last_look_ns >= kStepLookNs) {
@@ -382,6 +389,7 @@ void RecordSession::TakeFlight(int64_t now_ns) {
   const bool is_dump_due = flight_->IsDue(now_ns);
   const bool is_summary_due = flight_->IsSummaryDue(now_ns);
   if (!is_dump_due && !is_summary_due) return;
+  TellQuotas(/*is_asked=*/true);
   if (system_ != nullptr) {
     system_->TellOpen();
     TakeSystemRecords();
@@ -430,6 +438,8 @@ MetadataWriter RecordSession::FlightWords(const Cost& cost, uint64_t unnamed) {
 void RecordSession::Stop() {
   const int64_t end_ns = MonotonicNs();
   TellClocks();
+  const std::vector<Pid> pids = WithProcesses([](auto& processes) { return processes.pids(); });
+  sink_.AddMetadata([&](MetadataWriter& writer) { quotas_.Finish(pids, MonotonicNs(), &writer); });
   metered_until_ns_ = end_ns;
   last_cpu_look_ns_ = 0;
   ReadCpuTimes(end_ns);

@@ -21,6 +21,7 @@
 #include "userspace/base/unique_fd.h"
 #include "userspace/capture/budget_keeper.h"
 #include "userspace/capture/capture_sink.h"
+#include "userspace/capture/cpu_quota_watch.h"
 #include "userspace/capture/flight_recorder.h"
 #include "userspace/capture/job_hit_cost.h"
 #include "userspace/capture/job_stack_cost.h"
@@ -148,6 +149,9 @@ class RecordSession {
   absl::Status LoadActivities();
   // A snapshot of the host's clocks for the capture.
   void TellClocks();
+  // What quotas of CPU time the recorded processes are under, and how far these are used up.
+  // `is_asked`: also where that is the same as before.
+  void TellQuotas(bool is_asked);
   absl::Status AttachPlain();
   absl::Status Drain(int timeout_ms);
   bool AnyTargetAlive();
@@ -233,6 +237,7 @@ class RecordSession {
   SilentProcesses silent_;
   std::map<uint32_t, std::string> standstills_;  // by pid: sentences
   ProcessCpuTimes cpu_times_;
+  CpuQuotaWatch quotas_;
   int64_t last_cpu_look_ns_ = 0;
   std::unique_ptr<StepWatch> step_watch_;  // none when nobody asks for steps
   std::unique_ptr<BudgetKeeper> budget_;   // none: there is no budget

@@ -457,6 +457,7 @@ absl::Status RecordSession::Start() {
   TellTier();
   sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });
   TellClocks();
+  TellQuotas(/*is_asked=*/true);
   if (sampler_ != nullptr) {
     if (absl::Status status = sampler_->Start(); !status.ok()) return status;
   }

@@ -161,10 +161,10 @@ struct SystemPrograms::Impl {
       tids.push_back(tid);
       waits.push_back(wait);
     }
-    const std::vector<bool> are_locks = FindPythonLocks(pid, python, waits);
-    for (size_t i = 0; i < are_locks.size(); ++i) {
-      if (!are_locks[i]) continue;
-      waits[i].is_lock = 1;
+    const std::vector<abi::pt_python_lock> locks = FindPythonLocks(pid, python, waits);
+    for (size_t i = 0; i < locks.size(); ++i) {
+      if (locks[i] == abi::PT_PYTHON_NO_LOCK) continue;
+      waits[i].lock = locks[i];
       (void)bpf_map_update_elem(map, &tids[i], &waits[i], BPF_EXIST);
     }
   }

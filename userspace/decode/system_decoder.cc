@@ -39,6 +39,7 @@ WaitReason ReasonOf(const abi::pt_off_cpu_record& record) {
   if (reason == WaitReason::kPoll && (record.off_flags & abi::PT_OFF_CPU_NO_FILE) != 0) {
     return WaitReason::kSleep;
   }
+  if (reason == WaitReason::kLock && record.lock == abi::PT_AWAITED_GIL) return WaitReason::kGil;
   if (reason == WaitReason::kLock && (record.off_flags & abi::PT_OFF_CPU_EVENT) != 0) {
     return WaitReason::kEvent;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "userspace/model/clock_snapshot.h"
+#include "userspace/model/cpu_quota.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/job_identity.h"
 #include "userspace/model/process_group.h"
@@ -223,6 +225,13 @@ struct RecordingInfo {
   // At the begin of the window, every ten seconds, and at its end, in order of time. A part of a
   // longer recording has all snapshots of that one; older captures have none.
   std::vector<ClockSnapshot> clocks;
+  // Each second, and at the window's begin and end, in order of time; a part of a longer recording
+  // has all that were kept of that one, older captures have none.
+  std::vector<CpuQuotaSnapshot> cpu_quotas;
+  // The groups that may bound a process's CPU time, by pid: its own and those above it. The
+  // snapshots have the quotas of groups that have one. A process without an entry: they are not
+  // known.
+  std::map<uint32_t, std::vector<std::string>> cpu_groups;
   Cost cost;
   std::optional<RecordedSteps> steps;
   std::optional<FlightNote> flight;  // none: no flight recorder's

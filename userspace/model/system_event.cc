@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kWaitReasonNames[] = {"preempted", "lock",  "io",    "poll",
                                                  "sleep",     "fault", "child", "signal",
-                                                 "other",     "new",   "event"};
+                                                 "other",     "new",   "event", "gil"};
 static_assert(std::size(kWaitReasonNames) == kWaitReasons);
 constexpr std::string_view kFaultAreaNames[] = {"unknown", "heap", "stack", "file", "anonymous"};
 

@@ -41,8 +41,9 @@ enum class WaitReason : uint8_t {
   // For another thread to do anything but give back a lock: work in a queue, a condition variable,
   // a semaphore, a message, a thread's end. An idle thread of a pool waits so.
   kEvent = 10,
+  kGil = 11,  // for the lock of Python's interpreter; older captures have kLock there
 };
-inline constexpr size_t kWaitReasons = 11;
+inline constexpr size_t kWaitReasons = 12;
 
 enum class FaultArea : uint8_t {
   kUnknown = 0,
@@ -186,7 +187,8 @@ struct SystemTables {
 
 // "syscall", "sched", "fault", "io_request".
 std::string_view SystemCategoryName(SystemKind kind);
-// "preempted", "lock", "io", "poll", "sleep", "fault", "child", "signal", "other", "new", "event".
+// "preempted", "lock", "io", "poll", "sleep", "fault", "child", "signal", "other", "new", "event",
+// "gil".
 std::string_view WaitReasonName(WaitReason reason);
 // "heap", "stack", "file", "anonymous", "unknown".
 std::string_view FaultAreaName(FaultArea area);

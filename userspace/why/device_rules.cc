@@ -95,6 +95,13 @@ std::string KernelsText(const Case& job, const DeviceWork& work) {
   return text + ".";
 }
 
+// Locks of the launching thread: the interpreter's own, where it waits for that most.
+std::optional<Finding> FindLockOrGil(const Case& job) {
+  PartTimes taken{};
+  std::optional<Finding> gil = FindGil(job, &taken);
+  return gil.has_value() && 2 * gil->ns > job.parts.of(StepPart::kLock) ? gil : FindLock(job);
+}
+
 // What the thread's own rules say of it, as the reason why the GPU waits.
 struct CauseRule {
   std::array<IdleCause, 2> causes;
@@ -127,7 +134,7 @@ constexpr std::array<CauseRule, 8> kCauseRules = {{
     {{IdleCause::kLock, IdleCause::kLock},
      FindingKind::kLock,
      "waits while the launching thread waits for a lock",
-     FindLock},
+     FindLockOrGil},
     {{IdleCause::kRunQueue, IdleCause::kRunQueue},
      FindingKind::kRunQueue,
      "waits while the launching thread could run, and has no CPU",
@@ -179,9 +186,13 @@ bool FindDevice(const Case& job, Verdict* verdict) {
     if (rule.causes[1] != rule.causes[0]) ns += NsOf(*device, rule.causes[1]);
     if (!IsWorthTelling(ns, verdict->total_ns)) continue;
     Finding finding = rule.rule(job).value_or(Finding());
-    finding.kind = rule.kind;
     finding.ns = ns;
-    finding.what = gpu + " " + rule.what;
+    if (finding.kind == FindingKind::kThrottling || finding.kind == FindingKind::kGil) {
+      finding.what = gpu + " waits: " + finding.what;
+    } else {
+      finding.kind = rule.kind;
+      finding.what = gpu + " " + rule.what;
+    }
     verdict->findings.push_back(std::move(finding));
   }
   Finding launched;

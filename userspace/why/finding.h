@@ -35,6 +35,8 @@ enum class FindingKind : uint8_t {
   kBetweenSteps,
   kRecompilation,
   kAllocator,
+  kThrottling,
+  kGil,
 };
 
 // "dataloader", "collectives", "synchronizing", …

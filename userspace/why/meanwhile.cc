@@ -15,13 +15,13 @@
 namespace proftrace {
 namespace {
 
-using Interval = std::pair<int64_t, int64_t>;
+using Interval = TimeIntervals::value_type;
 
 // Returns the time off the CPU up to the wake-up, of waits in steps that `waker` ended.
-std::vector<Interval> WaitsEndedBy(const Case& job, const ThreadEvents& events, StepPart part,
-                                   ThreadIndex waker) {
+TimeIntervals WaitsEndedBy(const Case& job, StepPart part, ThreadIndex waker) {
+  const ThreadEvents events(job.timeline);
   const Tid tid = job.timeline.thread(waker).tid;
-  std::vector<Interval> waits;
+  TimeIntervals waits;
   for (const uint32_t index : events.of(job.parts.thread)) {
     const SystemEvent& event = job.timeline.system_event(index);
     if (event.kind != SystemKind::kOffCpu || event.off_cpu.waker_tid != tid) continue;
@@ -51,7 +51,7 @@ int64_t Overlap(const Interval& a, int64_t start_ns, int64_t end_ns) {
 }
 
 Meanwhile LookAt(const Timeline& timeline, const std::vector<uint32_t>& events,
-                 const std::vector<Interval>& intervals) {
+                 const TimeIntervals& intervals) {
   Meanwhile sums;
   for (const Interval& interval : intervals) sums.total_ns += interval.second - interval.first;
   size_t at = 0;
@@ -74,6 +74,8 @@ std::string_view WaitedText(WaitReason reason) {
   switch (reason) {
     case WaitReason::kLock:
       return "waited for a lock";
+    case WaitReason::kGil:
+      return "waited for the GIL";
     case WaitReason::kIo:
       return "was blocked in I/O";
     case WaitReason::kPoll:
@@ -92,9 +94,13 @@ std::string_view WaitedText(WaitReason reason) {
 }  // namespace
 
 bool AddMeanwhile(const Case& job, StepPart part, ThreadIndex waker, Finding* finding) {
+  return AddMeanwhile(job, WaitsEndedBy(job, part, waker), waker, finding);
+}
+
+bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other,
+                  Finding* finding) {
   const ThreadEvents events(job.timeline);
-  const std::vector<Interval> waits = WaitsEndedBy(job, events, part, waker);
-  const Meanwhile sums = LookAt(job.timeline, events.of(waker), waits);
+  const Meanwhile sums = LookAt(job.timeline, events.of(other), waits);
   if (!IsWorthTelling(sums.total_ns, finding->ns)) return false;
   const auto longest = std::max_element(sums.waited_ns.begin(), sums.waited_ns.end());
   const auto reason = static_cast<WaitReason>(longest - sums.waited_ns.begin());

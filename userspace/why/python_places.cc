@@ -23,14 +23,21 @@ struct PythonPlaces {
   bool are_samples = false;
 };
 
-PythonPlaces PlacesOfSamples(const Case& job, StepPart part) {
+bool IsInTimes(const TimeIntervals& times, int64_t time_ns) {
+  const auto after =
+      std::upper_bound(times.begin(), times.end(), time_ns,
+                       [](int64_t time, const auto& interval) { return time < interval.second; });
+  return after != times.end() && after->first <= time_ns;
+}
+
+PythonPlaces PlacesOfSamples(const Case& job, ThreadIndex thread, const TimeIntervals& times) {
   PythonPlaces places;
   places.are_samples = true;
   for (const Sample& sample : job.timeline.samples()) {
-    if (sample.thread != job.parts.thread) continue;
+    if (sample.thread != thread) continue;
     for (uint32_t i = 0; i < sample.count; ++i) {
       const int64_t time_ns = sample.time_ns + static_cast<int64_t>(i) * sample.period_ns;
-      if (!job.parts.IsIn(part, time_ns)) continue;
+      if (!IsInTimes(times, time_ns)) continue;
       ++places.all;
       if (sample.state == SampleState::kSleeping || sample.state == SampleState::kUninterruptible) {
         ++places.waiting;
@@ -48,22 +55,20 @@ PythonPlaces PlacesOfSamples(const Case& job, StepPart part) {
   return places;
 }
 
-PythonPlaces PlacesOfStacks(const Case& job, StepPart part) {
+PythonPlaces PlacesOfStacks(const Case& job, ThreadIndex thread, const TimeIntervals& times) {
   PythonPlaces places;
   PythonMoments rows;
   const PythonRows& python = job.aggregates.python_rows;
   for (uint32_t i = 0; i < python.size(); ++i) {
-    if (python.at(i).thread == job.parts.thread) rows.OnRow(python.at(i));
+    if (python.at(i).thread == thread) rows.OnRow(python.at(i));
   }
   const std::vector<PythonMoment> in_python = rows.Take();
   auto at = in_python.begin();
-  for (const PartMoment& moment : job.parts.moments) {
-    if (moment.part != part) continue;
-    places.all += moment.end_ns - moment.start_ns;
-    while (at != in_python.end() && at->end_ns <= moment.start_ns) ++at;
-    for (auto of = at; of != in_python.end() && of->start_ns < moment.end_ns; ++of) {
-      const int64_t ns =
-          std::min(of->end_ns, moment.end_ns) - std::max(of->start_ns, moment.start_ns);
+  for (const auto& [start_ns, end_ns] : times) {
+    places.all += end_ns - start_ns;
+    while (at != in_python.end() && at->end_ns <= start_ns) ++at;
+    for (auto of = at; of != in_python.end() && of->start_ns < end_ns; ++of) {
+      const int64_t ns = std::min(of->end_ns, end_ns) - std::max(of->start_ns, start_ns);
       places.by_function[ShownText(PythonFrameText(job.timeline, of->frame))] += ns;
     }
   }
@@ -73,12 +78,21 @@ PythonPlaces PlacesOfStacks(const Case& job, StepPart part) {
 }  // namespace
 
 PythonSource AddPython(const Case& job, StepPart part, Finding* finding) {
-  PythonPlaces places = PlacesOfSamples(job, part);
-  if (places.all < kFewestSamples) places = PlacesOfStacks(job, part);
+  TimeIntervals times;
+  for (const PartMoment& moment : job.parts.moments) {
+    if (moment.part == part) times.emplace_back(moment.start_ns, moment.end_ns);
+  }
+  return AddPython(job, job.parts.thread, times, "It", finding);
+}
+
+PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals& times,
+                       const std::string& who, Finding* finding) {
+  PythonPlaces places = PlacesOfSamples(job, thread, times);
+  if (places.all < kFewestSamples) places = PlacesOfStacks(job, thread, times);
   const auto most = LargestValue(places.by_function);
   if (most == places.by_function.end() || 10 * most->second < places.all)
     return PythonSource::kNone;
-  finding->evidence.push_back("It was in " + most->first + " for " +
+  finding->evidence.push_back(who + " was in " + most->first + " for " +
                               PercentText(most->second, places.all) + " of that" +
                               (places.are_samples ? ", by samples." : ", by operators' stacks."));
   if (places.are_samples && !job.parts.has_kernel && 2 * places.waiting > places.all) {

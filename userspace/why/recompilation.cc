@@ -6,10 +6,10 @@
 //   0/7 |
 //
 // The number behind the slash grows with each version of the same code.
-#include <algorithm>
 #include <limits>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "userspace/aggregate/each_span.h"
@@ -27,25 +27,11 @@ constexpr int64_t kLeastCompilingNs = 1'000'000;
 // Compiling in fewer steps is how a job begins, or a rare input.
 constexpr size_t kFewestCompilingSteps = 3;
 
-struct Compilation {
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
-};
-
 struct Compilations {
-  std::vector<Compilation> all;  // in order, without overlaps
-  std::set<size_t> steps;        // in which they were
+  TimeIntervals all;
+  std::set<size_t> steps;  // in which they were
   LabelId last{};
 };
-
-// Returns the step that the time lies in; nullopt: none.
-std::optional<size_t> StepAt(const StepParts& parts, int64_t time_ns) {
-  const auto after = std::upper_bound(
-      parts.intervals.begin(), parts.intervals.end(), time_ns,
-      [](int64_t time, const std::pair<int64_t, int64_t>& step) { return time < step.second; });
-  if (after == parts.intervals.end() || time_ns < after->first) return std::nullopt;
-  return static_cast<size_t>(after - parts.intervals.begin());
-}
 
 // Returns those of the driving thread, but for the first step's: a job that begins compiles there.
 Compilations FindCompilations(const Case& job) {
@@ -63,27 +49,13 @@ Compilations FindCompilations(const Case& job) {
     if (!is_region[Raw(span.label)] || !seen.insert(Raw(span.label)).second) return;
     const int64_t start_ns = std::exchange(looked_up_ns, std::numeric_limits<int64_t>::max());
     if (start_ns > span.start_ns - kLeastCompilingNs) return;
-    const std::optional<size_t> step = StepAt(job.parts, span.start_ns - 1);
+    const std::optional<size_t> step = job.parts.StepAt(span.start_ns - 1);
     if (!step.has_value() || *step == 0) return;
-    found.all.push_back({start_ns, span.start_ns});
+    found.all.emplace_back(start_ns, span.start_ns);
     found.steps.insert(*step);
     found.last = span.label;
   });
   return found;
-}
-
-// What of the parts' time lies in compilations.
-PartTimes TimesIn(const std::vector<Compilation>& all, const std::vector<PartMoment>& moments) {
-  PartTimes times{};
-  auto moment = moments.begin();
-  for (const Compilation& one : all) {
-    while (moment != moments.end() && moment->end_ns <= one.start_ns) ++moment;
-    for (auto at = moment; at != moments.end() && at->start_ns < one.end_ns; ++at) {
-      times[static_cast<size_t>(at->part)] +=
-          std::min(at->end_ns, one.end_ns) - std::max(at->start_ns, one.start_ns);
-    }
-  }
-  return times;
 }
 
 }  // namespace
@@ -92,7 +64,7 @@ std::optional<Finding> FindRecompilation(const Case& job, PartTimes* taken) {
   if (!job.parts.are_steps) return std::nullopt;
   const Compilations found = FindCompilations(job);
   if (found.steps.size() < kFewestCompilingSteps) return std::nullopt;
-  *taken = TimesIn(found.all, job.parts.moments);
+  *taken = job.parts.TimesIn(found.all);
   Finding finding;
   finding.kind = FindingKind::kRecompilation;
   for (const int64_t ns : *taken) finding.ns += ns;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "userspace/why/case.h"
 #include "userspace/why/finding.h"
@@ -29,19 +30,39 @@ std::optional<Finding> FindBetweenSteps(const Case& job);
 // other's; it is left alone where there is none.
 std::optional<Finding> FindRecompilation(const Case& job, PartTimes* taken);
 
+// PyTorch's allocator of device memory asks the driver for memory, or gives it back, in the loop.
+// `taken`: as above.
+std::optional<Finding> FindDeviceAllocator(const Case& job, PartTimes* taken);
+// What memory that was recorded tells of that allocator, whatever time it takes: a sentence. Empty:
+// there is nothing to say.
+std::string DeviceMemoryRemark(const Case& job);
+
+// The thread waits for the lock of Python's interpreter: a part of what it waits for locks.
+// `taken`: as above.
+std::optional<Finding> FindGil(const Case& job, PartTimes* taken);
+
 enum class PythonSource : uint8_t { kNone, kSamples, kStacks };
 
 // Adds the function of Python that the thread was in most, in that part, to the evidence: by
 // samples, else by the stacks of operators around. Returns by which; kNone: nothing was added.
 PythonSource AddPython(const Case& job, StepPart part, Finding* finding);
+// Adds the function that any thread was in most, in these times; `who`: what the sentence calls it.
+PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals& times,
+                       const std::string& who, Finding* finding);
 
 // Adds to the evidence what `waker` did while the thread waited, in that part, for it to end the
 // wait. Returns whether that thread mostly waited for files or sockets: for somebody outside of the
 // job.
 bool AddMeanwhile(const Case& job, StepPart part, ThreadIndex waker, Finding* finding);
+// Adds what another thread did in the times in which it was waited for.
+bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other, Finding* finding);
 
 // Some steps take much longer than the others: what they take more, and what of.
 std::optional<Finding> FindUnevenSteps(const Case& job);
+
+// Where a quota of CPU time kept threads of the job from running, though not the one that the
+// verdict is about, or not long: a sentence. Empty: nothing of that is known.
+std::string ThrottlingRemark(const Case& job);
 
 // What recording itself cost, where that is much.
 std::optional<Finding> FindRecording(const Case& job);

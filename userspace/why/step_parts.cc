@@ -199,6 +199,27 @@ const PartMoment* StepParts::At(int64_t time_ns) const {
   return after != moments.end() && after->start_ns <= time_ns ? &*after : nullptr;
 }
 
+std::optional<size_t> StepParts::StepAt(int64_t time_ns) const {
+  const auto after = std::upper_bound(
+      intervals.begin(), intervals.end(), time_ns,
+      [](int64_t time, const std::pair<int64_t, int64_t>& step) { return time < step.second; });
+  if (after == intervals.end() || time_ns < after->first) return std::nullopt;
+  return static_cast<size_t>(after - intervals.begin());
+}
+
+PartTimes StepParts::TimesIn(const TimeIntervals& times) const {
+  PartTimes parts{};
+  auto moment = moments.begin();
+  for (const auto& [start_ns, end_ns] : times) {
+    while (moment != moments.end() && moment->end_ns <= start_ns) ++moment;
+    for (auto at = moment; at != moments.end() && at->start_ns < end_ns; ++at) {
+      parts[static_cast<size_t>(at->part)] +=
+          std::min(at->end_ns, end_ns) - std::max(at->start_ns, start_ns);
+    }
+  }
+  return parts;
+}
+
 std::optional<StepParts> SplitSteps(const Timeline& timeline, const Steps& steps) {
   StepParts parts;
   if (steps.main.has_value()) {

@@ -23,7 +23,7 @@ enum class StepPart : uint8_t {
   kCollective,  // blocked while a collective of the process was under way
   kRunQueue,    // it could run, and had no CPU
   kFaults,      // in page faults
-  kLock,        // off the CPU, for a lock
+  kLock,        // off the CPU, for a lock, Python's own (the GIL) among them
   kEvent,       // off it, for another thread to do something
   kIo,          // in calls that move or look for bytes of files and the network
   kOther,       // in other system calls, or off the CPU for other reasons: sleep, poll, a child
@@ -38,6 +38,9 @@ inline constexpr size_t kStepParts = 13;
 std::string_view StepPartName(StepPart part);
 // "waits for the DataLoader": for who has not read docs/reference/why.md.
 std::string_view StepPartText(StepPart part);
+
+// Start and end, in CLOCK_MONOTONIC; in order, without overlaps.
+using TimeIntervals = std::vector<std::pair<int64_t, int64_t>>;
 
 using PartTimes = std::array<int64_t, kStepParts>;  // ns
 
@@ -54,7 +57,7 @@ struct StepParts {
   ThreadIndex thread{};
   bool are_steps = false;   // false: no steps were found, and the window stands for one
   bool has_kernel = false;  // the scheduler was recorded without a loss: waits are told apart
-  std::vector<std::pair<int64_t, int64_t>> intervals;  // of the steps, start and end
+  TimeIntervals intervals;  // of the steps
   std::vector<PartTimes> by_step;
   PartTimes between{};  // what the time of kBetween is made of
   PartTimes sum{};
@@ -64,6 +67,10 @@ struct StepParts {
   int64_t of(StepPart part) const { return sum[static_cast<size_t>(part)]; }
   // Returns the moment that the time lies in; nullptr: in no step.
   const PartMoment* At(int64_t time_ns) const;
+  // Returns the step that the time lies in, an index into `intervals`; nullopt: none.
+  std::optional<size_t> StepAt(int64_t time_ns) const;
+  // Returns what of the parts' time lies in these intervals.
+  PartTimes TimesIn(const TimeIntervals& times) const;
   bool IsIn(StepPart part, int64_t time_ns) const {
     const PartMoment* moment = At(time_ns);
     return moment != nullptr && moment->part == part;

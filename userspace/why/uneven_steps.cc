@@ -21,25 +21,6 @@ constexpr int64_t kDistances = 6;
 // Recording is worth a word from a tenth of the time on.
 constexpr int64_t kDearPart = 10;
 
-// What the part is called in a sentence.
-std::string_view PartText(StepPart part) {
-  static constexpr std::array<std::string_view, kStepParts> kTexts = {
-      "waiting for data",
-      "Python's garbage collection",
-      "collectives",
-      "waiting for a CPU",
-      "page faults",
-      "waiting for locks",
-      "waiting for other threads",
-      "I/O",
-      "other waits and system calls",
-      "waiting for the GPU",
-      "operators",
-      "code outside of operators",
-      "time between steps"};
-  return kTexts[static_cast<size_t>(part)];
-}
-
 // "every 10th step", where the slow ones lie so; else how many they are.
 std::string WhichText(const std::vector<size_t>& slow, size_t steps) {
   if (slow.size() >= 3) {
@@ -146,7 +127,7 @@ std::optional<Finding> FindUnevenSteps(const Case& job) {
   }
   const StepPart most = LargestOf(more);
   finding.evidence.push_back("A slow step has " + DurationText(more[static_cast<size_t>(most)]) +
-                             " more of " + std::string(PartText(most)) + ".");
+                             " more of " + std::string(StepPartText(most)) + ".");
   const std::string row = GrownRow(job, is_slow, slow.size());
   if (!row.empty()) finding.evidence.push_back(row);
   if (!parts.has_kernel) finding.next = "--activities cpu,sched,syscalls";
@@ -170,7 +151,7 @@ std::optional<Finding> FindBetweenSteps(const Case& job) {
   const int64_t most_ns = parts.between[static_cast<size_t>(most)];
   finding.evidence.push_back(CountText(gaps, "time", "times") + ", " + DurationText(longest_ns) +
                              " at the longest; " + PercentText(most_ns, finding.ns) + " of it is " +
-                             std::string(PartText(most)) + ".");
+                             std::string(StepPartText(most)) + ".");
   std::map<uint32_t, RowSums> by_label;
   ForEachSpan(job.timeline, [&](SpanId, const Span& span) {
     if (span.thread != parts.thread || span.is_apart) return;

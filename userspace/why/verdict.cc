@@ -18,6 +18,10 @@ constexpr std::array<Rule, kStepParts> kPartRules = {
     FindLock,       FindOtherThread, FindIo,          FindOtherWaits, FindSynchronizing,
     FindOperators,  FindPython,      FindBetweenSteps};
 
+// Rules of causes that take time out of several parts, or some of a part's.
+using CrossRule = std::optional<Finding> (*)(const Case&, PartTimes*);
+constexpr std::array<CrossRule, 3> kCrossRules = {FindRecompilation, FindDeviceAllocator, FindGil};
+
 // With fewer steps a sentence about "the steps" would be one about chance.
 constexpr size_t kFewSteps = 3;
 
@@ -58,7 +62,16 @@ void Rank(Verdict* verdict) {
 // Each part's time is one finding's, but for what a cause takes out of several of them.
 void AddFindingsOfParts(const Case& job, Verdict* verdict) {
   PartTimes taken{};
-  if (auto finding = FindRecompilation(job, &taken)) {
+  for (const CrossRule rule : kCrossRules) {
+    PartTimes of_finding{};
+    std::optional<Finding> finding = rule(job, &of_finding);
+    if (!finding.has_value()) continue;
+    // Time that two of them speak of is all of the first one.
+    for (size_t part = 0; part < kStepParts; ++part) {
+      const int64_t left_ns = job.parts.sum[part] - taken[part];
+      finding->ns -= std::max<int64_t>(0, of_finding[part] - left_ns);
+      taken[part] += std::min(of_finding[part], left_ns);
+    }
     verdict->findings.push_back(*std::move(finding));
   }
   for (size_t part = 0; part < kStepParts; ++part) {
@@ -71,11 +84,13 @@ void AddFindingsOfParts(const Case& job, Verdict* verdict) {
 }
 
 // Where the device's time is what findings are parts of.
-void AddRemarkOfCompilation(const Case& job, Verdict* verdict) {
-  PartTimes taken{};
-  const std::optional<Finding> finding = FindRecompilation(job, &taken);
-  if (!finding.has_value() || !IsWorthTelling(finding->ns, job.parts.total_ns)) return;
-  verdict->remarks.push_back("On the CPU " + finding->what + ": " + finding->evidence.front());
+void AddRemarksOfCpu(const Case& job, Verdict* verdict) {
+  for (const auto rule : {FindRecompilation, FindDeviceAllocator}) {
+    PartTimes taken{};
+    const std::optional<Finding> finding = rule(job, &taken);
+    if (!finding.has_value() || !IsWorthTelling(finding->ns, job.parts.total_ns)) continue;
+    verdict->remarks.push_back("On the CPU " + finding->what + ": " + finding->evidence.front());
+  }
 }
 
 void AddRemarks(const Case& job, Verdict* verdict) {
@@ -96,6 +111,17 @@ void AddRemarks(const Case& job, Verdict* verdict) {
   }
   if (timeline.has_sched() && !job.parts.has_kernel) {
     remarks.push_back("What the kernel told was lost in part: waits are not told apart.");
+  }
+  const auto is_throttling = [](const Finding& finding) {
+    return finding.kind == FindingKind::kThrottling;
+  };
+  if (std::none_of(verdict->findings.begin(), verdict->findings.end(), is_throttling)) {
+    if (std::string remark = ThrottlingRemark(job); !remark.empty()) {
+      remarks.push_back(std::move(remark));
+    }
+  }
+  if (std::string remark = DeviceMemoryRemark(job); !remark.empty()) {
+    remarks.push_back(std::move(remark));
   }
   if (verdict->findings.empty()) {
     remarks.push_back("No cause takes a twentieth of the time.");
@@ -127,7 +153,7 @@ Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
   if (!FindDevice(job, &verdict)) {
     AddFindingsOfParts(job, &verdict);
   } else {
-    AddRemarkOfCompilation(job, &verdict);
+    AddRemarksOfCpu(job, &verdict);
   }
   for (const Rule rule : {FindUnevenSteps, FindRecording}) {
     if (auto finding = rule(job)) verdict.findings.push_back(*std::move(finding));
@@ -138,14 +164,33 @@ Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
 }
 
 std::string_view FindingKindName(FindingKind kind) {
-  static constexpr std::array<std::string_view, 25> kNames = {
-      "dataloader", "collectives",  "synchronizing",   "run_queue",
-      "faults",     "lock",         "other_thread",    "io",
-      "sleep",      "poll",         "child",           "system",
-      "collection", "one_operator", "small_operators", "operators",
-      "python",     "uneven_steps", "recording",       "kernels",
-      "dispatch",   "launched",     "between_steps",   "recompilation",
-      "allocator"};
+  static constexpr std::array<std::string_view, 27> kNames = {"dataloader",
+                                                              "collectives",
+                                                              "synchronizing",
+                                                              "run_queue",
+                                                              "faults",
+                                                              "lock",
+                                                              "other_thread",
+                                                              "io",
+                                                              "sleep",
+                                                              "poll",
+                                                              "child",
+                                                              "system",
+                                                              "collection",
+                                                              "one_operator",
+                                                              "small_operators",
+                                                              "operators",
+                                                              "python",
+                                                              "uneven_steps",
+                                                              "recording",
+                                                              "kernels",
+                                                              "dispatch",
+                                                              "launched",
+                                                              "between_steps",
+                                                              "recompilation",
+                                                              "allocator",
+                                                              "throttling",
+                                                              "gil"};
   return kNames[static_cast<size_t>(kind)];
 }
 

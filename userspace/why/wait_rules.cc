@@ -1,4 +1,4 @@
-// Rules of what the driving thread waits for, and of what the kernel does for it.
+// Rules of what the driving thread waits for: a batch, other ranks, threads and processes, files.
 #include <absl/container/flat_hash_map.h>
 #include <absl/strings/str_format.h>
 
@@ -216,60 +216,6 @@ std::optional<Finding> FindCollectives(const Case& job) {
   finding.evidence.push_back(
       "It was blocked while collectives of this process were under way. Which rank came last is "
       "seen when all ranks are recorded at once: 'proftrace merge' compares them.");
-  return finding;
-}
-
-std::optional<Finding> FindRunQueue(const Case& job) {
-  Finding finding = FindingOf(job, FindingKind::kRunQueue, StepPart::kRunQueue,
-                              DriverText(job) + " could run, and had no CPU");
-  const Timeline& timeline = job.timeline;
-  const ThreadEvents events(timeline);
-  // Between its first and last time off a CPU a thread was on one for the rest.
-  const double window_ns = static_cast<double>(timeline.info().window.duration_ns);
-  double on_cpu = 0;
-  uint64_t busy = 0;
-  std::vector<int64_t> delays;
-  for (uint32_t i = 0; i < timeline.threads().size(); ++i) {
-    double off_ns = 0;
-    int64_t first_ns = 0, last_ns = 0;
-    for (const uint32_t index : events.of(ThreadIndex{i})) {
-      const SystemEvent& event = timeline.system_event(index);
-      if (event.kind != SystemKind::kOffCpu) continue;
-      if (first_ns == 0) first_ns = event.start_ns;
-      last_ns = std::max(last_ns, event.end_ns());
-      off_ns += static_cast<double>(event.duration_ns);
-      if (ThreadIndex{i} == job.parts.thread && event.off_cpu.run_queue_ns > 0) {
-        delays.push_back(event.off_cpu.run_queue_ns);
-      }
-    }
-    const double part = std::max(0.0, static_cast<double>(last_ns - first_ns) - off_ns) / window_ns;
-    on_cpu += part;
-    if (part > 0.1) ++busy;
-  }
-  const uint32_t cpus = timeline.info().host.cpus;
-  std::string text = absl::StrFormat(
-      "Together the recorded processes had %.1f of the host's %u CPUs", on_cpu, cpus);
-  if (busy > 0) {
-    text += "; " + CountText(busy, "thread of theirs", "threads of theirs") +
-            " worked more than a tenth of the time";
-  }
-  finding.evidence.push_back(text + ".");
-  if (cpus > 0 && on_cpu < 0.75 * cpus) {
-    std::sort(delays.begin(), delays.end());
-    const int64_t middle_ns = delays.empty() ? 0 : delays[delays.size() / 2];
-    finding.evidence.push_back(
-        middle_ns > 10'000'000
-            ? "It waited " + DurationText(middle_ns) +
-                  " at a time (median): look at the CPU quota of the job's cgroup (cpu.max), and "
-                  "at what else runs on these CPUs."
-            : std::string("The recorded processes leave CPUs to others: other programs, or a CPU "
-                          "mask or quota of the job, keep it from them."));
-    finding.certainty = Certainty::kLikely;
-  } else if (cpus > 0) {
-    finding.evidence.push_back(
-        "The recorded processes themselves want more CPUs than there are: fewer threads "
-        "(torch.set_num_threads, OMP_NUM_THREADS) or fewer DataLoader workers would leave it one.");
-  }
   return finding;
 }
 

@@ -82,7 +82,7 @@ void FlightKeeper::LetGo(int64_t now_ns) {
     }
   }
   ForgetEnded();
-  metadata_.ForgetClocks(now_ns - limits_.window_ns);
+  metadata_.ForgetSnapshots(now_ns - limits_.window_ns);
   if (definitions_.bytes() > sweep_bytes_) Sweep();
   while (BytesNow() > limits_.most_bytes && (!blocks_.empty() || !device_blocks_.empty())) {
     const bool is_device =

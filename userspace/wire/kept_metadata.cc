@@ -39,9 +39,9 @@ void KeptMetadata::Add(const std::vector<std::string>& json_arrays, int64_t now_
         last_[type] = std::move(entry.text);
         continue;
       }
-      if (type == "clock") {
+      if (type == "clock" || type == "cpu_quotas") {
         bytes_ += kBytesBesideEntry + entry.text.size();
-        clocks_.push_back(std::move(entry));
+        (type == "clock" ? clocks_ : quotas_).push_back(std::move(entry));
         continue;
       }
       if (type == "process") {
@@ -49,7 +49,7 @@ void KeptMetadata::Add(const std::vector<std::string>& json_arrays, int64_t now_
       } else if (type == "thread") {
         entry.kind = Kind::kThread;
       } else if (type == "module" || type == "script" || type == "job" ||
-                 type == "process_groups" || type == "gpu_agent") {
+                 type == "process_groups" || type == "gpu_agent" || type == "cpu_groups") {
         entry.kind = Kind::kOfProcess;
       } else if (type == "operators" || type == "schemas" || type == "node" ||
                  type == "python_type" || type == "symbol") {
@@ -95,10 +95,12 @@ void KeptMetadata::Forget(std::span<const EndedTask> tasks, int64_t late_ns) {
   });
 }
 
-void KeptMetadata::ForgetClocks(int64_t from_ns) {
-  while (clocks_.size() > 1 && clocks_[1].told_ns < from_ns) {
-    bytes_ -= kBytesBesideEntry + clocks_.front().text.size();
-    clocks_.pop_front();
+void KeptMetadata::ForgetSnapshots(int64_t from_ns) {
+  for (std::deque<Entry>* snapshots : {&clocks_, &quotas_}) {
+    while (snapshots->size() > 1 && (*snapshots)[1].told_ns < from_ns) {
+      bytes_ -= kBytesBesideEntry + snapshots->front().text.size();
+      snapshots->pop_front();
+    }
   }
 }
 
@@ -115,7 +117,9 @@ std::vector<std::string> KeptMetadata::ToJson() const {
     if (const auto it = last_.find(type); it != last_.end()) add(it->second);
   }
   for (const Entry& entry : entries_) add(entry.text);
-  for (const Entry& clocks : clocks_) add(clocks.text);
+  for (const std::deque<Entry>* snapshots : {&clocks_, &quotas_}) {
+    for (const Entry& snapshot : *snapshots) add(snapshot.text);
+  }
   for (const char* type : {"steps", "budget", "end"}) {
     if (const auto it = last_.find(type); it != last_.end()) add(it->second);
   }

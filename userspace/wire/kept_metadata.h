@@ -23,8 +23,9 @@ class KeptMetadata {
   // Lets go entries of ended processes and threads that came up to `late_ns` after their end; what
   // an address space was described with goes with its last process.
   void Forget(std::span<const EndedTask> tasks, int64_t late_ns);
-  // Lets go the snapshots of the clocks told before `from_ns`, except the last of them.
-  void ForgetClocks(int64_t from_ns);
+  // Lets go the snapshots of the clocks and of quotas told before `from_ns`, except the last of
+  // each.
+  void ForgetSnapshots(int64_t from_ns);
   // Returns the entries in their order, a JSON array a block.
   std::vector<std::string> ToJson() const;
   size_t bytes() const { return bytes_; }
@@ -51,6 +52,7 @@ class KeptMetadata {
 
   std::vector<Entry> entries_;
   std::deque<Entry> clocks_;                            // snapshots of them
+  std::deque<Entry> quotas_;                            // snapshots of them
   absl::flat_hash_map<std::string, std::string> last_;  // of types of which the last one counts
   absl::flat_hash_set<std::string> notes_;              // of "unsupported": each once
   size_t bytes_ = 0;

@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/wire/agent_metadata.h"
 #include "userspace/wire/budget_metadata.h"
 #include "userspace/wire/clock_metadata.h"
 #include "userspace/wire/metadata_json.h"
 #include "userspace/wire/module_metadata.h"
 #include "userspace/wire/process_metadata.h"
+#include "userspace/wire/quota_metadata.h"
 #include "userspace/wire/tier_metadata.h"
 
 namespace proftrace {
@@ -192,44 +194,6 @@ void MergeSteps(const json& entry, RecordingInfo* info) {
   info->steps = std::move(steps);
 }
 
-// The counters of an agent by their names in the file.
-template <typename Agent, typename Visitor>
-void ForEachAgentCounter(Agent& agent, Visitor&& visit) {
-  visit("cupti_records", agent.cupti_records);
-  visit("ring_records", agent.ring_records);
-  visit("ring_dropped", agent.ring_dropped);
-  visit("unread_records", agent.unread_records);
-  visit("cupti_dropped", agent.cupti_dropped);
-  visit("buffers_refused", agent.buffers_refused);
-  visit("incomplete_buffers", agent.incomplete_buffers);
-  visit("incomplete_bytes", agent.incomplete_bytes);
-}
-
-void MergeGpuAgent(const json& entry, RecordingInfo* info) {
-  GpuAgent agent;
-  agent.pid = Pid{Number<uint32_t>(entry, "pid")};
-  agent.number = Number<uint32_t>(entry, "number");
-  agent.state = Text(entry, "state");
-  agent.failure = Text(entry, "failure");
-  agent.message = Text(entry, "message");
-  agent.cupti_result = Number<uint32_t>(entry, "cupti_result");
-  agent.cupti_version = Number<uint32_t>(entry, "cupti_version");
-  agent.driver_version = Number<uint32_t>(entry, "driver_version");
-  agent.runtime_version = Number<uint32_t>(entry, "runtime_version");
-  ForEachAgentCounter(agent, [&entry](const char* name, uint64_t& counter) {
-    counter = Number<uint64_t>(entry, name);
-  });
-  const auto known = std::find_if(info->gpu_agents.begin(), info->gpu_agents.end(),
-                                  [&agent](const GpuAgent& other) {
-                                    return other.pid == agent.pid && other.number == agent.number;
-                                  });
-  if (known != info->gpu_agents.end()) {
-    *known = std::move(agent);
-  } else {
-    info->gpu_agents.push_back(std::move(agent));
-  }
-}
-
 void MergePlan(const json& entry, CaptureMetadata* metadata) {
   PlanTable& plan = metadata->plans[Number<uint32_t>(entry, "plan")];
   for (const json& row : Member(entry, "sites")) {
@@ -330,6 +294,10 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
       }
     } else if (type == "clock") {
       MergeClocks(entry, &info);
+    } else if (type == "cpu_groups") {
+      MergeCpuGroups(entry, &info);
+    } else if (type == "cpu_quotas") {
+      MergeCpuQuotas(entry, &info);
     } else if (type == "unsupported") {
       const bool is_only_loaded = Flag(entry, "only_loaded");
       info.unsupported.push_back(Unsupported{Text(entry, "feature"), Text(entry, "reason"),
@@ -480,6 +448,14 @@ void MetadataWriter::AddClocks(const ClockSnapshot& clocks) {
   impl_->entries.push_back(ClocksToJson(clocks));
 }
 
+void MetadataWriter::AddCpuGroups(Pid pid, const std::optional<std::vector<std::string>>& groups) {
+  impl_->entries.push_back(CpuGroupsToJson(pid, groups));
+}
+
+void MetadataWriter::AddCpuQuotas(const CpuQuotaSnapshot& snapshot) {
+  impl_->entries.push_back(CpuQuotasToJson(snapshot));
+}
+
 void MetadataWriter::AddUnsupported(const Unsupported& unsupported) {
   json entry = {{"type", "unsupported"},
                 {"feature", unsupported.feature},
@@ -494,19 +470,7 @@ void MetadataWriter::AddGpu(const std::string& how) {
 }
 
 void MetadataWriter::AddGpuAgent(const GpuAgent& agent) {
-  json entry = {{"type", "gpu_agent"},
-                {"pid", Raw(agent.pid)},
-                {"number", agent.number},
-                {"state", agent.state},
-                {"failure", agent.failure},
-                {"message", ToJsonText(agent.message)},
-                {"cupti_result", agent.cupti_result},
-                {"cupti_version", agent.cupti_version},
-                {"driver_version", agent.driver_version},
-                {"runtime_version", agent.runtime_version}};
-  ForEachAgentCounter(agent,
-                      [&entry](const char* name, uint64_t counter) { entry[name] = counter; });
-  impl_->entries.push_back(std::move(entry));
+  impl_->entries.push_back(GpuAgentToJson(agent));
 }
 
 void MetadataWriter::AddSteps(const RecordedSteps& steps) {

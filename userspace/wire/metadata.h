@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -164,6 +165,10 @@ class MetadataWriter {
                         std::optional<int> count = std::nullopt);
   // One of a recording's snapshots, in order of time.
   void AddClocks(const ClockSnapshot& clocks);
+  // Adds the groups that may bound a process's CPU time; nullopt: they are not known, or no longer.
+  // The last one counts.
+  void AddCpuGroups(Pid pid, const std::optional<std::vector<std::string>>& groups);
+  void AddCpuQuotas(const CpuQuotaSnapshot& snapshot);
   void AddUnsupported(const Unsupported& unsupported);
   // Adds how GPU activity was captured: RecordingInfo::gpu.
   void AddGpu(const std::string& how);

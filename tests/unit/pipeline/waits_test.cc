@@ -95,5 +95,29 @@ TEST(SystemTest, AWaitForWorkIsNoLock) {
                           WaitReason::kPoll, WaitReason::kEvent));
 }
 
+TEST(SystemTest, TheInterpretersLockIsToldFromOthers) {
+  SystemRecordMaker job;
+  abi::pt_off_cpu_record record{};
+  record.head = job.Head(abi::PT_OFF_CPU, kTid, 1000, 0, 0);
+  record.duration_ns = 500;
+  record.call = kFutexCall;
+  record.off_flags = abi::PT_OFF_CPU_LOCK;
+  struct Case {
+    uint32_t state;
+    int lock;
+  };
+  // The last ones: it was put aside, and a number that is none.
+  for (const auto& [state, lock] : {Case{1, abi::PT_AWAITED_ANY}, Case{1, abi::PT_AWAITED_GIL},
+                                    Case{0, abi::PT_AWAITED_GIL}, Case{1, 200}}) {
+    record.state = state;
+    record.lock = static_cast<abi::pt_u8>(lock);
+    job.AddBytes(&record, sizeof(record));
+    record.head.time_ns += 1000;
+  }
+  const auto timeline = Build(job, WaitsMetadata());
+  EXPECT_THAT(WaitReasons(*timeline), ElementsAre(WaitReason::kLock, WaitReason::kGil,
+                                                  WaitReason::kPreempted, WaitReason::kLock));
+}
+
 }  // namespace
 }  // namespace proftrace

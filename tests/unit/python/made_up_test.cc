@@ -304,7 +304,8 @@ bool WaitsForLock(uint32_t version, const std::string& class_name, const std::st
   wait.sp = python.memory.Allocate(PT_WAIT_STACK_WORDS * 8);
   wait.registers[0] = object + 8;  // something else
   python.memory.PutWord(wait.sp + 40, object);
-  return WaitsForPythonLock(python.memory, python.layout, /*gil=*/0x9000, wait);
+  return AwaitedPythonLock(python.memory, python.layout, /*gil=*/0x9000, wait) !=
+         abi::PT_PYTHON_NO_LOCK;
 }
 
 TEST(MadeUpPythonTest, LocksAreToldFromWhatThreadsWaitForWorkWith) {
@@ -326,13 +327,14 @@ TEST(MadeUpPythonTest, TheInterpretersLockIsKnownByItsAddress) {
   FakePython python(kPython311);
   abi::pt_begun_wait wait{};
   wait.word = 0x9000 + PT_PYTHON_GIL_BYTES - 4;
-  EXPECT_TRUE(WaitsForPythonLock(python.memory, python.layout, 0x9000, wait));
+  EXPECT_EQ(AwaitedPythonLock(python.memory, python.layout, 0x9000, wait), abi::PT_PYTHON_GIL);
   wait.word += 4;
-  EXPECT_FALSE(WaitsForPythonLock(python.memory, python.layout, 0x9000, wait));
+  EXPECT_EQ(AwaitedPythonLock(python.memory, python.layout, 0x9000, wait), abi::PT_PYTHON_NO_LOCK);
   wait.word = 0x8ff8;
-  EXPECT_FALSE(WaitsForPythonLock(python.memory, python.layout, 0x9000, wait));
+  EXPECT_EQ(AwaitedPythonLock(python.memory, python.layout, 0x9000, wait), abi::PT_PYTHON_NO_LOCK);
   wait.word = 0;
-  EXPECT_FALSE(WaitsForPythonLock(python.memory, python.layout, /*gil=*/0, wait));
+  EXPECT_EQ(AwaitedPythonLock(python.memory, python.layout, /*gil=*/0, wait),
+            abi::PT_PYTHON_NO_LOCK);
 }
 
 TEST(MadeUpPythonTest, ListsWithoutAnEndAreBounded) {

@@ -1,0 +1,111 @@
+// Waits for a CPU: quotas of the job's control group, and what only looks so.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/system_events.h"
+#include "tests/unit/why/why_fixture.h"
+
+namespace proftrace {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// In each step the thread waits for a CPU; a quota of half a CPU, of which the kernel counted what
+// a test says.
+class CpuRulesTest : public WhyTest {
+ protected:
+  struct Counted {
+    uint64_t periods = 12;
+    uint64_t throttled = 12;
+    int64_t throttled_ns = 12 * 5 * kMs;
+  };
+
+  void AddQuota(const Counted& counted, const std::string& group = "/pod") {
+    RecordingInfo& info = maker_.info();
+    info.cpu_groups[7] = {group, "/"};
+    const CpuQuota before{group, 5 * kMs, 10 * kMs, 100, 40, 7 * kMs};
+    CpuQuota after = before;
+    after.periods += counted.periods;
+    after.throttled_periods += counted.throttled;
+    after.throttled_ns += counted.throttled_ns;
+    info.cpu_quotas = {{0, {before}}, {info.window.duration_ns, {after}}};
+  }
+
+  // 5 ms a step, in `waits` pieces.
+  Verdict WhyOfWaits(int waits) {
+    maker_.info().system.sched = true;
+    MakeSteps([&](int, int64_t from_ns, int64_t) {
+      const int64_t each_ns = 5 * kMs / waits;
+      for (int i = 0; i < waits; ++i) {
+        const int64_t at_ns = from_ns + i * each_ns;
+        maker_.AddSystemEvent(
+            MakeOffCpu(thread_, WaitReason::kPreempted, at_ns, at_ns + each_ns, each_ns));
+      }
+    });
+    return Why();
+  }
+};
+
+TEST_F(CpuRulesTest, AQuotaThatIsUsedUpIsNamed) {
+  AddQuota({});
+  const Verdict verdict = WhyOfWaits(1);
+  const std::optional<Finding> finding = FindKind(verdict, FindingKind::kThrottling);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_FALSE(FindKind(verdict, FindingKind::kRunQueue).has_value());
+  EXPECT_EQ(finding->ns, kSteps * 5 * kMs);
+  EXPECT_EQ(finding->certainty, Certainty::kMeasured);
+  EXPECT_THAT(EvidenceOf(*finding),
+              HasSubstr("The quota of control group /pod, 0.5 CPUs, was used up in 12 of 12 "
+                        "periods of 10 ms; threads were kept waiting for 60.0 ms"));
+  EXPECT_THAT(verdict.remarks, testing::Not(testing::Contains(HasSubstr("quota"))));
+}
+
+TEST_F(CpuRulesTest, ABusyMachineWithoutAQuotaIsNoThrottling) {
+  maker_.info().cpu_groups[7] = {"/"};
+  maker_.info().cpu_quotas = {{0, {}}, {maker_.info().window.duration_ns, {}}};
+  const Verdict verdict = WhyOfWaits(1);
+  const std::optional<Finding> finding = FindKind(verdict, FindingKind::kRunQueue);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("No control group of the job has a quota"));
+  EXPECT_THAT(EvidenceOf(*finding), Not(HasSubstr("mask or quota")));
+}
+
+TEST_F(CpuRulesTest, AQuotaThatIsNotUsedUpIsNotAccused) {
+  AddQuota({.throttled = 0, .throttled_ns = 0});
+  const std::optional<Finding> finding = FindKind(WhyOfWaits(1), FindingKind::kRunQueue);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("used up in 0 of 12 periods of 10 ms: that is not"));
+}
+
+TEST_F(CpuRulesTest, AQuotaThatExplainsLittleOfTheWaitsIsNotAccused) {
+  AddQuota({.throttled = 3, .throttled_ns = 3 * 5 * kMs});
+  const Verdict verdict = WhyOfWaits(1);
+  EXPECT_FALSE(FindKind(verdict, FindingKind::kThrottling).has_value());
+  EXPECT_TRUE(FindKind(verdict, FindingKind::kRunQueue).has_value());
+  EXPECT_THAT(verdict.remarks, testing::Contains(HasSubstr("used up in 3 of 12 periods")));
+}
+
+TEST_F(CpuRulesTest, ManyShortWaitsAreThoseOfABusyMachine) {
+  AddQuota({});
+  EXPECT_FALSE(FindKind(WhyOfWaits(5), FindingKind::kThrottling).has_value());
+}
+
+TEST_F(CpuRulesTest, WhatIsNotKnownOfQuotasIsSaidAsBefore) {
+  const std::optional<Finding> finding = FindKind(WhyOfWaits(1), FindingKind::kRunQueue);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("a CPU mask or quota of the job"));
+}
+
+TEST_F(CpuRulesTest, NamesOfGroupsCannotCommandTheTerminal) {
+  AddQuota({}, "/pod\x1b[2J");
+  const std::optional<Finding> finding = FindKind(WhyOfWaits(1), FindingKind::kThrottling);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), Not(HasSubstr("\x1b")));
+}
+
+}  // namespace
+}  // namespace proftrace

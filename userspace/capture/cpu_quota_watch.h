@@ -1,0 +1,39 @@
+// The quotas of CPU time that recorded processes are under, read once a second for the capture: how
+// often they were used up is the difference of two readings. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "symbols/process/cpu_quotas.h"
+#include "userspace/model/ids.h"
+#include "userspace/wire/metadata.h"
+
+namespace proftrace {
+
+class CpuQuotaWatch {
+ public:
+  bool IsDue(int64_t now_ns) const { return now_ns >= next_ns_; }
+  // Reads the groups of processes that are new, and the counters of all groups; adds what they say.
+  // A group that cannot be read is left out of the snapshot. As long as no group has a quota, that
+  // is said once, and where `is_asked`.
+  void Look(std::span<const Pid> pids, int64_t now_ns, bool is_asked, MetadataWriter* writer);
+  // The last look: also says of which processes the groups are not known, because they have moved.
+  void Finish(std::span<const Pid> pids, int64_t now_ns, MetadataWriter* writer);
+
+ private:
+  void AddProcess(Pid pid, MetadataWriter* writer);
+
+  std::map<uint32_t, std::vector<CpuGroup>> groups_of_;  // by pid
+  std::set<uint32_t> unknown_;                           // pids
+  std::map<std::string, CpuGroup> groups_;               // by folder
+  int64_t next_ns_ = 0;
+  bool has_said_none_ = false;
+};
+
+}  // namespace proftrace

@@ -1,0 +1,208 @@
+// Rules of a thread that could run and had no CPU: others had them, or a quota of the job's control
+// group was used up.
+//
+//   period   |  runs  |  the quota is used up: all wait  |  runs  |  …           (cpu.max 30000
+//   100000)
+//            0        30 ms                              100 ms   130 ms
+//
+// The kernel counts the periods in which that happened. It is accused only where its counters can
+// stand for the waits of the thread: others that want the same CPUs make waits that are many more
+// than periods, or that no quota was used up in.
+#include <absl/strings/str_format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "userspace/aggregate/cpu_throttling.h"
+#include "userspace/aggregate/thread_events.h"
+#include "userspace/base/shown_text.h"
+#include "userspace/why/rules.h"
+
+namespace proftrace {
+namespace {
+
+// Fewer periods are not worth a word: a twentieth.
+constexpr uint64_t kFewPeriods = 20;
+
+// What the threads of the recorded processes had of CPUs.
+struct CpuUse {
+  double on_cpu = 0;  // CPUs, on the average
+  uint64_t busy = 0;  // threads that worked more than a tenth of the time
+};
+
+CpuUse UseOf(const Timeline& timeline, const ThreadEvents& events) {
+  const double window_ns = static_cast<double>(timeline.info().window.duration_ns);
+  CpuUse use;
+  for (uint32_t i = 0; i < timeline.threads().size(); ++i) {
+    // Between its first and last time off a CPU a thread was on one for the rest.
+    double off_ns = 0;
+    int64_t first_ns = 0, last_ns = 0;
+    for (const uint32_t index : events.of(ThreadIndex{i})) {
+      const SystemEvent& event = timeline.system_event(index);
+      if (event.kind != SystemKind::kOffCpu) continue;
+      if (first_ns == 0) first_ns = event.start_ns;
+      last_ns = std::max(last_ns, event.end_ns());
+      off_ns += static_cast<double>(event.duration_ns);
+    }
+    const double part = std::max(0.0, static_cast<double>(last_ns - first_ns) - off_ns) / window_ns;
+    use.on_cpu += part;
+    if (part > 0.1) ++use.busy;
+  }
+  return use;
+}
+
+// The driving thread's waits for a CPU.
+struct Delays {
+  std::vector<int64_t> all;       // ns, ascending
+  std::vector<int64_t> in_steps;  // ns, the longest first
+
+  int64_t middle_ns() const { return all.empty() ? 0 : all[all.size() / 2]; }
+  // The time of the `count` longest ones in steps.
+  int64_t LongestNs(uint64_t count) const {
+    int64_t ns = 0;
+    for (size_t i = 0; i < std::min<uint64_t>(count, in_steps.size()); ++i) ns += in_steps[i];
+    return ns;
+  }
+};
+
+Delays DelaysOf(const Case& job, const ThreadEvents& events) {
+  Delays delays;
+  for (const uint32_t index : events.of(job.parts.thread)) {
+    const SystemEvent& event = job.timeline.system_event(index);
+    if (event.kind != SystemKind::kOffCpu || event.off_cpu.run_queue_ns <= 0) continue;
+    const int64_t ns = event.off_cpu.run_queue_ns;
+    delays.all.push_back(ns);
+    if (job.parts.At(event.end_ns() - ns) != nullptr) delays.in_steps.push_back(ns);
+  }
+  std::sort(delays.all.begin(), delays.all.end());
+  std::sort(delays.in_steps.rbegin(), delays.in_steps.rend());
+  return delays;
+}
+
+// "the quota of control group /pod, 0.5 CPUs, was used up in 9 of 10 periods of 100 ms"
+std::string QuotaText(const CpuQuota& quota) {
+  const double cpus = static_cast<double>(quota.quota_ns) / static_cast<double>(quota.period_ns);
+  return "the quota of control group " + ShownText(quota.group) +
+         absl::StrFormat(", %.3g CPUs, was used up in %d of %d periods of %.4g ms", cpus,
+                         quota.throttled_periods, quota.periods,
+                         static_cast<double>(quota.period_ns) * 1e-6);
+}
+
+bool IsMuch(const CpuQuota& quota) {
+  return quota.throttled_periods > 0 && kFewPeriods * quota.throttled_periods >= quota.periods;
+}
+
+// Returns the quota that kept threads waiting longest; nullptr: there is none.
+const CpuQuota* HardestOf(const std::vector<CpuQuota>& quotas) {
+  const auto hardest = std::max_element(
+      quotas.begin(), quotas.end(),
+      [](const CpuQuota& a, const CpuQuota& b) { return a.throttled_ns < b.throttled_ns; });
+  return hardest == quotas.end() ? nullptr : &*hardest;
+}
+
+// How much of the thread's waits the quota can stand for: no more than it kept all threads waiting,
+// and one wait, no longer than a period, for each period that it was used up in.
+int64_t ExplainedNs(const CpuQuota& quota, const Delays& delays) {
+  if (!IsMuch(quota)) return 0;
+  const double periods_ns =
+      static_cast<double>(quota.throttled_periods) * static_cast<double>(quota.period_ns);
+  const double most_ns = std::min(periods_ns, static_cast<double>(quota.throttled_ns));
+  const int64_t longest_ns = delays.LongestNs(quota.throttled_periods);
+  return static_cast<int64_t>(std::min(most_ns, static_cast<double>(longest_ns)));
+}
+
+std::string Capital(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 32);
+  return text;
+}
+
+void TellThrottling(const Case& job, const CpuQuota& quota, const Delays& delays,
+                    Finding* finding) {
+  finding->kind = FindingKind::kThrottling;
+  const bool is_nearly_all = 5 * ExplainedNs(quota, delays) >= 4 * finding->ns;
+  finding->certainty = is_nearly_all ? Certainty::kMeasured : Certainty::kLikely;
+  finding->what = DriverText(job) + " is kept from running by a quota of CPU time (throttling)";
+  finding->evidence.push_back(Capital(QuotaText(quota)) + "; threads were kept waiting for " +
+                              DurationText(quota.throttled_ns) +
+                              " then, the CPUs' times added up, by the kernel's own count.");
+  const uint64_t waits = std::min<uint64_t>(quota.throttled_periods, delays.in_steps.size());
+  finding->evidence.push_back("The thread's " + CountText(waits, "longest wait", "longest waits") +
+                              " for a CPU, one a period, took " +
+                              DurationText(delays.LongestNs(waits)) + ".");
+  finding->evidence.emplace_back(
+      "A larger quota (cpu.max, limits.cpu of a Kubernetes pod, --cpus of docker), or fewer "
+      "threads "
+      "and DataLoader workers, would let it go on.");
+}
+
+// What can be said where the recorded processes leave CPUs to others.
+std::string OthersText(const Delays& delays, bool is_quota_known) {
+  if (is_quota_known) {
+    return "The recorded processes leave CPUs to others: other programs, or a CPU mask of the job, "
+           "keep it from them.";
+  }
+  if (delays.middle_ns() <= 10'000'000) {
+    return "The recorded processes leave CPUs to others: other programs, or a CPU mask or quota of "
+           "the job, keep it from them.";
+  }
+  return "It waited " + DurationText(delays.middle_ns()) +
+         " at a time (median): look at the CPU quota of the job's cgroup (cpu.max), and at what "
+         "else runs on these CPUs.";
+}
+
+}  // namespace
+
+std::optional<Finding> FindRunQueue(const Case& job) {
+  Finding finding;
+  finding.kind = FindingKind::kRunQueue;
+  finding.ns = job.parts.of(StepPart::kRunQueue);
+  finding.what = DriverText(job) + " could run, and had no CPU";
+  const Timeline& timeline = job.timeline;
+  const ThreadEvents events(timeline);
+  const Delays delays = DelaysOf(job, events);
+  const std::optional<std::vector<CpuQuota>> quotas = ThrottlingOf(timeline.info(), job.parts.pid);
+  const CpuQuota* hardest = quotas.has_value() ? HardestOf(*quotas) : nullptr;
+  if (hardest != nullptr && 2 * ExplainedNs(*hardest, delays) >= finding.ns) {
+    TellThrottling(job, *hardest, delays, &finding);
+    return finding;
+  }
+  const CpuUse use = UseOf(timeline, events);
+  const uint32_t cpus = timeline.info().host.cpus;
+  std::string text = absl::StrFormat(
+      "Together the recorded processes had %.1f of the host's %u CPUs", use.on_cpu, cpus);
+  if (use.busy > 0) {
+    text += "; " + CountText(use.busy, "thread of theirs", "threads of theirs") +
+            " worked more than a tenth of the time";
+  }
+  finding.evidence.push_back(text + ".");
+  if (cpus > 0 && use.on_cpu < 0.75 * cpus) {
+    finding.evidence.push_back(OthersText(delays, quotas.has_value()));
+    finding.certainty = Certainty::kLikely;
+  } else if (cpus > 0) {
+    finding.evidence.push_back(
+        "The recorded processes themselves want more CPUs than there are: fewer threads "
+        "(torch.set_num_threads, OMP_NUM_THREADS) or fewer DataLoader workers would leave it one.");
+  }
+  if (hardest != nullptr) {
+    const int64_t may_ns = std::min(ExplainedNs(*hardest, delays), finding.ns);
+    finding.evidence.push_back(
+        Capital(QuotaText(*hardest)) +
+        (may_ns == 0 ? ": that is not what it waited for."
+                     : ": that can be " + PercentText(may_ns, finding.ns) + " of it at the most."));
+  } else if (quotas.has_value()) {
+    finding.evidence.emplace_back("No control group of the job has a quota of CPU time.");
+  }
+  return finding;
+}
+
+std::string ThrottlingRemark(const Case& job) {
+  const std::optional<std::vector<CpuQuota>> quotas =
+      ThrottlingOf(job.timeline.info(), job.parts.pid);
+  const CpuQuota* hardest = quotas.has_value() ? HardestOf(*quotas) : nullptr;
+  if (hardest == nullptr || !IsMuch(*hardest)) return "";
+  return Capital(QuotaText(*hardest)) + ": threads of the job were kept waiting for " +
+         DurationText(hardest->throttled_ns) + " in all by that.";
+}
+
+}  // namespace proftrace
