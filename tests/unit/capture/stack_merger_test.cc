@@ -224,11 +224,11 @@ TEST(StackMerger, InstructionsOfCopiesAreThoseOfTheCode) {
   merged.Code(2, "f", RecordOrigin::kJump, 51, 1);
   merged.Code(3, "f", RecordOrigin::kJump, 52, 2);
   merged.Code(4, "f", RecordOrigin::kJump, 53, 3);
-  EXPECT_EQ(merged.codes, 1u);
   merged.Stack(0, {Frame(1, 9)}, RecordOrigin::kJump, 50);
   merged.Stack(0, {Frame(2, 1009)}, RecordOrigin::kJump, 51);
   merged.Stack(0, {Frame(3, 2009)}, RecordOrigin::kJump, 52);
   merged.Stack(0, {Frame(4, 3009)}, RecordOrigin::kJump, 53);
+  EXPECT_EQ(merged.codes, 1u);
   for (const uint32_t tid : {50, 51, 52}) {
     EXPECT_EQ(merged.RowOf(RecordOrigin::kJump, tid), (Words{Jumped(0, 9)})) << tid;
   }
