@@ -42,18 +42,18 @@
 #define PATCH_RING_PYTHON_CODES 116 // 32 bits: code objects that have been told of
 // The offset from a thread's control block to its pointer to a PyThreadState, which itself says
 // whose thread it is. 0 = stacks are not recorded.
-#define PATCH_RING_PYTHON_STATE 120  // 32 bits
+#define PATCH_RING_PYTHON_STATE 120  // 32 bits, signed
 #define PATCH_RING_ENDS_ARE_SEEN 124 // 32 bits: each operator's end, or the exception's catch
 #define PATCH_RING_FINALIZING 128    // address of a word that is not 0 as soon as Python ends
 #define PATCH_RING_PYTHON_LAYOUT 136 // struct pt_python_layout
-#define PATCH_RING_END_WAIT 216	  // time stamp counts that Python's end waits for readers at most
-#define PATCH_RING_PYTHON_END 224 // address of the jump at which it does; 0 = there is none
+#define PATCH_RING_END_WAIT 224	  // time stamp counts that Python's end waits for readers at most
+#define PATCH_RING_PYTHON_END 232 // address of the jump at which it does; 0 = there is none
 // 32 bits: how many seccomp filters each of its threads had when it got this, and 1; 0 = not known.
 // A process with as many has the same: none is ever taken away.
-#define PATCH_RING_FILTERS 232
+#define PATCH_RING_FILTERS 240
 // struct pt_script_layout. The index of its state's variable is 0 where rows of TorchScript tell
 // nothing of their modules.
-#define PATCH_RING_SCRIPT_LAYOUT 240
+#define PATCH_RING_SCRIPT_LAYOUT 248
 // A bit for each control block of a thread that found no slot, by the highest bits of its address
 // times PATCH_SLOT_SPREAD: at least so many threads found none.
 #define PATCH_RING_UNSLOTTED_THREADS 512

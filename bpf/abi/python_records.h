@@ -14,7 +14,7 @@ namespace proftrace::abi
 #endif
 
 /*
- * How CPython 3.9 to 3.14 lies in memory, in one process: the value of the map `python_layouts`.
+ * How CPython 3.9 to 3.15 lies in memory, in one process: the value of the map `python_layouts`.
  * Offsets in bytes. Up to 3.10 a frame is a PyFrameObject, from 3.11 on a _PyInterpreterFrame.
  */
 struct pt_python_layout {
@@ -43,7 +43,7 @@ struct pt_python_layout {
 	pt_u16 code_lines;	    /* pointer to the bytes of co_linetable, or co_lnotab (3.9) */
 	pt_u16 code_instructions;   /* its instructions lie here (from 3.11 on); 0 = elsewhere */
 	pt_u16 text_length;	    /* in a str: 8 bytes, in characters */
-	pt_u16 text_state;	    /* the byte with: bits 2..4 bytes a character, bit 6 ASCII */
+	pt_u16 text_state;	    /* 4 bytes: bits 2..4 bytes a character, bit 6 ASCII */
 	pt_u16 text_ascii;	    /* where the characters begin */
 	pt_u16 text_wide;	    /* the same of a str that is not ASCII, but compact */
 	pt_u16 bytes_length;	    /* in a bytes: 8 bytes */
@@ -51,13 +51,20 @@ struct pt_python_layout {
 	pt_u16 cell_value;	 /* in a cell: the pointer to what it holds */
 	pt_u16 pointer_tags;	 /* bits of a frame's references that are no address: 3 in 3.14 */
 	pt_u8 instruction_shift; /* 3.9: frame_instruction counts bytes: shift by 1 */
-	pt_u8 reserved;
-	pt_u16 frame_entry;    /* 1 byte: C code called it (3.11); 0 = frames do not say it */
-	pt_u16 code_arguments; /* 4 bytes: how many arguments by position it takes */
-	pt_u16 state_place;    /* from a thread's control block (pthread_self()) to where it keeps
-				  its PyThreadState; 0 = not known */
+	pt_u8 text_shift;	 /* bits of the 4 bytes at text_state below those of text_state */
+	pt_u16 frame_entry;	 /* 1 byte: C code called it (3.11); 0 = frames do not say it */
+	pt_u16 code_arguments;	 /* 4 bytes: how many arguments by position it takes */
+	pt_s16 state_place;	 /* from a thread's control block (pthread_self()) to where it keeps
+				    its PyThreadState; 0 = not known */
+	pt_u16 object_head;	 /* how much longer the head of each object is than with a global
+				    interpreter lock: all that lies behind it lies so much further */
+	pt_u16 code_copies;	 /* in a PyCodeObject: to the pointers to the copies of its
+				    instructions, one a thread, behind their number (8 bytes); 0 = it
+				    has none. The first is what lies at code_instructions. */
+	pt_u16 frame_copy;	 /* 4 bytes: which of the copies the frame runs */
+	pt_u16 reserved;
 };
-PT_STATIC_ASSERT(sizeof(struct pt_python_layout) == 80, "pt_python_layout");
+PT_STATIC_ASSERT(sizeof(struct pt_python_layout) == 88, "pt_python_layout");
 #define PT_PYTHON_FRAME_BYTES 128
 
 #define PT_PYTHON_MOST_FRAMES 128   /* of a stack: the innermost ones */
@@ -67,7 +74,8 @@ PT_STATIC_ASSERT(sizeof(struct pt_python_layout) == 80, "pt_python_layout");
 /* A code object that was not seen before, or its address is used again. Comes before each stack
  * that has it in the order of its thread; on other threads it may come a little later. */
 struct pt_python_code_record {
-	struct pt_record head;
+	struct pt_record head; /* sp: 0 in captures; in a job's ring the copy of the instructions
+				  that the thread runs (pt_python_layout.frame_copy) */
 	pt_u64 address;
 	pt_u32 id; /* of this recording, from 1 on */
 	pt_s32 first_line;

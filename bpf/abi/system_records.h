@@ -160,7 +160,7 @@ struct pt_waiting_python {
 	pt_u64 gil; /* the address of the interpreter's lock; 0 = not known */
 	struct pt_python_layout python;
 };
-PT_STATIC_ASSERT(sizeof(struct pt_waiting_python) == 88, "pt_waiting_python");
+PT_STATIC_ASSERT(sizeof(struct pt_waiting_python) == 96, "pt_waiting_python");
 
 /* struct _gil_runtime_state: the lock, its condition and its mutex. */
 #define PT_PYTHON_GIL_BYTES 256

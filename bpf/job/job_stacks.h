@@ -9,6 +9,7 @@
 #define PROFTRACE_BPF_JOB_STACKS_H
 
 #include "bpf/job/job_helpers.h"
+#include "bpf/shared/python_types.bpf.h"
 
 #define PYTHON_TABLES_ARE_OF_THREADS
 
@@ -29,11 +30,15 @@ static __always_inline bool is_same_text(const struct pt_python_layout *layout,
 /* Whether the type of `object`, which is alive, has this name: up to 7 characters. */
 static __noinline bool has_type(__u64 object, const char *name)
 {
+	struct pt_python_layout *layout = python_layout();
+	__u64 head = layout ? layout->object_head : 0;
 	__u64 type = 0;
 	const char *text = NULL;
 
-	if (object & 7 || bpf_probe_read_user(&type, sizeof(type), (void *)(object + 8)) ||
-	    type & 7 || bpf_probe_read_user(&text, sizeof(text), (void *)(type + 24)) ||
+	if (object & 7 ||
+	    bpf_probe_read_user(&type, sizeof(type), (void *)(object + PYTHON_TYPE + head)) ||
+	    type & 7 ||
+	    bpf_probe_read_user(&text, sizeof(text), (void *)(type + PYTHON_TYPE_NAME + head)) ||
 	    (__u64)text < LOWEST_ADDRESS)
 		return false;
 	for (int i = 0; i < 8; ++i) {
@@ -43,6 +48,17 @@ static __noinline bool has_type(__u64 object, const char *name)
 			return true;
 	}
 	return false;
+}
+
+/* Returns which copy of its code's instructions a frame of this thread runs; 0 = these themselves.
+ */
+static __always_inline __u32 job_copy_of_code(const struct pt_python_layout *layout, __u64 frame)
+{
+	__u32 copy = 0;
+
+	if (layout->code_copies)
+		bpf_probe_read_user(&copy, sizeof(copy), (void *)(frame + layout->frame_copy));
+	return copy;
 }
 
 static __always_inline __u32 next_python_code(void)
@@ -92,6 +108,10 @@ static __always_inline bool job_reads_stacks(void)
 #define IS_SAME_TEXT(layout, known) is_same_text(layout, known)
 #define ENDS_ARE_SEEN() job_ends_are_seen()
 #define python_generation job_python_generation()
+/* The reader takes away how far a copy of the instructions lies from them: the table that says
+ * where it begins may be replaced, and freed, by other threads at any moment. */
+#define own_instruction(layout, frame, code, instruction) (instruction)
+#define COPY_OF_CODE(layout, frame) job_copy_of_code(layout, frame)
 #define new_python_thread() NULL
 
 #define config_with_stack true
@@ -261,7 +281,7 @@ static __always_inline __u64 python_state(struct python_thread *thread,
 		return 0;
 	asm volatile("mov %%fs:(%1), %0"
 		     : "=r"(state)
-		     : "r"((__u64)FIELD(__u32, ring, PATCH_RING_PYTHON_STATE)));
+		     : "r"((__s64)FIELD(__s32, ring, PATCH_RING_PYTHON_STATE)));
 	if (state & 7 ||
 	    bpf_probe_read_user(&id, sizeof(id), (void *)(state + layout->thread_id)) ||
 	    id != thread_pointer())

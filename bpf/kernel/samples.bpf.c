@@ -89,7 +89,9 @@ static long visit_frame(__u32 i, struct sample_walk *walk)
 			sample->flags |= PT_PYTHON_STACK_FAILED;
 			return 1;
 		}
-		frame->instruction = user_word(walk->frame + layout->frame_instruction);
+		frame->instruction =
+		    own_instruction(layout, walk->frame, frame->code,
+				    user_word(walk->frame + layout->frame_instruction));
 		frame->file = user_word(frame->code + layout->code_file);
 		frame->name = user_word(frame->code + layout->code_name);
 		if (layout->frame_entry) {

@@ -114,6 +114,7 @@ struct {
 struct wait_search {
 	struct wait_words *words;
 	__u64 semaphore;
+	__u32 head; /* pt_python_layout.object_head */
 	__u32 kind; /* enum pt_python_lock */
 };
 
@@ -133,7 +134,7 @@ struct wait_text {
 
 /* Tells which object of CPython is at `object` if its lock is the one at `semaphore`: the same
  * place in all of them, from 3.9 to 3.13. */
-static __always_inline __u32 lock_at(__u64 object, __u64 semaphore)
+static __always_inline __u32 lock_at(__u64 object, __u64 semaphore, __u64 head)
 {
 	__u64 facts[2]; /* the type, the lock */
 	struct wait_text text = {};
@@ -142,9 +143,10 @@ static __always_inline __u32 lock_at(__u64 object, __u64 semaphore)
 
 	if (object < 4096 || object & 7 || object >> 47)
 		return PT_PYTHON_NO_LOCK;
-	if (bpf_probe_read_user(facts, sizeof(facts), (void *)(object + 8)) ||
+	if (bpf_probe_read_user(facts, sizeof(facts), (void *)(object + 8 + head)) ||
 	    facts[1] != semaphore ||
-	    bpf_probe_read_user(&name, sizeof(name), (void *)(facts[0] + PT_PYTHON_TYPE_NAME)) ||
+	    bpf_probe_read_user(&name, sizeof(name),
+				(void *)(facts[0] + PT_PYTHON_TYPE_NAME + head)) ||
 	    bpf_probe_read_user_str(&text, sizeof(text), (void *)name) <= 0)
 		return PT_PYTHON_NO_LOCK;
 	if (IS_TEXT(text, "_thread.lock"))
@@ -154,7 +156,7 @@ static __always_inline __u32 lock_at(__u64 object, __u64 semaphore)
 	/* A semaphore that never counts to more than one is a lock. */
 	if (IS_TEXT(text, "_multiprocessing.SemLock") &&
 	    !bpf_probe_read_user(&most, sizeof(most),
-				 (void *)(object + PT_PYTHON_SEMAPHORE_MOST)) &&
+				 (void *)(object + PT_PYTHON_SEMAPHORE_MOST + head)) &&
 	    most == 1)
 		return PT_PYTHON_OWNED_LOCK;
 	return PT_PYTHON_NO_LOCK;
@@ -164,7 +166,7 @@ static long visit_word(__u32 i, struct wait_search *search)
 {
 	if (i >= PT_WAIT_REGISTERS + PT_WAIT_STACK_WORDS)
 		return 1;
-	search->kind = lock_at(search->words->words[i], search->semaphore);
+	search->kind = lock_at(search->words->words[i], search->semaphore, search->head);
 	return search->kind != PT_PYTHON_NO_LOCK;
 }
 
@@ -247,6 +249,7 @@ static __noinline __u32 awaited_python_lock(bool as_semaphore)
 		return PT_PYTHON_GIL;
 	if (!as_semaphore)
 		return PT_PYTHON_NO_LOCK;
+	search.head = python->python.object_head;
 	search.words = bpf_map_lookup_elem(&wait_buffers, &zero);
 	if (!search.words)
 		return PT_PYTHON_NO_LOCK;

@@ -98,7 +98,7 @@ struct {
 	__type(value, struct python_thread);
 } python_no_thread SEC(".maps");
 
-/* The bit in the byte at text_state that says that the characters lie in the object. */
+/* The bit of a str's state that says that the characters lie in the object. */
 #define PYTHON_COMPACT (1 << 5)
 
 enum python_code_kind {
@@ -131,6 +131,7 @@ __u32 python_code_count = 0;
 #define KEEP_PYTHON_CODE(key, code) bpf_map_update_elem(&python_codes, key, code, BPF_ANY)
 #define PYTHON_MODULE(key) bpf_map_lookup_elem(&python_modules, key)
 #define KEEP_PYTHON_MODULE(key, type) bpf_map_update_elem(&python_modules, key, type, BPF_ANY)
+#define COPY_OF_CODE(layout, frame) 0
 #define NEXT_PYTHON_CODE() (__sync_fetch_and_add(&python_code_count, 1) + 1)
 /* These always hold here: what may be gone is read all the same. */
 #define IS_CELL(object) true
@@ -159,12 +160,33 @@ static __always_inline __u64 read_python_module(struct pt_python_layout *layout,
 	return object;
 }
 
+/* Where an object has its class, and a class its name. */
+static __always_inline void *type_place(struct pt_python_layout *layout, __u64 object)
+{
+	return (void *)(object + PYTHON_TYPE + layout->object_head);
+}
+
+static __always_inline void *type_name_place(struct pt_python_layout *layout, __u64 type)
+{
+	return (void *)(type + PYTHON_TYPE_NAME + layout->object_head);
+}
+
 static __always_inline __u64 text_at(__u64 address)
 {
 	__u64 text = 0;
 
 	bpf_probe_read_user(&text, sizeof(text), (void *)address);
 	return text;
+}
+
+/* Returns the 4 bytes at text_state, in which the bits lie where they do with a global interpreter
+ * lock; 0 = they could not be read. */
+static __always_inline __u32 text_state_of(struct pt_python_layout *layout, __u64 object)
+{
+	__u32 state = 0;
+
+	bpf_probe_read_user(&state, sizeof(state), (void *)(object + layout->text_state));
+	return state >> (layout->text_shift & 31);
 }
 
 static __always_inline __u64 mixed(__u64 text, __u64 more)
@@ -178,11 +200,11 @@ static __noinline __u64 made_text(struct pt_python_layout *layout, __u64 address
 {
 	__u64 object = 0;
 	__u64 length = 0;
-	__u8 state = 0;
+	__u32 state;
 	__u64 text;
 
 	bpf_probe_read_user(&object, sizeof(object), (void *)(address + layout->code_name));
-	bpf_probe_read_user(&state, sizeof(state), (void *)(object + layout->text_state));
+	state = text_state_of(layout, object);
 	bpf_probe_read_user(&length, sizeof(length), (void *)(object + layout->text_length));
 	/* Reads ASCII, or else other words of the object, which are as good. */
 	text = mixed(length, text_at(object + layout->text_ascii));
@@ -196,6 +218,9 @@ static __noinline __u64 made_text(struct pt_python_layout *layout, __u64 address
 	text = mixed(text, text_at(object + layout->bytes_data));
 	if (length > 8 && length < PT_PYTHON_LINES_BYTES)
 		text = mixed(text, text_at(object + layout->bytes_data + ((length - 1) & ~7ULL)));
+	/* Where the table lies of copies that threads run: of another code, they may be others. */
+	if (layout->code_copies)
+		text = mixed(text, text_at(address + layout->code_copies));
 	return mixed(text, (__u32)text_at(address + layout->code_first_line));
 }
 
@@ -301,10 +326,9 @@ static __always_inline void find_python_text(struct pt_python_layout *layout, __
 					     struct python_text *text)
 {
 	__u64 length = 0;
-	__u8 state = 0;
+	__u32 state = text_state_of(layout, object);
 
 	if (!bpf_probe_read_user(&length, sizeof(length), (void *)(object + layout->text_length)) &&
-	    !bpf_probe_read_user(&state, sizeof(state), (void *)(object + layout->text_state)) &&
 	    state & PYTHON_COMPACT && length < 0x10000000) {
 		text->width = state >> 2 & 7;
 		text->total = length * text->width;
@@ -400,8 +424,8 @@ static __noinline __u32 kind_of_code(struct pt_python_layout *layout, __u64 addr
 	    !(__u32)type)
 		return 0;
 	object = read_python_module(layout, frame, false);
-	if (!object || bpf_probe_read_user(&type, sizeof(type), (void *)(object + PYTHON_TYPE)) ||
-	    bpf_probe_read_user(&type, sizeof(type), (void *)(type + PYTHON_TYPE_NAME)) ||
+	if (!object || bpf_probe_read_user(&type, sizeof(type), type_place(layout, object)) ||
+	    bpf_probe_read_user(&type, sizeof(type), type_name_place(layout, type)) ||
 	    bpf_probe_read_user_str(text, sizeof(text[0]), (void *)type) < 0)
 		return 0;
 	return PYTHON_CODE_CALL |
@@ -435,6 +459,7 @@ __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 	record = reserve_python(thread, PT_PYTHON_CODE, sizeof(*record));
 	if (!record)
 		return 0;
+	record->head.sp = COPY_OF_CODE(layout, frame);
 	record->address = address;
 	record->id = code->id;
 	if (bpf_probe_read_user(&record->first_line, sizeof(record->first_line),
@@ -457,6 +482,7 @@ __noinline int tell_python_module(__u64 object)
 {
 	struct python_object_key key = {.address = object, .tgid = current_tgid()};
 	struct python_text text = {};
+	struct pt_python_layout *layout;
 	struct pt_pair_record *record;
 	__u64 type = 0;
 	__u64 *known;
@@ -464,10 +490,13 @@ __noinline int tell_python_module(__u64 object)
 
 	if (!config_with_stack)
 		return 0;
+	layout = bpf_map_lookup_elem(&python_layouts, &key.tgid);
+	if (!layout)
+		return 0;
 	text.thread = this_python_thread();
 	text.part = PT_PYTHON_CLASS_NAME;
 	text.width = 1;
-	bpf_probe_read_user(&type, sizeof(type), (void *)(object + PYTHON_TYPE));
+	bpf_probe_read_user(&type, sizeof(type), type_place(layout, object));
 	known = PYTHON_MODULE(&key);
 	if (known && *known == type)
 		return 1;
@@ -481,7 +510,7 @@ __noinline int tell_python_module(__u64 object)
 	/* The loader looks for its place among the others while it lives. */
 	submit_and_wake(record);
 	if (!bpf_probe_read_user(&text.address, sizeof(text.address),
-				 (void *)(type + PYTHON_TYPE_NAME))) {
+				 type_name_place(layout, type))) {
 		length = bpf_probe_read_user_str(text.thread->buffer, PT_PYTHON_FRAME_BYTES,
 						 (void *)text.address);
 		if (length > 0)

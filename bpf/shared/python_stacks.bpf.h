@@ -231,7 +231,7 @@ static long put_python_frame(__u32 i, struct python_walk *walk)
 		if (!known)
 			return 1;
 	}
-	number = frame->instruction;
+	number = own_instruction(layout, frame->address, frame->code, frame->instruction);
 	if (layout->code_instructions)
 		number = (number - frame->code - layout->code_instructions) >> 1;
 	else

@@ -23,8 +23,34 @@ static __always_inline __u64 python_frame_of(struct pt_python_layout *layout, __
 	return frame;
 }
 
-/* A job's own threads have a way of their own (bpf/job/job_stacks.h). */
+/* A job's own threads have ways of their own (bpf/job/job_stacks.h). */
 #ifndef PYTHON_TABLES_ARE_OF_THREADS
+
+/* Returns the address that a frame's instruction has in the code object itself: in a free-threaded
+ * build a frame may run its thread's copy of it. Where that cannot be read, the one in front of the
+ * first, as of a frame that has not begun. */
+static __always_inline __u64 own_instruction(struct pt_python_layout *layout, __u64 frame,
+					     __u64 code, __u64 instruction)
+{
+	__u64 own = code + layout->code_instructions;
+	__u64 copies = 0;
+	__u64 count = 0;
+	__u64 begin = 0;
+	__u32 copy = 0;
+
+	if (!layout->code_copies)
+		return instruction;
+	if (bpf_probe_read_user(&copy, sizeof(copy), (void *)(frame + layout->frame_copy)))
+		return own - 2;
+	if (!copy)
+		return instruction;
+	if (bpf_probe_read_user(&copies, sizeof(copies), (void *)(code + layout->code_copies)) ||
+	    bpf_probe_read_user(&count, sizeof(count), (void *)copies) || copy >= count ||
+	    bpf_probe_read_user(&begin, sizeof(begin), (void *)(copies + 8 + 8 * (__u64)copy)) ||
+	    !begin)
+		return own - 2;
+	return instruction - begin + own;
+}
 
 #define MOST_PYTHON_THREADS 4096
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Offsets that CPython 3.9 to 3.14 have in common. */
+/* Offsets that CPython 3.9 to 3.15 with a global interpreter lock have in common. In a
+ * free-threaded build all that lies behind an object's head lies pt_python_layout.object_head
+ * further. */
 #ifndef PROFTRACE_BPF_PYTHON_TYPES_H
 #define PROFTRACE_BPF_PYTHON_TYPES_H
 

@@ -41,7 +41,7 @@ absl::StatusOr<PythonReading> ReadPythonHere(Pid pid) {
   reading.state_place = FindPythonStatePlace(memory, reading.runtime);
   // Also where jumps cannot use it.
   reading.runtime.layout.stack.state_place =
-      reading.state_place.ok() ? static_cast<uint16_t>(*reading.state_place)
+      reading.state_place.ok() ? static_cast<int16_t>(*reading.state_place)
                                : FindKeptPythonState(memory, reading.runtime.layout);
   reading.gil = FindPythonGil(memory, reading.runtime);
   reading.paths = ReadPythonPaths(pid, memory, reading.runtime);
@@ -61,7 +61,7 @@ std::string EncodePython(const absl::StatusOr<PythonReading>& reading) {
   out.Number(runtime.main_interpreter);
   out.Number(reading->gil);
   PutStatus(reading->state_place.status(), &out);
-  out.Number(reading->state_place.ok() ? *reading->state_place : 0U);
+  out.Number(static_cast<uint32_t>(reading->state_place.ok() ? *reading->state_place : 0));
   out.Number(static_cast<uint32_t>(reading->paths.size()));
   for (const std::string& path : reading->paths) out.Text(path);
   return out.Take();
@@ -83,7 +83,8 @@ absl::StatusOr<PythonReading> DecodePython(std::string_view bytes) {
   runtime.main_interpreter = in.Number<uint64_t>();
   reading.gil = in.Number<uint64_t>();
   status = TakeStatus(&in);
-  const uint32_t place = in.Number<uint32_t>();
+  const auto place = static_cast<int32_t>(in.Number<uint32_t>());
+  if (place < -kMostStatePlace || place > kMostStatePlace) return wrong;
   if (status.ok()) {
     reading.state_place = place;
   } else {

@@ -19,7 +19,7 @@ struct PythonReading {
   uint64_t gil = 0;                // the address of the interpreter's lock; 0 = not known
   std::vector<std::string> paths;  // as ReadPythonPaths()
   // Where threads keep their PyThreadState, as FindPythonStatePlace() has it.
-  absl::StatusOr<uint32_t> state_place = absl::UnknownError("");
+  absl::StatusOr<int32_t> state_place = absl::UnknownError("");
 };
 
 // Fails as FindPythonRuntime() does, or where the worker ended early.

@@ -16,10 +16,12 @@ constexpr size_t kWords = 111;  // of 3.15's _Py_DebugOffsets; 3.13's have 73, 3
 constexpr size_t kVersionWord = 1;
 constexpr size_t kFreeThreadedWord = 2;
 constexpr size_t kSharedKeysWord315 = 67;  // ht_cached_keys; the versions before do not say it
+constexpr uint16_t kSharedKeys = 880;      // where they have it with a global interpreter lock
 // The largest offset of any field in its object: the largest object, PyInterpreterState, has 4 KB
 // up to what is read of it.
 constexpr uint64_t kMostOffset = 60000;
 constexpr uint64_t kPointerBytes = 8;
+constexpr uint16_t kCellValue = 16;
 
 // Where _Py_DebugOffsets have what, in words of 8 bytes.
 struct StackWord {
@@ -60,12 +62,24 @@ constexpr LayoutWord kLayoutWords[] = {
     {&PythonLayout::tuple_items, 51, 57, 69},
 };
 
-// Where the GIL is that is an interpreter's own, in its state.
-struct {
+// What only a free-threaded build has. Its 3.13 has no copies of a code object's instructions.
+constexpr StackWord kFreeThreadedWords[] = {
+    {&Stack::code_copies, 0, 49, 57},
+    {&Stack::frame_copy, 0, 38, 46},
+};
+
+struct Word {
   uint8_t word_313;
   uint8_t word_314;
   uint8_t word_315;
-} constexpr kOwnGil = {15, 16, 16};
+};
+// Where the GIL is that is an interpreter's own, in its state.
+constexpr Word kOwnGil = {15, 16, 16};
+// Where an object has its class; with a global interpreter lock that is kUsualObjectType.
+constexpr Word kObjectType = {45, 51, 59};
+constexpr uint16_t kUsualObjectType = 8;
+// A free-threaded build has a byte for what takes two bits else (PyASCIIObject.state.interned).
+constexpr uint8_t kFreeThreadedTextShift = 6;
 
 // The value of FRAME_OWNED_BY_… from which on the frame is not Python's code (3.12 and later; 3.11
 // has none of them).
@@ -73,10 +87,10 @@ constexpr uint16_t kOwnerLimit = 3;
 
 void SetFrameBytes(Stack* stack) {
   const bool is_number = stack->version <= kPython310;
-  stack->frame_bytes = static_cast<uint16_t>(
-      std::max({stack->frame_code + kPointerBytes, stack->frame_previous + kPointerBytes,
-                stack->frame_instruction + (is_number ? 4 : kPointerBytes),
-                stack->frame_owner + uint64_t{1}}));
+  stack->frame_bytes = static_cast<uint16_t>(std::max(
+      {stack->frame_code + kPointerBytes, stack->frame_previous + kPointerBytes,
+       stack->frame_instruction + (is_number ? 4 : kPointerBytes), stack->frame_owner + uint64_t{1},
+       stack->code_copies == 0 ? 0 : stack->frame_copy + sizeof(uint32_t)}));
 }
 
 // Returns the offsets that no version has changed so far.
@@ -89,7 +103,7 @@ PythonLayout CommonLayout(uint32_t version) {
   stack.text_state = 32;
   stack.bytes_length = 16;
   stack.bytes_data = 32;
-  stack.cell_value = 16;
+  stack.cell_value = kCellValue;
   layout.tuple_items = 24;
   return layout;
 }
@@ -157,6 +171,9 @@ constexpr struct {
     {&Stack::bytes_length, Use::kPointer},
     {&Stack::bytes_data, Use::kBytes},
     {&Stack::cell_value, Use::kPointer},
+    {&Stack::object_head, Use::kPointer},
+    {&Stack::code_copies, Use::kPointer},
+    {&Stack::frame_copy, Use::kFrameHalf},
 };
 constexpr struct {
   uint16_t PythonLayout::*field;
@@ -250,6 +267,59 @@ bool IsFreeThreaded(const std::array<uint64_t, kWords>& words) {
   return words[kFreeThreadedWord] != 0;
 }
 
+// Reads what _Py_DebugOffsets say.
+class OwnOffsets {
+ public:
+  OwnOffsets(const std::array<uint64_t, kWords>& words, uint32_t version)
+      : words_(words), version_(version) {}
+
+  // False: an offset cannot be one.
+  bool are_possible() const { return are_possible_; }
+
+  void Take(PythonLayout* layout) {
+    for (const StackWord& word : kStackWords) layout->stack.*word.field = At(word);
+    for (const LayoutWord& word : kLayoutWords) layout->*word.field = At(word);
+    // They are said for the GIL that lies in the interpreter's state.
+    const uint16_t own_gil = At(kOwnGil);
+    are_possible_ = are_possible_ && own_gil <= std::min(layout->gil_holder, layout->gil_locked);
+    layout->gil_holder = static_cast<uint16_t>(layout->gil_holder - own_gil);
+    layout->gil_locked = static_cast<uint16_t>(layout->gil_locked - own_gil);
+    // Behind the characters' place of an ASCII str: the UTF-8 text and its length.
+    layout->stack.text_wide = static_cast<uint16_t>(layout->stack.text_ascii + 2 * kPointerBytes);
+    layout->stack.owner_limit = kOwnerLimit;
+    layout->stack.pointer_tags = version_ == kPython313 ? 0 : 3;
+    layout->shared_keys = version_ == kPython315 ? AtWord(kSharedKeysWord315) : kSharedKeys;
+  }
+
+  // For 3.14 and 3.15 alone; to be called after Take().
+  void TakeFreeThreaded(PythonLayout* layout) {
+    for (const StackWord& word : kFreeThreadedWords) layout->stack.*word.field = At(word);
+    const uint16_t type = At(kObjectType);
+    are_possible_ = are_possible_ && type > kUsualObjectType && layout->stack.code_copies != 0 &&
+                    layout->stack.frame_copy != 0;
+    const auto head = static_cast<uint16_t>(type - kUsualObjectType);
+    layout->stack.object_head = head;
+    layout->stack.text_shift = kFreeThreadedTextShift;
+    layout->stack.cell_value = static_cast<uint16_t>(kCellValue + head);
+    if (version_ != kPython315) layout->shared_keys = static_cast<uint16_t>(kSharedKeys + head);
+  }
+
+ private:
+  uint16_t AtWord(size_t word) {
+    are_possible_ = are_possible_ && words_[word] < kMostOffset;
+    return static_cast<uint16_t>(words_[word]);
+  }
+  uint16_t At(const auto& word) {
+    return AtWord(version_ == kPython313   ? word.word_313
+                  : version_ == kPython314 ? word.word_314
+                                           : word.word_315);
+  }
+
+  const std::array<uint64_t, kWords>& words_;
+  const uint32_t version_;
+  bool are_possible_ = true;
+};
+
 }  // namespace
 
 std::string PythonVersionText(uint32_t version) {
@@ -274,7 +344,8 @@ bool IsUsable(const PythonLayout& layout) {
   const Use instruction = stack.version <= kPython310 ? Use::kFrameHalf : Use::kFrameWord;
   const uint64_t indirect = stack.thread_indirect == 0 ? 0 : stack.thread_indirect - 1;
   return IsUsableAt(instruction, stack.frame_instruction) && IsUsableAt(Use::kPointer, indirect) &&
-         stack.frame_bytes <= PT_PYTHON_FRAME_BYTES && stack.instruction_shift < 32;
+         stack.frame_bytes <= PT_PYTHON_FRAME_BYTES && stack.instruction_shift < 32 &&
+         stack.text_shift < 32;
 }
 
 bool SaysFreeThreaded(const TargetMemory& memory, uint64_t runtime) {
@@ -293,42 +364,17 @@ absl::StatusOr<std::optional<PythonLayout>> ReadPythonLayout(const TargetMemory&
     return absl::FailedPreconditionError(
         absl::StrCat("Python ", PythonVersionText(version), " is not supported: 3.9 to 3.15 are"));
   }
-  if (IsFreeThreaded(words)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "this is a free-threaded build of Python ", PythonVersionText(version),
-        ", whose frames cannot be read safely: builds with the global interpreter lock are "
-        "supported"));
+  const bool is_free_threaded = IsFreeThreaded(words);
+  if (is_free_threaded && version == kPython313) {
+    return absl::FailedPreconditionError(
+        "free-threaded builds of Python 3.13 are not supported: those of 3.14 and 3.15 are");
   }
-  const bool is_313 = version == kPython313;
   PythonLayout layout = CommonLayout(version);
-  bool is_possible = true;
-  const auto offset_at = [&](size_t word) {
-    is_possible = is_possible && words[word] < kMostOffset;
-    return static_cast<uint16_t>(words[word]);
-  };
-  const auto take = [&](const auto& word) {
-    return offset_at(is_313                  ? word.word_313
-                     : version == kPython314 ? word.word_314
-                                             : word.word_315);
-  };
-  for (const StackWord& word : kStackWords) {
-    layout.stack.*word.field = take(word);
-  }
-  for (const LayoutWord& word : kLayoutWords) {
-    layout.*word.field = take(word);
-  }
-  // They are said for the GIL that lies in the interpreter's state.
-  const uint16_t own_gil = take(kOwnGil);
-  is_possible = is_possible && own_gil <= std::min(layout.gil_holder, layout.gil_locked);
-  layout.gil_holder = static_cast<uint16_t>(layout.gil_holder - own_gil);
-  layout.gil_locked = static_cast<uint16_t>(layout.gil_locked - own_gil);
-  // Behind the characters' place of an ASCII str: the UTF-8 text and its length.
-  layout.stack.text_wide = static_cast<uint16_t>(layout.stack.text_ascii + 2 * kPointerBytes);
-  layout.stack.owner_limit = kOwnerLimit;
-  layout.stack.pointer_tags = is_313 ? 0 : 3;
-  layout.shared_keys = version == kPython315 ? offset_at(kSharedKeysWord315) : 880;
+  OwnOffsets own(words, version);
+  own.Take(&layout);
+  if (is_free_threaded) own.TakeFreeThreaded(&layout);
   SetFrameBytes(&layout.stack);
-  if (!is_possible || !IsUsable(layout)) {
+  if (!own.are_possible() || !IsUsable(layout)) {
     return absl::FailedPreconditionError(
         absl::StrCat("Python ", PythonVersionText(version),
                      " says of its own layout (_Py_DebugOffsets) what cannot be"));

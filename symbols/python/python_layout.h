@@ -52,12 +52,15 @@ std::string PythonVersionText(uint32_t version);
 // enough to its object. A layout comes from the process that it is of, which may say anything.
 bool IsUsable(const PythonLayout& layout);
 
+// Whether it is of a free-threaded build, whose objects have a longer head.
+inline bool IsFreeThreaded(const PythonLayout& layout) { return layout.stack.object_head != 0; }
+
 // Returns the offsets of 3.9 to 3.12; nullopt: another version.
 std::optional<PythonLayout> KnownPythonLayout(uint32_t version);
 
 // Returns what the _Py_DebugOffsets at `runtime` say; nullopt: there are none. Fails with
-// FailedPrecondition for a free-threaded build, a version other than 3.13 to 3.15, and offsets
-// that cannot be.
+// FailedPrecondition for a version other than 3.13 to 3.15, its free-threaded build for 3.13, and
+// offsets that cannot be.
 absl::StatusOr<std::optional<PythonLayout>> ReadPythonLayout(const TargetMemory& memory,
                                                              uint64_t runtime);
 

@@ -10,7 +10,8 @@
 namespace proftrace {
 namespace {
 
-// Offsets that are equal in every version with the global interpreter lock.
+// Offsets that are equal in every version with the global interpreter lock. In a free-threaded
+// build all of them but those of the head itself are larger by pt_python_layout.object_head.
 constexpr uint64_t kTypeNameOffset = 24;  // in a class: to its name in C
 constexpr uint64_t kTypeFlagsOffset = 168;
 constexpr uint64_t kTypeBasicSizeOffset = 32;
@@ -22,6 +23,10 @@ constexpr uint64_t kListItemsOffset = 24;
 constexpr uint64_t kDictKeysOffset = 32;
 constexpr uint64_t kDictValuesOffset = 40;
 constexpr uint64_t kModuleVariablesOffset = 16;
+
+// In the head of an object of a free-threaded build: ob_ref_local, ob_ref_shared.
+constexpr uint64_t kOwnReferencesOffset = 12;
+constexpr uint64_t kOtherReferencesOffset = 16;
 
 constexpr uint64_t kInlineValuesFlag = uint64_t{1} << 2;  // 3.13 and later
 constexpr uint64_t kManagedDictFlag = uint64_t{1} << 4;   // 3.11 and later
@@ -38,10 +43,21 @@ constexpr size_t kMostClasses = 256;  // that one is made from
 }  // namespace
 
 std::optional<uint64_t> PythonObjects::TypeOf(uint64_t object, uint64_t flag) const {
-  const auto type = memory_.ReadWord(object + kTypeOffset);
-  const auto flags = type ? memory_.ReadWord(*type + kTypeFlagsOffset) : std::nullopt;
+  const auto type = memory_.ReadWord(object + TypeOffset(layout_));
+  const auto flags = type ? Word(*type, kTypeFlagsOffset) : std::nullopt;
   if (!flags || (*flags & flag) != flag) return std::nullopt;
   return type;
+}
+
+// A free-threaded build counts its owner's references in four bytes, and above two bits those of
+// all other threads.
+bool PythonObjects::IsReferenced(uint64_t object) const {
+  if (layout_.stack.object_head == 0) {
+    return static_cast<uint32_t>(memory_.ReadWord(object).value_or(0)) != 0;
+  }
+  uint32_t own = 0;
+  if (!memory_.Read(object + kOwnReferencesOffset, &own, sizeof(own))) return false;
+  return own != 0 || memory_.ReadWord(object + kOtherReferencesOffset).value_or(0) >> 2 != 0;
 }
 
 std::optional<std::string> PythonObjects::CText(uint64_t address, size_t limit_bytes) const {
@@ -60,8 +76,7 @@ std::optional<std::string> PythonObjects::CText(uint64_t address, size_t limit_b
 }
 
 std::optional<uint64_t> PythonObjects::Number(uint64_t object) const {
-  const auto size =
-      TypeOf(object, kLongFlag) ? memory_.ReadWord(object + kSizeOffset) : std::nullopt;
+  const auto size = TypeOf(object, kLongFlag) ? Word(object, kSizeOffset) : std::nullopt;
   if (!size) return std::nullopt;
   // Since 3.12 the count lies above two bits of the sign (2 = negative) and one of the
   // interpreter's.
@@ -70,8 +85,8 @@ std::optional<uint64_t> PythonObjects::Number(uint64_t object) const {
   const uint64_t digits = has_tag ? *size >> 3 : *size;
   if (digits == 0 || (has_tag && (*size & 3) == 1)) return 0;
   uint32_t digit[2] = {0, 0};
-  if (digits > std::size(digit) ||
-      !memory_.Read(object + kDigitsOffset, digit, digits * sizeof(digit[0]))) {
+  if (digits > std::size(digit) || !memory_.Read(object + kDigitsOffset + layout_.stack.object_head,
+                                                 digit, digits * sizeof(digit[0]))) {
     return std::nullopt;
   }
   return uint64_t{digit[1]} << 30 | digit[0];
@@ -79,7 +94,7 @@ std::optional<uint64_t> PythonObjects::Number(uint64_t object) const {
 
 std::optional<std::string> PythonObjects::TypeName(uint64_t object) const {
   const auto type = TypeOf(object, 0);
-  const auto name = type ? memory_.ReadWord(*type + kTypeNameOffset) : std::nullopt;
+  const auto name = type ? Word(*type, kTypeNameOffset) : std::nullopt;
   return name ? CText(*name, kMostTypeNameBytes) : std::nullopt;
 }
 
@@ -94,12 +109,13 @@ std::optional<std::string> PythonObjects::Text(uint64_t object, size_t limit_byt
   }
   const ByteView read(head.data(), head_bytes);
   const auto characters_there = read.Get<uint64_t>(layout.text_length);
-  const auto state = read.Get<uint8_t>(layout.text_state);
-  if (!characters_there || !state) return std::nullopt;
+  const auto state_there = read.Get<uint32_t>(layout.text_state);
+  if (!characters_there || !state_there) return std::nullopt;
   const uint64_t length = *characters_there;
-  const size_t width = (*state >> 2U) & 7U;
-  const bool is_compact = (*state & 32U) != 0;
-  const bool is_ascii = (*state & 64U) != 0;
+  const uint32_t state = *state_there >> (layout.text_shift & 31U);
+  const size_t width = (state >> 2U) & 7U;
+  const bool is_compact = (state & 32U) != 0;
+  const bool is_ascii = (state & 64U) != 0;
   if (width != 1 && width != 2 && width != 4) return std::nullopt;
   uint64_t at = object + (is_ascii ? layout.text_ascii : layout.text_wide);
   if (!is_compact) {
@@ -128,9 +144,9 @@ std::optional<std::vector<uint8_t>> PythonObjects::Bytes(uint64_t object,
 std::optional<std::vector<uint64_t>> PythonObjects::Items(uint64_t object) const {
   const bool is_tuple = TypeOf(object, kTupleFlag).has_value();
   if (!is_tuple && !TypeOf(object, kListFlag)) return std::nullopt;
-  const auto count = memory_.ReadWord(object + kSizeOffset);
-  const auto first = is_tuple ? std::optional(object + layout_.tuple_items)
-                              : memory_.ReadWord(object + kListItemsOffset);
+  const auto count = Word(object, kSizeOffset);
+  const auto first =
+      is_tuple ? std::optional(object + layout_.tuple_items) : Word(object, kListItemsOffset);
   if (!count || !first || *count > kMostItems) return std::nullopt;
   std::vector<uint64_t> items(*count);
   if (!memory_.Read(*first, items.data(), items.size() * sizeof(uint64_t))) return std::nullopt;
@@ -185,8 +201,8 @@ std::optional<std::vector<PythonItem>> PythonObjects::KeysItems(uint64_t keys,
 
 std::optional<std::vector<PythonItem>> PythonObjects::DictItems(uint64_t object) const {
   if (!TypeOf(object, kDictFlag)) return std::nullopt;
-  const auto keys = memory_.ReadWord(object + kDictKeysOffset);
-  const auto values = memory_.ReadWord(object + kDictValuesOffset);
+  const auto keys = Word(object, kDictKeysOffset);
+  const auto values = Word(object, kDictValuesOffset);
   if (!keys || !values) return std::nullopt;
   return KeysItems(*keys, *values == 0 ? 0 : ValuesAt(*values));
 }
@@ -195,15 +211,16 @@ std::optional<std::vector<PythonItem>> PythonObjects::DictItems(uint64_t object)
 // 3.11 in a dict; since then in values whose keys the class has, until a dict is asked for.
 std::optional<std::vector<PythonItem>> PythonObjects::AttributeItems(uint64_t object) const {
   const auto type = TypeOf(object, 0);
-  const auto flags = type ? memory_.ReadWord(*type + kTypeFlagsOffset) : std::nullopt;
+  const auto flags = type ? Word(*type, kTypeFlagsOffset) : std::nullopt;
   if (!flags) return std::nullopt;
   if (layout_.stack.version < kPython311 || (*flags & kManagedDictFlag) == 0) {
-    const auto offset = memory_.ReadWord(*type + kTypeDictOffset);
+    const auto offset = Word(*type, kTypeDictOffset);
     if (!offset || *offset == 0 || *offset > 4096) return std::nullopt;
     const auto dict = memory_.ReadWord(object + *offset);
     return dict ? DictItems(*dict) : std::nullopt;
   }
-  auto dict = memory_.ReadWord(object - 24);
+  // In front of the object; with a global interpreter lock the collector's two words lie between.
+  auto dict = memory_.ReadWord(object - (layout_.stack.object_head == 0 ? 24 : 8));
   uint64_t values = 0;
   if (layout_.stack.version == kPython311) {
     values = memory_.ReadWord(object - 32).value_or(0);
@@ -211,7 +228,7 @@ std::optional<std::vector<PythonItem>> PythonObjects::AttributeItems(uint64_t ob
     // One word for both: odd when it is one less than where the values are.
     if (dict && (*dict & 1U) != 0) values = *dict + 1;
   } else if (dict == uint64_t{0} && (*flags & kInlineValuesFlag) != 0) {
-    const auto size = memory_.ReadWord(*type + kTypeBasicSizeOffset);
+    const auto size = Word(*type, kTypeBasicSizeOffset);
     uint8_t head[4];  // room, number, inline, valid
     if (!size || *size > 4096 || !memory_.Read(object + *size, head, sizeof(head)) ||
         head[3] != 1) {
@@ -245,11 +262,11 @@ std::optional<uint64_t> PythonObjects::Attribute(uint64_t object, std::string_vi
 std::vector<std::string> PythonObjects::ClassNames(uint64_t object) const {
   std::vector<std::string> names;
   const auto type = TypeOf(object, 0);
-  const auto order = type ? memory_.ReadWord(*type + kTypeMroOffset) : std::nullopt;
+  const auto order = type ? Word(*type, kTypeMroOffset) : std::nullopt;
   const auto classes = order ? Items(*order) : std::nullopt;
   if (!classes || classes->size() > kMostClasses) return names;
   for (const uint64_t one : *classes) {
-    const auto name = memory_.ReadWord(one + kTypeNameOffset);
+    const auto name = Word(one, kTypeNameOffset);
     names.push_back(name ? CText(*name, kMostTypeNameBytes).value_or("") : "");
   }
   return names;
@@ -260,7 +277,7 @@ std::optional<uint64_t> PythonObjects::ModuleVariables(uint64_t interpreter,
   const auto modules = memory_.ReadWord(interpreter + layout_.interpreter_modules);
   const auto module = modules ? DictValue(*modules, name) : std::nullopt;
   if (!module || TypeName(*module) != "module") return std::nullopt;
-  return memory_.ReadWord(*module + kModuleVariablesOffset);
+  return Word(*module, kModuleVariablesOffset);
 }
 
 }  // namespace proftrace

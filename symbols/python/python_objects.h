@@ -56,7 +56,10 @@ class PythonObjects {
   std::optional<uint64_t> ModuleVariables(uint64_t interpreter, std::string_view name) const;
 
   static constexpr size_t kMostItems = size_t{1} << 20;
-  static constexpr uint64_t kTypeOffset = 8;  // in an object: to its class
+  // Returns where an object has the pointer to its class.
+  static uint64_t TypeOffset(const PythonLayout& layout) { return 8 + layout.stack.object_head; }
+  // Whether the object counts references: what is freed counts none, whatever else it still says.
+  bool IsReferenced(uint64_t object) const;
 
  private:
   // Returns the items of the table of keys at `keys`; `values`: where the values lie if it is
@@ -67,6 +70,10 @@ class PythonObjects {
                                std::string_view key) const;
   // Returns where the values of a dict with shared keys begin.
   uint64_t ValuesAt(uint64_t values) const;
+  // Reads the word at `offset`, as far behind the head as with a global interpreter lock.
+  std::optional<uint64_t> Word(uint64_t object, uint64_t offset) const {
+    return memory_.ReadWord(object + offset + layout_.stack.object_head);
+  }
   // Returns a text of C; nullopt: it is longer than `limit_bytes`.
   std::optional<std::string> CText(uint64_t address, size_t limit_bytes) const;
 

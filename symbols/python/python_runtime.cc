@@ -98,8 +98,8 @@ absl::StatusOr<PythonLayout> LayoutOf(const TargetMemory& memory, const PythonPl
   if (place.is_free_threaded) {
     return absl::FailedPreconditionError(
         absl::StrCat("this is a free-threaded build of Python ", version,
-                     ", whose frames cannot be read safely: builds with the global interpreter "
-                     "lock are supported"));
+                     " that does not say how its objects lie (_Py_DebugOffsets): those of 3.14 and "
+                     "3.15 are supported"));
   }
   if (place.version == 0) {
     return absl::FailedPreconditionError("which version of Python this is could not be found");
@@ -179,6 +179,7 @@ absl::StatusOr<PythonRuntime> ConfirmPython(const TargetMemory& memory, const Py
                     [&](const PythonThread& t) { return IsThread(memory, *layout, t); });
     if (!is_confirmed) continue;
     if (runtime.version.empty()) runtime.version = OwnVersion(memory, runtime);
+    if (IsFreeThreaded(*layout)) runtime.version += 't';
     return runtime;
   }
   return absl::FailedPreconditionError(

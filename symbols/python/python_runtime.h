@@ -16,7 +16,8 @@ namespace proftrace {
 
 struct PythonRuntime {
   PythonLayout layout;            // `layout.stack` is ready for the BPF programs
-  std::string version;            // "3.11.7"; "3.10" where only that is known
+  std::string version;            // "3.11.7"; "3.10" where only that is known; "3.14.7t" where it
+                                  // is a free-threaded build
   std::string file;               // the file that has it, as /proc/PID/maps names it
   uint64_t address = 0;           // of _PyRuntime
   uint32_t interpreters = 0;      // more than one: there are subinterpreters

@@ -120,7 +120,9 @@ class ThreadWalk {
     const uint64_t instruction = layout.code_instructions == 0
                                      ? Field<uint32_t>(bytes, layout.frame_instruction)
                                      : Field<uint64_t>(bytes, layout.frame_instruction);
-    frame.instruction = InstructionOf(layout_, {frame.code, instruction, 0, 0});
+    const uint64_t own = OwnInstruction(memory_, layout_, frame.code,
+                                        Field<uint32_t>(bytes, layout.frame_copy), instruction);
+    frame.instruction = InstructionOf(layout_, {frame.code, own, 0, 0});
     thread->frames.push_back(frame);
   }
 
@@ -142,7 +144,7 @@ std::optional<PythonCodeWords> ReadPythonCodeWords(const TargetMemory& memory,
                                                    const PythonLayout& layout, uint64_t address) {
   const abi::pt_python_layout& at = layout.stack;
   const auto word = [&](uint64_t offset) { return memory.ReadWord(address + offset); };
-  const auto type = word(PythonObjects::kTypeOffset);
+  const auto type = word(PythonObjects::TypeOffset(layout));
   const auto file = word(at.code_file);
   const auto name = word(at.code_name);
   const auto qualified_name =

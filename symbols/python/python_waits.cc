@@ -15,16 +15,19 @@ namespace {
 constexpr int kMostWaitFrames = 3;
 constexpr size_t kMostWaitTextBytes = 1024;
 
-abi::pt_python_lock LockAt(const TargetMemory& memory, const PythonObjects& objects,
-                           uint64_t object, uint64_t word) {
+abi::pt_python_lock LockAt(const TargetMemory& memory, const PythonLayout& layout,
+                           const PythonObjects& objects, uint64_t object, uint64_t word) {
+  const uint64_t head = layout.stack.object_head;
   if (object < 4096 || object % 8 != 0 || object >> 47 != 0) return abi::PT_PYTHON_NO_LOCK;
-  if (memory.ReadWord(object + PT_PYTHON_LOCK_OF_OBJECT) != word) return abi::PT_PYTHON_NO_LOCK;
+  if (memory.ReadWord(object + PT_PYTHON_LOCK_OF_OBJECT + head) != word) {
+    return abi::PT_PYTHON_NO_LOCK;
+  }
   const std::optional<std::string> name = objects.TypeName(object);
   if (name == "_thread.lock") return abi::PT_PYTHON_LOCK;
   if (name == "_thread.RLock") return abi::PT_PYTHON_OWNED_LOCK;
   uint32_t most = 0;
   const bool is_lock = name == "_multiprocessing.SemLock" &&
-                       memory.Read(object + PT_PYTHON_SEMAPHORE_MOST, &most, sizeof(most)) &&
+                       memory.Read(object + PT_PYTHON_SEMAPHORE_MOST + head, &most, sizeof(most)) &&
                        most == 1;
   return is_lock ? abi::PT_PYTHON_OWNED_LOCK : abi::PT_PYTHON_NO_LOCK;
 }
@@ -91,7 +94,7 @@ abi::pt_python_lock AwaitedPythonLock(const TargetMemory& memory, const PythonLa
   }
   const PythonObjects objects(memory, layout);
   for (const uint64_t object : words) {
-    const abi::pt_python_lock lock = LockAt(memory, objects, object, wait.word);
+    const abi::pt_python_lock lock = LockAt(memory, layout, objects, object, wait.word);
     if (lock == abi::PT_PYTHON_LOCK && WaitsInThreading(memory, layout, objects, wait.thread_id)) {
       return abi::PT_PYTHON_NO_LOCK;
     }

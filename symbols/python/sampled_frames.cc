@@ -31,6 +31,25 @@ std::optional<uint64_t> InnermostPythonFrame(const TargetMemory& memory, const P
   return memory.ReadWord(*frame + layout.stack.thread_indirect - 1);
 }
 
+// struct _PyCodeArray: a number, then so many pointers.
+std::optional<uint64_t> BeginOfCopy(const TargetMemory& memory, const abi::pt_python_layout& layout,
+                                    uint64_t code, uint32_t copy) {
+  const auto copies = memory.ReadWord(code + layout.code_copies);
+  const auto count = copies ? memory.ReadWord(*copies) : std::nullopt;
+  if (!count || copy >= *count) return std::nullopt;
+  const auto begin = memory.ReadWord(*copies + 8 + uint64_t{8} * copy);
+  return begin.value_or(0) != 0 ? begin : std::nullopt;
+}
+
+uint64_t OwnInstruction(const TargetMemory& memory, const PythonLayout& layout, uint64_t code,
+                        uint32_t copy, uint64_t instruction) {
+  const abi::pt_python_layout& at = layout.stack;
+  if (at.code_copies == 0 || copy == 0) return instruction;
+  const uint64_t own = code + at.code_instructions;
+  const auto begin = BeginOfCopy(memory, at, code, copy);
+  return begin ? instruction - *begin + own : own - 2;
+}
+
 SampledFrames ReadSampledFrames(const TargetMemory& memory, const PythonLayout& layout,
                                 uint64_t state) {
   const abi::pt_python_layout& at = layout.stack;
@@ -58,7 +77,9 @@ SampledFrames ReadSampledFrames(const TargetMemory& memory, const PythonLayout& 
       }
       frame.file = *file;
       frame.name = *name;
-      frame.instruction = Field<uint64_t>(bytes, at.frame_instruction);
+      frame.instruction =
+          OwnInstruction(memory, layout, frame.code, Field<uint32_t>(bytes, at.frame_copy),
+                         Field<uint64_t>(bytes, at.frame_instruction));
       if (at.frame_entry != 0 && Field<uint8_t>(bytes, at.frame_entry) != 0) {
         frame.instruction |= PT_SAMPLE_FRAME_IS_ENTRY;
       }

@@ -22,6 +22,17 @@ struct SampledFrames {
 std::optional<uint64_t> InnermostPythonFrame(const TargetMemory& memory, const PythonLayout& layout,
                                              uint64_t state);
 
+// Returns where copy number `copy` of a code object's instructions begins, in a free-threaded build
+// (PyCodeObject.co_tlbc); nullopt: there is no such copy.
+std::optional<uint64_t> BeginOfCopy(const TargetMemory& memory, const abi::pt_python_layout& layout,
+                                    uint64_t code, uint32_t copy);
+
+// Returns the address that a frame's instruction has in its code object itself: in a free-threaded
+// build a frame may run its thread's copy of it. `copy`: which one, as the frame has it. Where that
+// cannot be read, the one in front of the first, as of a frame that has not begun.
+uint64_t OwnInstruction(const TargetMemory& memory, const PythonLayout& layout, uint64_t code,
+                        uint32_t copy, uint64_t instruction);
+
 // Reads at most PT_SAMPLE_FRAMES frames.
 SampledFrames ReadSampledFrames(const TargetMemory& memory, const PythonLayout& layout,
                                 uint64_t state);

@@ -72,7 +72,8 @@ std::optional<PythonGroups> ReadPythonGroups(const TargetMemory& memory, const P
     PythonGroup& group = python.groups.emplace_back();
     group.name = *name;
     group.ranks = *std::move(members);
-    if (!memory.Read(item.key + kPybindValue, &group.object, sizeof(group.object))) {
+    if (!memory.Read(item.key + kPybindValue + layout.stack.object_head, &group.object,
+                     sizeof(group.object))) {
       group.object = 0;
     }
     if (const auto config = ValueOf(configs, item.key)) {

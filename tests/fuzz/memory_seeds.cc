@@ -75,6 +75,58 @@ std::string Python(bool is_313) {
   return words.Take();
 }
 
+// A free-threaded 3.14: objects have longer heads, and the frame runs a copy of the instructions.
+std::string FreeThreadedPython() {
+  constexpr uint64_t kHead = 800;
+  constexpr uint64_t kInterpreter = 1024;
+  constexpr uint64_t kThread = 2048;
+  constexpr uint64_t kFrame = 2304;
+  constexpr uint64_t kCode = 2560;
+  constexpr uint64_t kText = 2944;
+  constexpr uint64_t kBytes = 3072;
+  constexpr uint64_t kTypes = 3200;  // of code, of str, of bytes: 512 bytes each
+  constexpr uint64_t kCopies = 4800;
+  Words words(5120);
+  words.PutText(0, "xdebugpy");
+  words.Put(8, 0x030e07f0);
+  words.Put(16, 1);
+  const std::pair<uint64_t, uint64_t> kOffsets[] = {
+      {5, kHead}, {8, 8},    {9, 16},   {12, 40}, {13, 48}, {15, 56},  {24, 8},   {27, 16},
+      {26, 24},   {28, 32},  {33, 0},   {32, 8},  {34, 16}, {36, 24},  {35, 40},  {38, 32},
+      {40, 128},  {41, 136}, {42, 144}, {44, 88}, {45, 72}, {43, 152}, {48, 216}, {49, 224},
+      {50, 32},   {51, 24},  {57, 40},  {79, 32}, {78, 48}, {80, 56},  {75, 32},  {76, 48}};
+  for (const auto& [word, offset] : kOffsets) words.Put(8 * word, offset);
+  words.Point(kHead, kInterpreter);
+  words.Point(kInterpreter + 16, kThread);
+  words.Point(kThread + 16, kThread + 128);
+  words.Point(kThread + 128, kThread + 128);
+  words.Point(kThread + 24, kFrame);
+  words.Point(kFrame, kCode);
+  words.Point(kFrame + 16, kCopies + 70);
+  words.Put(kFrame + 32, 1);
+  words.Point(kCode + 24, kTypes);
+  for (const uint64_t field : {128, 136, 144}) words.Point(kCode + field, kText);
+  words.Point(kCode + 152, kBytes);
+  words.Point(kCode + 224, kCopies);
+  words.Put(kCopies, 2);
+  words.Point(kCopies + 8, kCode + 216);
+  words.Point(kCopies + 16, kCopies + 64);
+  words.Point(kText + 24, kTypes + 512);
+  words.Put(kText + 32, 1);
+  words.Put(kText + 48, 1 << 8 | 1 << 11 | 1 << 12);
+  words.PutText(kText + 56, "f");
+  words.Point(kBytes + 24, kTypes + 1024);
+  for (uint64_t i = 0; i < 3; ++i) {
+    constexpr std::string_view kNames[] = {"code", "str", "bytes"};
+    constexpr uint64_t kFlags[] = {0, uint64_t{1} << 28, uint64_t{1} << 27};
+    const uint64_t type = kTypes + 512 * i;
+    words.Point(type + 40, type + 480);
+    words.Put(type + 184, kFlags[i]);
+    words.PutText(type + 480, kNames[i]);
+  }
+  return words.Take();
+}
+
 // A list of two operators, as libstdc++ lays it out since C++11.
 std::string Dispatcher() {
   constexpr uint64_t kList = 64;
@@ -135,6 +187,7 @@ std::string Group() {
 std::map<std::string, MemorySeed> MemorySeeds() {
   return {{"python_3_13", {4, Python(true)}},
           {"python_3_14", {5, Python(false)}},
+          {"python_3_14t", {5, FreeThreadedPython()}},
           {"python_3_11", {2, Python(true)}},
           {"dispatcher", {6, Dispatcher()}},
           {"linker", {7, Linker()}},

@@ -35,6 +35,7 @@ std::vector<std::string> Candidates() {
     found.push_back(folder + "/python3");
     for (int minor = 9; minor <= 15; ++minor) {
       found.push_back(folder + "/python3." + std::to_string(minor));
+      if (minor >= 14) found.push_back(folder + "/python3." + std::to_string(minor) + "t");
     }
   }
   const std::string root = Environment("PYENV_ROOT");
@@ -53,7 +54,8 @@ std::vector<std::string> Candidates() {
 std::vector<PythonInterpreter> FindPythons() {
   constexpr char kScript[] =
       "import os, sys\n"
-      "print(sys.version_info[1], '%d.%d.%d' % sys.version_info[:3], sys.implementation.name,\n"
+      "print(sys.version_info[1], '%d.%d.%d' % sys.version_info[:3] + sys.abiflags.strip('d'),\n"
+      "      sys.implementation.name,\n"
       "      os.path.realpath(getattr(sys, '_base_executable', sys.executable)))\n"
       "print('end', flush=True)\n";
   std::vector<PythonInterpreter> pythons;

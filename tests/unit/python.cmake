@@ -13,6 +13,9 @@ proftrace_unit_test(python_runtime_test
 proftrace_unit_test(python_made_up_test PARSER
   SOURCES python/made_up_test.cc
   LIBS proftrace_symbols)
+proftrace_unit_test(python_free_threaded_test
+  SOURCES python/free_threaded_test.cc
+  LIBS proftrace_symbols proftrace_capture)
 proftrace_unit_test(python_objects_test
   SOURCES python/objects_test.cc
   LIBS proftrace_symbols python_process)

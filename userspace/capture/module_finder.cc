@@ -6,6 +6,7 @@
 #include "symbols/process/cache_bytes.h"
 #include "symbols/process/process_memory.h"
 #include "symbols/python/python_modules.h"
+#include "symbols/python/python_objects.h"
 #include "userspace/base/clock.h"
 #include "userspace/model/name_limits.h"
 
@@ -16,7 +17,6 @@ namespace {
 constexpr size_t kMostModels = 256;
 // The youngest of them, which may have got modules since they were read.
 constexpr size_t kModelsReadAgain = 4;
-constexpr uint64_t kTypeOffset = 8;  // in an object of Python's
 
 void PutSeen(const SeenModule& seen, CacheWriter* out) {
   out->Number(seen.object);
@@ -37,13 +37,13 @@ SeenModule TakeSeen(CacheReader* in) {
 bool ModuleFinder::IsStillThere(Pid pid, uint64_t object, Process* process, Children* children) {
   const Place place = process->places[object];
   const ProcessMemory memory(pid);
-  if (memory.ReadWord(object + kTypeOffset).value_or(0) != place.type) return false;
+  const uint64_t type = object + PythonObjects::TypeOffset(process->layout);
+  if (memory.ReadWord(type).value_or(0) != place.type) return false;
   if (place.parent == 0) return true;
   const auto [it, is_new] = children->try_emplace(place.parent);
   if (is_new) {
     const int64_t now_ns = MonotonicNs();
-    // What is freed counts no references, whatever else it still says.
-    if (static_cast<uint32_t>(memory.ReadWord(place.parent).value_or(0)) == 0) return false;
+    if (!PythonObjects(memory, process->layout).IsReferenced(place.parent)) return false;
     PythonModuleLimits limits;
     limits.depth = 1;
     for (const PythonModuleNode& node :

@@ -275,6 +275,7 @@ absl::Status PatchRecorder::AddPython(Pid pid, const std::string& file, PythonFa
   absl::StatusOr<PatchSpot> end = FindPythonEnd(pid, file, cache_directory_);
   if (!end.ok()) return end.status();
   python.end = end->address();
+  copies_.SetLayout(pid, python.layout);
   const std::lock_guard lock(mutex_);
   pythons_[Raw(pid)] = {python, *std::move(end)};
   return absl::OkStatus();
@@ -409,6 +410,7 @@ void PatchRecorder::NoteLeft(Pid pid, const absl::Status& status) {
 }
 
 void PatchRecorder::Forget(Pid pid) {
+  copies_.Forget(pid);
   Process process;
   {
     const std::lock_guard lock(mutex_);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "symbols/probe_plan.h"
+#include "userspace/capture/code_copies.h"
 #include "userspace/capture/job_threads.h"
 #include "userspace/capture/record_blocks.h"
 #include "userspace/model/ids.h"
@@ -84,6 +85,10 @@ class PatchRecorder {
   // Records that found no room, of all processes.
   uint64_t lost() const;
   uint64_t read_failed() const;
+  // As CodeCopies::DistanceOf(), of a process that AddPython() was called for.
+  std::optional<uint32_t> DistanceOfCopy(Pid pid, uint64_t code, uint32_t copy) {
+    return copies_.DistanceOf(pid, code, copy);
+  }
   // Returns what stays in a process, and what was not recorded.
   std::vector<Unsupported> gaps() const;
 
@@ -136,6 +141,7 @@ class PatchRecorder {
     PatchSpot end;
   };
   std::map<uint32_t, Python> pythons_;  // by pid: of processes that are not attached yet
+  CodeCopies copies_;
   const std::string cache_directory_;
   std::unique_ptr<PatchGuardian> guardian_;
   mutable std::mutex mutex_;

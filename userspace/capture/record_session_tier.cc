@@ -215,7 +215,11 @@ absl::Status RecordSession::PrepareJumps() {
       [this](std::span<const std::byte> record) {
         if (processes_ != nullptr) processes_->OnModule(record);
       });
-  if (options_.bpf.with_stack) stacks_ = std::make_unique<StackMerger>();
+  if (options_.bpf.with_stack) {
+    stacks_ = std::make_unique<StackMerger>([this](Pid pid, uint64_t code, uint32_t copy) {
+      return patch_->DistanceOfCopy(pid, code, copy);
+    });
+  }
   return absl::OkStatus();
 }
 

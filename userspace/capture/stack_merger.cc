@@ -112,7 +112,13 @@ void StackMerger::OnCode(std::span<const std::byte> record, Teller* teller,
   if (record.size() < sizeof(code)) return on_record(record);
   std::memcpy(&code, record.data(), sizeof(code));
   teller->code = code.id;
+  teller->distance = 0;
+  if (code.head.sp != 0) {
+    teller->distance = distance_of_(Pid{code.head.pid}, code.address, code.head.sp);
+    code.head.sp = 0;
+  }
   teller->pieces.assign(record.begin(), record.end());
+  std::memcpy(teller->pieces.data(), &code, sizeof(code));
   teller->text.assign(reinterpret_cast<const char*>(&code.head.pid), sizeof(code.head.pid));
   teller->text.append(reinterpret_cast<const char*>(&code.first_line), sizeof(code.first_line));
 }
@@ -143,7 +149,7 @@ void StackMerger::EndCode(Teller* teller, const OnRecord& on_record) {
   if (codes_.size() >= kMostKeptCodes) codes_.clear();
   const auto [it, is_new] = codes_.try_emplace(std::move(teller->text), next_code_);
   if (is_new) ++next_code_;
-  KeepNumber({teller->pid, teller->code}, it->second);
+  KeepNumber({teller->pid, teller->code}, {it->second, teller->distance});
   for (size_t at = 0; is_new && at < teller->pieces.size();) {
     abi::pt_record head{};
     std::byte* piece = teller->pieces.data() + at;
@@ -159,7 +165,7 @@ void StackMerger::EndCode(Teller* teller, const OnRecord& on_record) {
   teller->pieces.clear();
 }
 
-void StackMerger::KeepNumber(std::pair<uint32_t, uint32_t> theirs, uint32_t ours) {
+void StackMerger::KeepNumber(std::pair<uint32_t, uint32_t> theirs, Code ours) {
   if (numbers_.size() >= kMostKeptNumbers) {
     older_numbers_ = std::move(numbers_);
     numbers_ = CodeNumbers();
@@ -167,11 +173,11 @@ void StackMerger::KeepNumber(std::pair<uint32_t, uint32_t> theirs, uint32_t ours
   numbers_[theirs] = ours;
 }
 
-std::optional<uint32_t> StackMerger::NumberOf(std::pair<uint32_t, uint32_t> theirs) {
+std::optional<StackMerger::Code> StackMerger::NumberOf(std::pair<uint32_t, uint32_t> theirs) {
   if (const auto known = numbers_.find(theirs); known != numbers_.end()) return known->second;
   const auto older = older_numbers_.find(theirs);
   if (older == older_numbers_.end()) return std::nullopt;
-  const uint32_t ours = older->second;
+  const Code ours = older->second;
   KeepNumber(theirs, ours);
   return ours;
 }
@@ -222,15 +228,18 @@ std::span<const std::byte> StackMerger::Renumber(std::span<const std::byte> reco
       if (has_module) ++i;
       continue;
     }
-    const std::optional<uint32_t> number = NumberOf({renumbered_.head.pid, CodeOf(word)});
-    if (!number.has_value()) {
+    const std::optional<Code> code = NumberOf({renumbered_.head.pid, CodeOf(word)});
+    if (!code.has_value()) {
       // What was told of it is lost. Nothing is better than the frames of another row.
       renumbered_.common = renumbered_.count = 0;
       renumbered_.flags = abi::PT_PYTHON_STACK_FAILED;
       renumbered_.head.words = PT_PYTHON_STACK_HEAD_BYTES / 8;
       return all.first(PT_PYTHON_STACK_HEAD_BYTES);
     }
-    word = (word & (PT_PYTHON_FRAME_HAS_MODULE | 0xffffffff)) | uint64_t{*number} << 32;
+    // An instruction that is not known is that of a frame which has not begun.
+    const auto instruction = static_cast<uint32_t>(word);
+    const uint32_t own = code->distance ? instruction - *code->distance : UINT32_MAX;
+    word = (word & PT_PYTHON_FRAME_HAS_MODULE) | uint64_t{code->number} << 32 | own;
     if (has_module) ++i;
   }
   return all;

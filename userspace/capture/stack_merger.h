@@ -21,12 +21,20 @@
 
 #include "bpf/abi/python_records.h"
 #include "userspace/capture/record_merger.h"
+#include "userspace/model/ids.h"
 
 namespace proftrace {
 
 class StackMerger {
  public:
   using OnRecord = std::function<void(std::span<const std::byte> record)>;
+  // Returns how far a copy of a code object's instructions lies behind these, as
+  // ReadDistanceOfCopy(); nullopt: that is not known.
+  using DistanceOfCopy =
+      std::function<std::optional<uint32_t>(Pid pid, uint64_t code, uint32_t copy)>;
+
+  // `distance_of`: asked for the copies that jumps tell of.
+  explicit StackMerger(DistanceOfCopy distance_of) : distance_of_(std::move(distance_of)) {}
 
   // Takes each source's records, as it gives them. Code and modules come out at once, as stacks of
   // other threads may have them, too. Returns what is to be merged, good until the next call: the
@@ -64,7 +72,9 @@ class StackMerger {
     uint32_t pid = 0;
     bool skips_class = false;  // of a module that was known
     // A code object that jumps tell of: its records, as long as they may not be all.
-    uint32_t code = 0;              // its number there; 0 = none
+    uint32_t code = 0;  // its number there; 0 = none
+    // How far what the thread runs lies behind the code object's own instructions.
+    std::optional<uint32_t> distance = 0;
     std::vector<std::byte> pieces;  // whole records
     std::string text;               // what they say
   };
@@ -82,9 +92,13 @@ class StackMerger {
   ModuleHandles& HandlesOf(const abi::pt_record& head, RecordOrigin origin) {
     return handles_[{head.pid, origin == RecordOrigin::kJump ? head.tid : 0}];
   }
-  void KeepNumber(std::pair<uint32_t, uint32_t> theirs, uint32_t ours);
+  struct Code {
+    uint32_t number = 0;
+    std::optional<uint32_t> distance;
+  };
+  void KeepNumber(std::pair<uint32_t, uint32_t> theirs, Code ours);
   // Returns our number of a code object that jumps tell of; nullopt: what was told of it is lost.
-  std::optional<uint32_t> NumberOf(std::pair<uint32_t, uint32_t> theirs);
+  std::optional<Code> NumberOf(std::pair<uint32_t, uint32_t> theirs);
   uint64_t ModuleAt(const abi::pt_record& head, uint64_t address, RecordOrigin origin);
   // Reads a stack; false where it cannot be read: it is not known then.
   static bool ReadStack(const abi::pt_python_stack_record& record, size_t words, Stack* stack);
@@ -95,11 +109,12 @@ class StackMerger {
             const OnRecord& on_record);
   void OnProcessEnd(uint32_t pid);
 
+  const DistanceOfCopy distance_of_;
   absl::flat_hash_map<uint32_t, Thread> threads_;                           // by tid
   absl::flat_hash_map<std::pair<uint32_t, RecordOrigin>, Teller> tellers_;  // by tid
   // By pid and their number: ours. When the first table is full it takes the second one's place, so
   // that those stay which a stack has had since, or a job told of.
-  using CodeNumbers = absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t>;
+  using CodeNumbers = absl::flat_hash_map<std::pair<uint32_t, uint32_t>, Code>;
   CodeNumbers numbers_;
   CodeNumbers older_numbers_;
   absl::flat_hash_map<std::string, uint32_t> codes_;  // by pid and contents

@@ -225,7 +225,7 @@ bool PatchRing::ends_are_seen() const {
 void PatchRing::LetReadStacks() {
   if (!options_.reads_stacks || !options_.python.has_value()) return;
   *HeaderField<uint64_t>(PATCH_RING_END_WAIT) = clock_.CounterAfter(kEndWaitNs) - clock_.now();
-  Store(HeaderField<uint32_t>(PATCH_RING_PYTHON_STATE), options_.python->state_offset);
+  Store(HeaderField<int32_t>(PATCH_RING_PYTHON_STATE), options_.python->state_offset);
 }
 
 bool PatchRing::are_stacks_read() const {

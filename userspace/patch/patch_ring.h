@@ -48,7 +48,7 @@ struct JobFacts {
 // The facts of a job's CPython that the recorder has to know.
 struct PythonFacts {
   abi::pt_python_layout layout{};
-  uint32_t state_offset = 0;        // of a thread's PyThreadState, from its control block
+  int32_t state_offset = 0;         // of a thread's PyThreadState, from its control block
   uint64_t finalizing = 0;          // address of a word that is not 0 as soon as Python ends
   uint64_t end = 0;                 // address of the jump at which its end waits for those who read
   abi::pt_script_layout scripts{};  // of TorchScript's interpreter; its state's index 0 = not read

@@ -12,7 +12,7 @@
 namespace proftrace {
 
 // Returns the spot for the jump, in `file` (as /proc/PID/maps names it), which defines _PyRuntime:
-// the entry of PyThreadState_Clear, which CPython 3.9 to 3.14 calls for the state of each other
+// the entry of PyThreadState_Clear, which CPython 3.9 to 3.15 calls for the state of each other
 // thread after it has said that it ends, and before it frees the first of them. Fails with why
 // there can be none. `cache_directory`: as PlanOptions'.
 absl::StatusOr<PatchSpot> FindPythonEnd(Pid pid, const std::string& file,

@@ -29,6 +29,15 @@ struct Row {
   abi::pt_record head{};
 };
 
+std::optional<uint32_t> NoCopy(Pid, uint64_t, uint32_t) { return std::nullopt; }
+
+// The copies that a test has: number n of the code at kCopied begins 1000 * n instructions behind.
+constexpr uint64_t kCopied = 0x5000;
+std::optional<uint32_t> DistanceOfCopy(Pid pid, uint64_t code, uint32_t copy) {
+  if (Raw(pid) != kPid || code != kCopied || copy > 2) return std::nullopt;
+  return 1000 * copy;
+}
+
 // What the decoder knows of a thread, by what comes out.
 class Merged {
  public:
@@ -37,9 +46,12 @@ class Merged {
     const std::span<const std::byte> left = merger_.Observe(record, origin, take);
     if (!left.empty()) merger_.Add(left, origin, take);
   }
-  void Code(uint32_t id, const std::string& name, RecordOrigin origin, uint32_t tid = kThread) {
+  void Code(uint32_t id, const std::string& name, RecordOrigin origin, uint32_t tid = kThread,
+            uint32_t copy = 0) {
     abi::pt_python_code_record code{};
     code.head.tid = tid;
+    code.head.sp = copy;
+    code.address = kCopied;
     code.id = id;
     Add(Bytes(code, abi::PT_PYTHON_CODE), origin);
     abi::pt_python_text_record text{};
@@ -84,6 +96,7 @@ class Merged {
     std::memcpy(&head, out.data(), sizeof(head));
     ASSERT_EQ(out.size(), size_t{head.words} * 8);
     codes += head.kind == abi::PT_PYTHON_CODE;
+    EXPECT_EQ(head.sp, 0u);
     modules += head.kind == abi::PT_PYTHON_MODULE;
     if (head.kind == abi::PT_LOSS) stacks[head.tid].clear();
     if (head.kind == abi::PT_PYTHON_TEXT) {
@@ -103,7 +116,7 @@ class Merged {
     frames.insert(frames.end(), stack.words, stack.words + words);
   }
 
-  StackMerger merger_;
+  StackMerger merger_{DistanceOfCopy};
 };
 
 uint64_t Frame(uint64_t code, uint64_t instruction) { return code << 32 | instruction; }
@@ -115,7 +128,7 @@ using Words = std::vector<uint64_t>;
 
 // A job that makes functions by exec() for ever, called by one that stays.
 TEST(StackMerger, ACodeThatStacksHaveStaysKnownAmongAnyNumberOfOthers) {
-  StackMerger merger;
+  StackMerger merger(NoCopy);
   uint64_t failed = 0;
   const auto take = [](std::span<const std::byte>) {};
   const auto tell_code = [&](uint32_t id) {
@@ -144,7 +157,7 @@ TEST(StackMerger, ACodeThatStacksHaveStaysKnownAmongAnyNumberOfOthers) {
 }
 
 TEST(StackMerger, AThreadsEndThatIsSeenBeforeItsLastStackTakesNoCodeAway) {
-  StackMerger merger;
+  StackMerger merger(NoCopy);
   std::vector<std::byte> out;
   const auto take = [&out](std::span<const std::byte> record) {
     out.assign(record.begin(), record.end());
@@ -202,6 +215,25 @@ TEST(StackMerger, CodeThatThreadsTellOfIsOne) {
   EXPECT_EQ(merged.codes, 1u);
   EXPECT_EQ(merged.RowOf(RecordOrigin::kJump, 50), (Words{Jumped(0, 9)}));
   EXPECT_EQ(merged.RowOf(RecordOrigin::kJump, 51), (Words{Jumped(0, 9)}));
+}
+
+// In a free-threaded CPython threads run copies of its instructions.
+TEST(StackMerger, InstructionsOfCopiesAreThoseOfTheCode) {
+  Merged merged;
+  merged.Code(1, "f", RecordOrigin::kJump, 50, 0);
+  merged.Code(2, "f", RecordOrigin::kJump, 51, 1);
+  merged.Code(3, "f", RecordOrigin::kJump, 52, 2);
+  merged.Code(4, "f", RecordOrigin::kJump, 53, 3);
+  merged.Stack(0, {Frame(1, 9)}, RecordOrigin::kJump, 50);
+  merged.Stack(0, {Frame(2, 1009)}, RecordOrigin::kJump, 51);
+  merged.Stack(0, {Frame(3, 2009)}, RecordOrigin::kJump, 52);
+  merged.Stack(0, {Frame(4, 3009)}, RecordOrigin::kJump, 53);
+  EXPECT_EQ(merged.codes, 1u);
+  for (const uint32_t tid : {50, 51, 52}) {
+    EXPECT_EQ(merged.RowOf(RecordOrigin::kJump, tid), (Words{Jumped(0, 9)})) << tid;
+  }
+  // Where a copy lies that is not known: as before the first instruction.
+  EXPECT_EQ(merged.RowOf(RecordOrigin::kJump, 53), (Words{Jumped(0, UINT32_MAX)}));
 }
 
 TEST(StackMerger, ALossOfOneSourceLeavesTheOthersStack) {

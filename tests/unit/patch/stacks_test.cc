@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/unit/patch/made_up_python.h"
 #include "userspace/patch/patch_ring.h"
 #include "userspace/patch/recorder_code.h"
 
@@ -22,12 +23,6 @@ namespace {
 constexpr int64_t kLong = 3'600'000'000'000;
 constexpr uint16_t kSite = 7;
 constexpr uint64_t kSp = 0x7fff0000;
-
-uint64_t ControlBlock() {
-  uint64_t block = 0;
-  asm volatile("mov %%fs:0x10, %0" : "=r"(block));
-  return block;
-}
 
 int32_t TidOffset() {
   const auto tid = static_cast<uint32_t>(syscall(SYS_gettid));
@@ -41,119 +36,11 @@ int32_t TidOffset() {
   return -1;
 }
 
-struct Object {
-  alignas(16) std::array<uint64_t, 64> words{};
-  uint64_t at() const { return reinterpret_cast<uint64_t>(this); }
-  void SetText(size_t offset, const std::string& text) {
-    std::memcpy(reinterpret_cast<char*>(words.data()) + offset, text.c_str(), text.size() + 1);
-  }
-};
-
-// Types, code objects and frames that lie as CPython's could.
-class Python {
- public:
-  Python() {
-    EXPECT_EQ(pthread_key_create(&key_, nullptr), 0);
-    facts_.layout.version = 0x030b;
-    facts_.layout.thread_id = 16;
-    facts_.layout.thread_frame = 24;
-    facts_.layout.frame_bytes = 40;
-    facts_.layout.frame_code = 0;
-    facts_.layout.frame_previous = 8;
-    facts_.layout.frame_instruction = 16;
-    facts_.layout.frame_owner = 32;
-    facts_.layout.owner_limit = 3;
-    facts_.layout.frame_locals = 40;
-    facts_.layout.code_file = 32;
-    facts_.layout.code_name = 40;
-    facts_.layout.code_first_line = 48;
-    facts_.layout.code_arguments = 52;
-    facts_.layout.code_lines = 56;
-    facts_.layout.code_instructions = 64;
-    facts_.layout.text_length = 16;
-    facts_.layout.text_state = 32;
-    facts_.layout.text_ascii = 40;
-    facts_.layout.text_wide = 56;
-    facts_.layout.bytes_length = 16;
-    facts_.layout.bytes_data = 32;
-    facts_.layout.cell_value = 16;
-    facts_.finalizing = reinterpret_cast<uint64_t>(&finalizing);
-    code_type_ = Type("code");
-    module_type_ = Type("Linear");
-    state_ = New();
-    state_->words[2] = ControlBlock();
-    SetState(state_->at());
-    for (uint32_t offset = 8; offset < 2304; offset += 8) {
-      uint64_t word = 0;
-      std::memcpy(&word, reinterpret_cast<const void*>(ControlBlock() + offset), sizeof(word));
-      if (word == state_->at()) facts_.state_offset = offset;
-    }
-    EXPECT_NE(facts_.state_offset, 0u);
-  }
-  ~Python() { pthread_key_delete(key_); }
-
-  void SetState(uint64_t state) const {
-    EXPECT_EQ(pthread_setspecific(key_, reinterpret_cast<const void*>(state)), 0);
-  }
-  Object* New() { return objects_.emplace_back(std::make_unique<Object>()).get(); }
-  Object* Type(const std::string& name) {
-    Object* type = New();
-    Object* text = New();
-    text->SetText(0, name);
-    type->words[3] = text->at();
-    return type;
-  }
-  Object* Text(const std::string& text, bool is_compact = true) {
-    Object* object = New();
-    object->words[2] = text.size();
-    object->words[4] = 1 << 2 | 1 << 6 | (is_compact ? 1 << 5 : 0);
-    object->SetText(40, text);
-    return object;
-  }
-  Object* Code(const std::string& name, uint32_t arguments = 0) {
-    Object* code = New();
-    code->words[1] = code_type_->at();
-    code->words[4] = Text("/job.py")->at();
-    code->words[5] = Text(name)->at();
-    code->words[6] = 12 | uint64_t{arguments} << 32;
-    Object* lines = New();
-    lines->words[2] = 3;
-    code->words[7] = lines->at();
-    return code;
-  }
-  // In front of the others: the innermost one.
-  Object* Push(const Object* code) {
-    Object* frame = New();
-    frame->words[0] = code->at();
-    frame->words[1] = state_->words[3];
-    frame->words[2] = code->at() + 64 + 6;
-    state_->words[3] = frame->at();
-    return frame;
-  }
-  void Pop() { state_->words[3] = reinterpret_cast<const Object*>(state_->words[3])->words[1]; }
-  Object* Module() {
-    Object* module = New();
-    module->words[1] = module_type_->at();
-    return module;
-  }
-  Object* state() { return state_; }
-  const PythonFacts& facts() const { return facts_; }
-
-  uint64_t finalizing = 0;
-
- private:
-  pthread_key_t key_ = 0;
-  PythonFacts facts_;
-  std::vector<std::unique_ptr<Object>> objects_;
-  Object* code_type_ = nullptr;
-  Object* module_type_ = nullptr;
-  Object* state_ = nullptr;
-};
-
 struct Told {
   std::vector<std::string> texts;  // of code objects and classes, in their order
   std::vector<abi::pt_python_stack_record> stacks;
   size_t codes = 0;
+  std::vector<uint32_t> copies;  // of the codes' instructions
   size_t modules = 0;
   size_t begins = 0;
   size_t losses = 0;
@@ -216,6 +103,7 @@ class Recorder {
       std::memcpy(&head, bytes.data(), sizeof(head));
       EXPECT_EQ(bytes.size(), size_t{head.words} * 8);
       told.codes += head.kind == abi::PT_PYTHON_CODE;
+      if (head.kind == abi::PT_PYTHON_CODE) told.copies.push_back(head.sp);
       told.modules += head.kind == abi::PT_PYTHON_MODULE;
       told.begins += head.kind == abi::PT_SPAN_BEGIN;
       told.losses += head.kind == abi::PT_LOSS;
@@ -571,6 +459,34 @@ TEST(PatchStacks, MoreCodeThanTheTableHoldsIsToldAgain) {
       }
     }
   }
+}
+
+// With longer heads of objects; a frame runs its thread's copy of the instructions, which the
+// reader brings to the code object's own.
+TEST(PatchStacks, AFreeThreadedPythonTellsOfTheCopyThatItRuns) {
+  Python python(/*is_free_threaded=*/true);
+  Recorder recorder(python);
+  const Object* outer = python.Code("main");
+  python.Push(outer);
+  const Object* code = python.Code("_wrapped_call_impl", 1);
+  Object* frame = python.Push(code, 5);
+  Object* cell = python.New();
+  const Object* copy = python.New();
+  const Object* module = python.Module();
+  cell->words[3] = python.Type("cell")->at();
+  cell->words[4] = module->at();
+  frame->words[2] = copy->at() + 6;
+  frame->words[5] = cell->at() | 1;
+  const Told told = recorder.OneRow();
+  EXPECT_EQ(told.texts, (Texts{"/job.py", "main", "/job.py", "_wrapped_call_impl", "Linear"}));
+  EXPECT_EQ(told.copies, (std::vector<uint32_t>{0, 5}));
+  ASSERT_EQ(told.stacks.size(), 1u);
+  EXPECT_EQ(told.stacks[0].words[0], 1ull << 32 | 3);
+  const uint64_t own = code->at() + python.facts().layout.code_instructions;
+  const auto distance = static_cast<uint32_t>((copy->at() - own) >> 1U);
+  EXPECT_EQ(static_cast<uint32_t>(told.stacks[0].words[1]) - distance, 3u);
+  EXPECT_EQ(told.stacks[0].words[1] >> 32, 2u | 1u << 31);
+  EXPECT_EQ(told.stacks[0].words[2], module->at());
 }
 
 }  // namespace

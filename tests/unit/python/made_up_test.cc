@@ -167,7 +167,7 @@ TEST(MadeUpPythonTest, DebugOffsetsAreChecked) {
   EXPECT_TRUE(IsRefused(python.Confirm(), "Python 3.16 is not supported")) << python.Confirm();
   python.memory.PutWord(kRuntime + 8, 0x030d00f0);
   python.memory.PutWord(kRuntime + 16, 1);
-  EXPECT_TRUE(IsRefused(python.Confirm(), "free-threaded build of Python 3.13"));
+  EXPECT_TRUE(IsRefused(python.Confirm(), "free-threaded builds of Python 3.13"));
   python.memory.PutWord(kRuntime + 16, 0);
   python.memory.PutWord(python.layout.stack.interpreters, 0);
   EXPECT_TRUE(IsRefused(python.Confirm(), "was not found again")) << python.Confirm();
@@ -483,7 +483,7 @@ TEST(PythonLayoutTest, AFreeThreadedBuildSaysSo) {
   EXPECT_FALSE(SaysFreeThreaded(memory, kAt));
   memory.PutWord(kAt + 16, 1);
   EXPECT_TRUE(SaysFreeThreaded(memory, kAt));
-  EXPECT_FALSE(ReadPythonLayout(memory, kAt).ok());
+  EXPECT_FALSE(ReadPythonLayout(memory, kAt).ok());  // no object is so short
   EXPECT_FALSE(SaysFreeThreaded(memory, 0xdead0000));
 }
 

@@ -1,0 +1,40 @@
+// Copies of instructions: in a free-threaded CPython each thread may run its own of a code
+// object's. Jumps do not read where it begins, as other threads may free the table that says so at
+// any moment; it is read from outside when they tell of the code object.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "bpf/abi/python_records.h"
+#include "symbols/process/process_memory.h"
+#include "userspace/capture/target_reader.h"
+#include "userspace/model/ids.h"
+
+namespace proftrace {
+
+// Returns how far copy number `copy` of a code object's instructions lies behind these, in units of
+// two bytes and modulo 2^32, as numbers of instructions are. nullopt: there is no such copy.
+std::optional<uint32_t> ReadDistanceOfCopy(const TargetMemory& memory,
+                                           const abi::pt_python_layout& layout, uint64_t code,
+                                           uint32_t copy);
+
+// May be used by several threads.
+class CodeCopies {
+ public:
+  CodeCopies();
+
+  void SetLayout(Pid pid, const abi::pt_python_layout& layout);
+  void Forget(Pid pid);
+  // As ReadDistanceOfCopy(), by a worker; 0 for copy 0.
+  std::optional<uint32_t> DistanceOf(Pid pid, uint64_t code, uint32_t copy);
+
+ private:
+  std::mutex mutex_;
+  std::map<uint32_t, abi::pt_python_layout> layouts_;  // by pid
+  TargetReader reader_;
+};
+
+}  // namespace proftrace
