@@ -6,11 +6,14 @@
 
 #include "exporters/args/recording_json.h"
 #include "exporters/sinks/escape.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
 namespace {
 
 constexpr size_t kWidth = 100;
+// The rest of a longer name is left out.
+constexpr size_t kLongestWord = 200;
 
 // Adds a text, broken at blanks; lines after the first begin with `indent` blanks.
 void AddWrapped(std::string_view text, size_t indent, std::string* out) {
@@ -18,7 +21,10 @@ void AddWrapped(std::string_view text, size_t indent, std::string* out) {
   bool is_first = true;
   while (!text.empty()) {
     const size_t blank = text.find(' ');
-    const std::string_view word = text.substr(0, blank);
+    const std::string_view whole = text.substr(0, blank);
+    const std::string word = whole.size() <= kLongestWord
+                                 ? std::string(whole)
+                                 : std::string(WithoutCutCharacter(whole.substr(0, kLongestWord))) + "…";
     if (!is_first && column + 1 + word.size() > kWidth) {
       *out += "\n" + std::string(indent, ' ');
       column = indent;
@@ -35,13 +41,16 @@ void AddWrapped(std::string_view text, size_t indent, std::string* out) {
 
 std::string HeadText(const Verdict& verdict, const Finding& finding) {
   const double ms = verdict.MsAStep(finding);
-  return absl::StrFormat("%.*f ms%s (%.0f %%%s): ",
+  const bool is_besides =
+      finding.kind == FindingKind::kUnevenSteps || finding.kind == FindingKind::kRecording;
+  return absl::StrFormat("%.*f ms%s (%.0f %%%s%s): ",
                          ms < 1     ? 3
                          : ms < 10  ? 2
                          : ms < 100 ? 1
                                     : 0,
                          ms, verdict.are_steps ? " a step" : "", 100 * verdict.ShareOf(finding),
-                         finding.certainty == Certainty::kLikely ? ", likely" : "");
+                         finding.certainty == Certainty::kLikely ? ", likely" : "",
+                         is_besides && verdict.findings.size() > 1 ? ", part of the others" : "");
 }
 
 }  // namespace

@@ -72,10 +72,14 @@ absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options) {
   return plan;
 }
 
-absl::Status NameTorchDescendants(Pid pid, const absl::Status& status) {
+absl::Status NameTorchDescendants(Pid pid, const absl::Status& status,
+                                  const std::vector<Pid>& recorded) {
   constexpr size_t kMostNamed = 8;
   if (ExitCodeOf(status) != ExitCode::kNoTorch) return status;
-  const std::vector<ProcessInfo> descendants = TorchDescendants(pid);
+  std::vector<ProcessInfo> descendants = TorchDescendants(pid);
+  std::erase_if(descendants, [&recorded](const ProcessInfo& info) {
+    return std::find(recorded.begin(), recorded.end(), info.pid) != recorded.end();
+  });
   if (descendants.empty()) return status;
   std::string names;
   std::string options;

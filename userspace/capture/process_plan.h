@@ -17,9 +17,11 @@ namespace proftrace {
 // analysis takes memory for a second: to be called before the ring is there.
 absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options);
 
-// Returns the same status. For a process without PyTorch it names its descendants that have it, and
-// what to type: `pid` may be a wrapper's (timeout, sh -c, sudo, a launcher).
-absl::Status NameTorchDescendants(Pid pid, const absl::Status& status);
+// Returns the same status. For a process without PyTorch it names its descendants that have it, but
+// for those of `recorded`, and what to type: `pid` may be a wrapper's (timeout, sh -c, sudo, a
+// launcher).
+absl::Status NameTorchDescendants(Pid pid, const absl::Status& status,
+                                  const std::vector<Pid>& recorded);
 
 // Whether `child` has the plan's files at its parent's addresses, as after a fork, and nothing was
 // done to them since they were analysed. Not one that runs something else by now, or has mapped

@@ -108,7 +108,8 @@ class ProcessSet {
   // Awaits processes that were found to map PyTorch. `again`: more are looked for now and then, as
   // nobody tells of them.
   void LookForTorch(const TorchProcesses& found, bool again);
-  // Names a process that is not recorded among the gaps, and why.
+  // Names a process that is not recorded among the gaps, and why. One that has no PyTorch, or has
+  // ended, has nothing that could be lost; any other is counted (follow_failed).
   void Refuse(Pid pid, const absl::Status& why);
 
   // These take what the kernel told of traced processes. `shares_memory`: the child runs in its

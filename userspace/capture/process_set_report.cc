@@ -30,8 +30,9 @@ void ProcessSet::Refuse(Pid pid, const absl::Status& why) {
     refusal_ = Fail(ExitCodeOf(why),
                     "PID " + std::to_string(Raw(pid)) + ": " + std::string(why.message()));
   }
-  ++follow_failed_;
-  if (follow_failed_ > kMostNamed) return;
+  const ExitCode code = ExitCodeOf(why);
+  if (code != ExitCode::kNoTorch && code != ExitCode::kNoTarget) ++follow_failed_;
+  if (refused_.size() > kMostNamed) return;
   gaps_.push_back(Unsupported{"process " + std::to_string(Raw(pid)), std::string(why.message())});
 }
 
@@ -61,6 +62,7 @@ void ProcessSet::NoteAnothersJumps(Pid pid, const ProbePlan& plan) {
                           std::to_string(all - free) + " of " + std::to_string(all) +
                           " places are not recorded here";
   const std::lock_guard lock(mutex_);
+  unreached_.insert(Raw(pid));  // why it has few rows or none is said
   if (anothers_jumps_.empty()) anothers_jumps_ = who + ": " + why;
   AddGap({"jumps in the job's code", who + " is recorded without them: " + why});
 }

@@ -166,7 +166,7 @@ absl::StatusOr<ProbePlan> RecordSession::PlanRunning(Pid pid, bool has_agent) co
   absl::StatusOr<ProbePlan> made = PlanProcess(pid, plan);
   if (made.ok()) made->has_agent = has_agent;
   // With -a its descendants are found anyway.
-  if (!made.ok() && !options_.all) return NameTorchDescendants(pid, made.status());
+  if (!made.ok() && !options_.all) return NameTorchDescendants(pid, made.status(), options_.pids);
   return made;
 }
 

@@ -320,7 +320,7 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
   options.cache_directory = CacheDirectory();
   const absl::StatusOr<ProbePlan> plan = BuildProbePlan(pid, options);
   if (!plan.ok()) {
-    diagnosis->Add("PyTorch", NameTorchDescendants(pid, plan.status()));
+    diagnosis->Add("PyTorch", NameTorchDescendants(pid, plan.status(), {}));
     if (const absl::Status status = CheckTraceable(pid); !status.ok()) {
       diagnosis->Add(kJumps, status);
     }

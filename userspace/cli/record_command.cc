@@ -78,6 +78,7 @@ class RecordRun {
   std::optional<FlightDumps> dumps_;
   std::shared_ptr<RecordedTargets> targets_ = std::make_shared<RecordedTargets>();
   absl::Status launch_;  // of the command
+  bool misses_places_ = false;  // another proftrace has its jumps there
 };
 
 absl::Status RecordRun::Prepare() {
@@ -182,6 +183,10 @@ RecordCallbacks RecordRun::MakeCallbacks() {
       if (!launch_.ok()) StopAsked().store(true, std::memory_order_relaxed);
     };
   }
+  callbacks.on_anothers_jumps = [this, tell = callbacks.on_anothers_jumps](const std::string& why) {
+    misses_places_ = true;
+    if (tell) tell(why);
+  };
   callbacks.on_dump = [this](FlightDump dump) { dumps_->Add(std::move(dump)); };
   if (summaries_ != nullptr) {
     callbacks.on_summary = [this](FlightDump dump) { summaries_->Add(std::move(dump)); };
@@ -205,7 +210,13 @@ absl::Status RecordRun::Finish(const RecordResult& result) {
     if (!packed.ok() && !status.ok()) Say("%s", std::string(packed.message()).c_str());
     status.Update(packed);
   }
-  return status.ok() ? result.code : status;
+  if (status.ok()) status = result.code;
+  if (status.ok() && arguments_.strict && misses_places_) {
+    return Fail(ExitCode::kEventsLost,
+                "operators are missing (--strict): another proftrace has its jumps in the job; record "
+                "again when its recording has ended");
+  }
+  return status;
 }
 
 absl::Status RecordRun::Run() {

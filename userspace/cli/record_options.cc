@@ -196,6 +196,9 @@ void AddOutputs(CLI::App* record, RecordArguments* arguments) {
                    "standard output: one tar archive. %h is the host, %r the rank, %p the PID, %a "
                    "the attempt: names that do not collide on storage that many hosts share")
       ->type_name("PATH")
+      ->check([](const std::string& path) {
+        return path.empty() ? std::string("an empty name; give one, or leave -o out") : "";
+      })
       ->group(kGroupOutputs);
   record->add_option("--format", arguments->formats, "outputs to write; none: the capture alone")
       ->type_name("LIST")

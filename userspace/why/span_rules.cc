@@ -229,8 +229,11 @@ std::optional<Finding> FindPython(const Case& job) {
   if (!job.parts.has_kernel) {
     finding.certainty = Certainty::kLikely;
     finding.next = "--activities cpu,sched,syscalls";
+    if (source != PythonSource::kSamples) finding.next += " --sample 99Hz";
   } else if (source != PythonSource::kSamples) {
-    finding.next = "--sample 99Hz";
+    finding.next = "--activities cpu,sched,syscalls --sample 99Hz";
+  } else if (has_operators && job.parts.of(StepPart::kCollection) == 0) {
+    finding.next = "--python-gc, which tells what of it is Python's garbage collector";
   }
   return finding;
 }

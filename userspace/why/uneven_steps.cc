@@ -115,10 +115,10 @@ std::optional<Finding> FindUnevenSteps(const Case& job) {
     longest_ns = std::max(longest_ns, lengths[i]);
   }
   if (slow.empty() || 2 * slow.size() > lengths.size()) return std::nullopt;
-  finding.what = WhichText(slow, lengths.size()) + (slow.size() == 1 ? " takes" : " take") +
-                 absl::StrFormat(" %.1f times as long as the others",
-                                 static_cast<double>(longest_ns) / static_cast<double>(middle_ns));
-  if (slow.size() > 1) finding.what += " or less, the longest " + DurationText(longest_ns);
+  finding.what = WhichText(slow, lengths.size()) +
+                 (slow.size() == 1 ? " takes longer than the others: "
+                                   : " take longer than the others: up to ") +
+                 DurationText(longest_ns) + " instead of " + DurationText(middle_ns);
   const auto slow_steps = static_cast<int64_t>(slow.size());
   const auto other_steps = static_cast<int64_t>(lengths.size() - slow.size());
   PartTimes more{};

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "userspace/base/shown_text.h"
 #include "userspace/why/rules.h"
 
 namespace proftrace {
@@ -24,11 +25,19 @@ constexpr std::array<CrossRule, 3> kCrossRules = {FindRecompilation, FindDeviceA
 
 // With fewer steps a sentence about "the steps" would be one about chance.
 constexpr size_t kFewSteps = 3;
+// From so many medians on the mean is told.
+constexpr double kUneven = 1.3;
 
 std::string AboutText(const Case& job, int64_t median_ns) {
   if (!job.parts.are_steps) {
     return "No steps were found: this is about the window of " + DurationText(job.parts.total_ns) +
            " as a whole, on the first thread of the job.";
+  }
+  // The times of findings are means.
+  const int64_t mean_ns = job.parts.total_ns / job.steps();
+  if (mean_ns > kUneven * static_cast<double>(median_ns)) {
+    return absl::StrFormat("Steps take %s on average, and differ: the median of %d is %s.",
+                           DurationText(mean_ns), job.steps(), DurationText(median_ns));
   }
   return absl::StrFormat("Steps take %s (median of %d).", DurationText(median_ns), job.steps());
 }
@@ -128,6 +137,18 @@ void AddRemarks(const Case& job, Verdict* verdict) {
   }
 }
 
+// Returns what the recording itself says of why there is no row, a sentence each.
+std::vector<std::string> WhyNothing(const RecordingInfo& info) {
+  std::vector<std::string> reasons = {"There is no time to give reasons for."};
+  for (const Unsupported& gap : info.unsupported) {
+    if (gap.feature == "jumps in the job's code" || gap.feature == "code that no probe reaches" ||
+        gap.feature == "rows of processes that ran") {
+      reasons.push_back(ShownText(gap.reason) + ".");
+    }
+  }
+  return reasons;
+}
+
 }  // namespace
 
 Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates) {
@@ -139,7 +160,7 @@ Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
   Verdict verdict;
   if (!parts.has_value()) {
     verdict.about = "Nothing was recorded of the job's first thread.";
-    verdict.remarks.emplace_back("There is no time to give reasons for.");
+    verdict.remarks = WhyNothing(timeline.info());
     return verdict;
   }
   const Case job{timeline, aggregates, *parts, WaitsOf(timeline, *parts)};
