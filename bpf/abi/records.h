@@ -113,11 +113,10 @@ enum pt_kind {
 	PT_FAULT = 69,
 	PT_REQUEST = 70,
 	PT_SYSTEM_FILE = 71,
-	PT_WAKER = 72,	    /* struct pt_waker_record: a frame's, as PT_SAMPLE */
-	PT_GROUP_CALL = 73, /* gloo's number of a work; struct pt_pair_record: group, number */
-	PT_SCRIPT_STACK =
-	    74,		    /* --with-modules: struct pt_script_record (bpf/abi/script_records.h) */
-	PT_COST_AGAIN = 51, /* behind each PT_COST of its call; never in a capture */
+	PT_WAKER = 72,	      /* struct pt_waker_record: a frame's, as PT_SAMPLE */
+	PT_GROUP_CALL = 73,   /* gloo's number of a work; struct pt_pair_record: group, number */
+	PT_SCRIPT_STACK = 74, /* --with-modules; struct pt_script_record */
+	PT_COST_AGAIN = 51,   /* behind each PT_COST of its call; never in a capture */
 };
 
 /* The stack pointer is kept as sp >> 3, cut to 32 bits: compare by signed difference, right within
