@@ -400,18 +400,6 @@ class Kinds:
         self.beside(lambda: subprocess.run(["sleep", "0.02"], check=True))
         return self.one_operator()
 
-    def small_but_few(self) -> Iterator[None]:
-        """Small operators that are little of the time."""
-        values = torch.ones(4)
-        product = self.one_operator()
-
-        def step() -> None:
-            next(product)
-            for _ in range(60):
-                values.mul_(1)
-
-        return endless(step)
-
     def compiled_steps(self, sizes: Iterator[int], warm_up: int) -> Iterator[None]:
         """A training whose model is compiled, for batches of these sizes; `warm_up`: steps before the first one that counts."""
         import torch._dynamo  # PyTorch 1.13 has none

@@ -51,7 +51,6 @@ if os.environ.get("PROFTRACE_ALL"):
     LOOK_ALIKES |= {
         "collected_before": {"collection", "faults", "allocator"},
         "child_beside": {"child", "sleep"},
-        "small_but_few": {"small_operators"},
     }
 
 
