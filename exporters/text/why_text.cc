@@ -22,9 +22,10 @@ void AddWrapped(std::string_view text, size_t indent, std::string* out) {
   while (!text.empty()) {
     const size_t blank = text.find(' ');
     const std::string_view whole = text.substr(0, blank);
-    const std::string word = whole.size() <= kLongestWord
-                                 ? std::string(whole)
-                                 : std::string(WithoutCutCharacter(whole.substr(0, kLongestWord))) + "…";
+    const std::string word =
+        whole.size() <= kLongestWord
+            ? std::string(whole)
+            : std::string(WithoutCutCharacter(whole.substr(0, kLongestWord))) + "…";
     if (!is_first && column + 1 + word.size() > kWidth) {
       *out += "\n" + std::string(indent, ' ');
       column = indent;

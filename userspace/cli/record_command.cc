@@ -77,7 +77,7 @@ class RecordRun {
   std::optional<ResultDirectory> directory_;
   std::optional<FlightDumps> dumps_;
   std::shared_ptr<RecordedTargets> targets_ = std::make_shared<RecordedTargets>();
-  absl::Status launch_;  // of the command
+  absl::Status launch_;         // of the command
   bool misses_places_ = false;  // another proftrace has its jumps there
 };
 
@@ -212,9 +212,10 @@ absl::Status RecordRun::Finish(const RecordResult& result) {
   }
   if (status.ok()) status = result.code;
   if (status.ok() && arguments_.strict && misses_places_) {
-    return Fail(ExitCode::kEventsLost,
-                "operators are missing (--strict): another proftrace has its jumps in the job; record "
-                "again when its recording has ended");
+    return Fail(
+        ExitCode::kEventsLost,
+        "operators are missing (--strict): another proftrace has its jumps in the job; record "
+        "again when its recording has ended");
   }
   return status;
 }
