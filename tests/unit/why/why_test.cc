@@ -170,7 +170,7 @@ TEST_F(WhyTest, WithoutTheSchedulerItIsNotKnownWhetherPythonRan) {
   EXPECT_EQ(verdict.findings[0].kind, FindingKind::kPython);
   EXPECT_EQ(verdict.findings[0].certainty, Certainty::kLikely);
   EXPECT_THAT(verdict.findings[0].what, HasSubstr("or waits"));
-  EXPECT_EQ(verdict.findings[0].next, "--activities cpu,sched,syscalls");
+  EXPECT_EQ(verdict.findings[0].next, "--activities cpu,sched,syscalls --sample 99Hz");
 }
 
 TEST_F(WhyTest, ALossOfTheKernelsEventsIsSaid) {
