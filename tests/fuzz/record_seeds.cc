@@ -74,7 +74,11 @@ std::vector<std::byte> EveryPythonKind() {
       {RecordMaker::PythonFrameWord(1, 4), RecordMaker::PythonFrameWord(2, 0, true), 0x7f10});
   maker.Begin(1, 1010, 1, 0);
   maker.PythonStack(1, 1020, 1, 1, {RecordMaker::PythonFrameWord(3, 6)});
+  maker.Script(1, 1025, {{0x5000, 0x6000}, {0x5100, 0x6100}});
   maker.Begin(1, 1030, 2, 1);
+  maker.Script(1, 1032, {});
+  maker.Begin(1, 1035, 1, 2);
+  maker.End(1, 1038, 1, 2);
   maker.End(1, 1040, 2, 1);
   maker.End(1, 1050, 1, 0);
   return maker.bytes();
