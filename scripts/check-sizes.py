@@ -2,8 +2,8 @@
 """Fails where a class or a function of the program has grown too large: look for the second idea in it.
 
 Measured are the C++ sources of symbols/, userspace/ and exporters/, formatted as clang-format leaves them:
-  function     lines of one function's definition, from its first line to its brace                          at most 60
-  methods      lines of all definitions of a class's methods, over all files                                 at most 600
+  function     lines of one function's definition, from its first line to its brace, without comments        at most 60
+  methods      lines of all definitions of a class's methods, over all files, without comments               at most 600
   members      data members of a class (`class`; the fields of a plain `struct` are a row, and not counted)  at most 15
   parameters   of a constructor                                                                              at most 5
 
@@ -100,7 +100,9 @@ class File:
         self.scopes: list[Scope] = []
         self.head, self.head_line = "", 1
         line = 1
-        for character in without_texts(source):
+        bare = without_texts(source)
+        self.has_code = [bool(text.strip()) for text in bare.split("\n")]
+        for character in bare:
             if character == "{":
                 self.open(line)
             elif character == "}":
@@ -145,7 +147,7 @@ class File:
             return
         scope = self.scopes.pop()
         if scope.kind == "function":
-            length = line - scope.first_line + 1
+            length = sum(self.has_code[scope.first_line - 1:line])
             owner = scope.name.split("::")[-2] if "::" in scope.name else ""
             if not owner and self.scopes and self.scopes[-1].kind == "class":
                 owner = self.scopes[-1].name

@@ -77,6 +77,8 @@ int Free(const T& value,
 
 void Engine::Begin(const char* text, char one,
                    const char* raw) {
+  // A comment is no line of it.
+
   name_ = text;
 }
 
