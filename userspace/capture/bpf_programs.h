@@ -104,7 +104,8 @@ class BpfPrograms {
   absl::StatusOr<uint16_t> AddSignature(const abi::pt_signature& signature);
   // Returns the number of a row's inputs, for pt_place::inputs.
   absl::StatusOr<uint16_t> AddRowInputs(const abi::pt_row_inputs& inputs);
-  // `signature`: the number of the signature by which the operator's arguments are read.
+  // `signature`: the number of the signature by which the operator's arguments are read where a
+  // row's words hold these.
   absl::Status AddOperatorSignature(Pid pid, uint64_t operator_def, uint16_t signature);
   // Sets the signature by which the inputs of the process's autograd nodes are read.
   absl::Status SetNodeSignature(Pid pid, uint16_t signature);
