@@ -41,7 +41,7 @@ class ModuleFinder {
     uint64_t parent = 0;  // 0 = the module is the model
     uint64_t type = 0;
     int64_t read_ns = 0;  // the module was there at that time or later
-    std::string path;     // in it
+    std::string path;     // in the model
   };
   struct Process {
     uint32_t program = 0;

@@ -19,7 +19,7 @@ namespace proftrace {
 
 class PlainProcesses {
  public:
-  // All must outlive it. `sampler`: null where nothing is sampled.
+  // All arguments must outlive this object. `sampler`: null where nothing is sampled.
   PlainProcesses(BpfPrograms* programs, SystemPrograms* system, Sampler* sampler, CaptureSink* sink)
       : programs_(programs), system_(system), sampler_(sampler), sink_(sink) {}
 
@@ -38,7 +38,7 @@ class PlainProcesses {
     if (sampler_ != nullptr) sampler_->RemoveProcess(pid);
   }
 
-  // Names of threads that still live.
+  // Writes the names of threads that still live to the capture.
   void CollectLastNames();
 
   bool IsLiving(Pid pid) const { return living_.contains(Raw(pid)); }
