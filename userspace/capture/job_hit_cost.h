@@ -16,7 +16,7 @@ namespace proftrace {
 
 class JobHitCost {
  public:
-  // Fewer pairs than this say nothing.
+  // Fewer pairs than this give no median.
   static constexpr size_t kFewestPairs = 200;
   static constexpr size_t kEnoughPairs = 4000;
 

@@ -38,7 +38,7 @@ void SetRingBytes(Skeleton* skeleton, uint32_t ring_bytes) {
 
 class MappedRing {
  public:
-  // The record is there during the call only.
+  // Gets one record, which is valid only during the call.
   using Callback = std::function<void(std::span<const std::byte>)>;
 
   MappedRing() = default;

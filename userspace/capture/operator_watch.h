@@ -35,7 +35,7 @@ class OperatorWatch {
   // CaptureMetadata::images.
   void Add(Pid pid, uint32_t image, std::shared_ptr<const ProbePlan> plan);
   void Remove(Pid pid);
-  // Looks at each process. Where nothing was registered since, a look reads one word.
+  // Looks at each process. Where nothing was registered since, a look reads one name.
   void Look();
   // Returns at how many addresses there were several operators, one after the other.
   uint64_t replaced() const;
