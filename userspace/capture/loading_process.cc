@@ -15,7 +15,7 @@ namespace {
 // How long nothing must have been loaded or registered. The next thing that the process does may be
 // its work, so this is short.
 constexpr int64_t kSettledNs = 60'000'000;
-// The same time for a process that has no Python binding although it runs Python.
+// That time for a process that has no Python binding although it runs Python.
 constexpr int64_t kNoBindingNs = 2'000'000'000;
 // That time for a process whose Dispatcher cannot be read yet: registering may take so long on a
 // busy host.

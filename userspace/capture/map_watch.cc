@@ -44,7 +44,7 @@ int OpenOn(int cpu) {
   event.config = PERF_COUNT_SW_DUMMY;
   event.mmap = 1;  // executable mappings only
   event.watermark = 1;
-  event.wakeup_watermark = kRingBytes;  // never reached in practice: nothing waits for the event
+  event.wakeup_watermark = kRingBytes;  // nothing waits to be woken
   return static_cast<int>(syscall(SYS_perf_event_open, &event, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC));
 }
 
