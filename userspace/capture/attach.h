@@ -22,15 +22,15 @@ class CookieTable;
 
 // How the kernel is asked for uprobes.
 enum class UprobeApi {
-  kMulti,  // one link a file (kernel 6.6 and later)
-  kTrace,  // one event of the kernel's tracing a file and process (kernel 5.15 and later)
-  kPerf,   // a perf event and a link a point (where tracefs cannot be written)
+  kMulti,  // one link for each file (kernel 6.6 and later)
+  kTrace,  // one event of the kernel's tracing for each file and process (kernel 5.15 and later)
+  kPerf,   // a perf event and a link for each point (where tracefs cannot be written)
 };
 
 // The tables by which the programs know probes, beside their cookies.
 struct ProbeTables {
-  std::shared_ptr<CookieTable> cookies;  // kMulti; null: links are for one process
-  int addresses_fd = -1;                 // kTrace: the map probe_addresses
+  std::shared_ptr<CookieTable> cookies;  // for kMulti; null: each link is for one process
+  int addresses_fd = -1;                 // for kTrace: the map probe_addresses
 };
 
 // A point that the kernel refused.

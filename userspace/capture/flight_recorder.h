@@ -27,7 +27,7 @@ namespace proftrace {
 
 struct FlightTrigger {
   enum class Kind : uint8_t {
-    kStepRatio,   // a step took longer than `ratio` times the median of those before it
+    kStepRatio,   // a step took longer than `ratio` times the median of the steps before it
     kStepLength,  // a step took longer than `length_ns`
     kExit,        // a target ended, or another recorded process failed
     kOutOfMemory,
@@ -35,7 +35,7 @@ struct FlightTrigger {
   Kind kind = Kind::kExit;
   double ratio = 0;
   int64_t length_ns = 0;
-  std::string text;  // as the user wrote it
+  std::string text;  // the trigger, as the user wrote it
 };
 
 struct FlightOptions {
@@ -96,7 +96,7 @@ class FlightRecorder {
   // Checks whether the wall clock, which shows `unix_ns`, has passed a multiple of the summary
   // period.
   void LookAtWall(int64_t now_ns, int64_t unix_ns);
-  // Takes what was lost until now. To be called at least twice a second.
+  // Takes the counts of losses until now. To be called at least twice a second.
   void NoteLosses(int64_t now_ns, const Ledger& losses);
 
   // Whether a dump is to be taken now.
@@ -155,7 +155,7 @@ class FlightRecorder {
   uint32_t fired_ = 0;
   uint64_t passed_over_ = 0;
   std::pair<Pid, Tid> steps_of_{};
-  int64_t steps_until_ns_ = 0;  // steps that began before this time were compared already
+  int64_t steps_until_ns_ = 0;  // steps that began before this time are not checked again
   std::deque<Losses> losses_;
 };
 

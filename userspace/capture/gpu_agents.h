@@ -52,10 +52,10 @@ class GpuAgents {
   // Waits for a process's agent. Returns whether the agent records. In an idle job it may begin to
   // later, as soon as one of the job's threads comes by a safe point.
   bool IsRunning(Pid pid);
-  // Takes note of a process. To be called when it is recorded, and when it has loaded libraries
-  // since: as soon as it has the CUDA driver it gets an agent, unless it brings one itself or was
-  // forked by a process that had the driver. `parent`: the process that forked it; 0 = not known.
-  // May be called on any thread, and waits for nothing.
+  // Takes note of a process. To be called when the process is recorded, and when it has loaded
+  // libraries. As soon as it has the CUDA driver it gets an agent, unless it brings an agent itself
+  // or was forked by a process that had the driver. `parent`: the process that forked it; 0 = not
+  // known. May be called on any thread, and waits for nothing.
   void Consider(Pid pid, Pid parent = Pid{});
   // Takes the last records of a process that has ended or runs another program, and forgets its
   // agent.
@@ -75,9 +75,8 @@ class GpuAgents {
   // Whether a process that used a GPU had no agent, or an agent that did not record. To be called
   // after Stop().
   bool has_missed() const;
-  // Returns what is missing of the GPU's activity, and in which processes; to be called after
-  // Stop(). Where an agent was asked for, a process that does not use a GPU is listed with that
-  // reason.
+  // Returns which GPU activity is missing, of which processes, and why. To be called after Stop().
+  // Where an agent was asked for, a process that does not use a GPU is listed with that reason.
   std::vector<Unsupported> gaps() const;
 
  private:

@@ -26,7 +26,7 @@ struct KernelTypesDeleter {
   void operator()(btf* types) const { btf__free(types); }
 };
 
-// Loads the kernel's own types in a form that this libbpf understands; Null where they cannot be
+// Loads the kernel's own types in a form that this libbpf understands. Null where they cannot be
 // read.
 std::unique_ptr<btf, KernelTypesDeleter> LoadKernelTypes();
 

@@ -29,7 +29,7 @@ class LibraryWatch {
   void Look(const std::function<void(Pid pid)>& on_loaded);
 
  private:
-  // The list of libraries of one namespace of the dynamic linker.
+  // The dynamic linker's list of libraries of one of its namespaces.
   struct LinkerList {
     uint64_t debug = 0;
     uint64_t last = 0;  // the list's last entry

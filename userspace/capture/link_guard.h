@@ -41,7 +41,7 @@ class ProbeLink {
 
   // Leaves the link open until this process ends.
   void Abandon();
-  // Keeps what the link needs for as long as it is there.
+  // Keeps an object that the link needs for as long as the link exists.
   void Keep(std::shared_ptr<const void> needed) { needed_ = std::move(needed); }
 
  private:

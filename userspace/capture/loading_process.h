@@ -53,8 +53,8 @@ class LoadingProcess {
   uint64_t last_operator_ = 0;  // AskLastOperator()
   int64_t looked_ns_ = 0;       // the last look
   int64_t could_run_ns_ = 0;
-  int64_t first_ns_ = 0;    // when the first such file was seen
-  int64_t changed_ns_ = 0;  // when the look last differed from the one before
+  int64_t first_ns_ = 0;    // when a file of PyTorch was first seen
+  int64_t changed_ns_ = 0;  // when a look last differed from the look before
 };
 
 }  // namespace proftrace

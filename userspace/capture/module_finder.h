@@ -15,7 +15,7 @@
 
 namespace proftrace {
 
-// A module as the kernel's side has told of it.
+// A module as the kernel's programs have told of it.
 struct SeenModule {
   uint64_t object = 0;
   uint64_t type = 0;

@@ -47,7 +47,7 @@ class OperatorLinks {
   LinkSet links_;
 };
 
-// The links of one process.
+// All links of one process.
 struct ProcessLinks {
   LinkSet rest;
   std::vector<OperatorLinks> operators;

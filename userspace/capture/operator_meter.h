@@ -36,7 +36,7 @@ class OperatorMeter {
 
   // Takes any record, thread by thread in their order.
   void Observe(const abi::pt_record& head);
-  // Returns what each thread did since the last call.
+  // Returns the calls of each thread since the last Take().
   std::vector<ThreadUse> Take();
   Traits TraitsOf(Pid pid, uint16_t site) const;
   // Forgets a process that has ended, or runs another program.

@@ -78,7 +78,7 @@ class PatchRecorder {
   // files.
   absl::Status code_status() const;
 
-  // Hands over what was recorded since the last time.
+  // Hands over the records since the last call.
   void Take(const std::function<void(std::span<const std::byte> record)>& on_record);
   // Returns the time (CLOCK_MONOTONIC) until which all rings have been emptied.
   int64_t emptied_until_ns() const;

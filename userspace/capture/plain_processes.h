@@ -1,5 +1,5 @@
-// Processes that are recorded without their operators (--activities without cpu): they need no
-// PyTorch, and no probes.
+// Keeps processes that are recorded without their operators (--activities without cpu). They need
+// no PyTorch, and no probes.
 #pragma once
 
 #include <absl/status/status.h>
@@ -28,7 +28,7 @@ class PlainProcesses {
   // Records every process of the host but this one.
   absl::Status AddHost();
 
-  // These take what the kernel told of recorded processes, as in ProcessSet.
+  // These three take what the kernel told of recorded processes, as in ProcessSet.
   void OnFork(Pid /*parent*/, Pid child, int64_t /*time_ns*/, bool /*shares_memory*/) {
     Describe(child, /*followed=*/true);
   }

@@ -1,7 +1,7 @@
-// Finds what a hit really costs the job, by the job's own CPU time: how much more of it an operator
-// takes while all probes are there than while there is next to no probe. The time between two
-// probes that follow each other is too short, as the second probe finds the caches warm
-// (job_hit_cost.h). This class finds by which factor it is too short.
+// Finds what a hit really costs the job, by the job's own CPU time: an operator takes more of that
+// time while all probes are there than while there is next to no probe, and the difference is the
+// cost of its hits. The time between two probes that follow each other is too short, as the second
+// probe finds the caches warm (job_hit_cost.h). This class finds by which factor it is too short.
 //
 //      all probes, the last stretches of the recording         one probe, at one operator
 //      |-- ... --|-- CPU time, calls of it, hits --|-- detach --|-- CPU time, calls of it --|
@@ -49,7 +49,8 @@ struct PredictedPrice {
 
 class PriceComparison {
  public:
-  // Fewer operators than this say nothing; nor do fewer calls of the one that is counted alone.
+  // The fewest operators, and the fewest calls of the operator that is counted alone, from which a
+  // stretch is used.
   static constexpr double kFewestOperators = 200;
   static constexpr double kFewestCalls = 40;
   // Only the stretches next to the one with one probe are compared: in others the job may do

@@ -47,9 +47,9 @@ bool HasProgram(Pid pid);
 // cannot tell.
 bool SharesMemory(Pid a, Pid b);
 
-// Tells the kernel's side what it must know of the process before its first probe.
+// Fills the programs' maps with the facts of a process that they need before its first probe.
 absl::Status PrepareMaps(BpfPrograms* programs, Pid pid, const ProbePlan& plan);
-// Tells the programs which of `operators` begin and end annotations.
+// Tells the programs which of `operators` begin or end annotations.
 absl::Status AddAnnotationOperators(BpfPrograms* programs, Pid pid, const ProbePlan& plan,
                                     const std::vector<OperatorInfo>& operators);
 

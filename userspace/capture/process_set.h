@@ -221,7 +221,8 @@ class ProcessSet {
   // Whether the process is to have probes where others have jumps, because it or its parent is one
   // of Jumps::left_out.
   bool IsLeftOnProbes(Pid pid);
-  // Has the kernel tell of the process's forks, execs and end from here on.
+  // Has the kernel tell of the process's forks, execs and end from here on, and record its system
+  // activity where that was asked for.
   absl::Status Trace(Pid pid);
   absl::Status AttachImage(Pid pid, ProbePlan plan, Arrival arrival,
                            StoppedThreads* held = nullptr);
