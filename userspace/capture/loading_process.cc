@@ -15,10 +15,10 @@ namespace {
 // How long nothing must have been loaded or registered. The next thing that the process does may be
 // its work, so this is short.
 constexpr int64_t kSettledNs = 60'000'000;
-// That time for a process that has no Python binding although it runs Python.
+// The time for a process that has no Python binding of torch although it runs Python.
 constexpr int64_t kNoBindingNs = 2'000'000'000;
-// That time for a process whose Dispatcher cannot be read yet: registering may take so long on a
-// busy host.
+// The time for a process whose Dispatcher cannot be read, because registering may take this long on
+// a busy host.
 constexpr int64_t kNoOperatorsNs = 10'000'000'000;
 // The most CPU time for making all plans of one process; an import takes some seconds.
 constexpr int64_t kMostCpuNs = 60'000'000'000;

@@ -92,7 +92,7 @@ class PatchRecorder {
   std::optional<uint32_t> DistanceOfCopy(Pid pid, uint64_t code, uint32_t copy) {
     return copies_.DistanceOf(pid, code, copy);
   }
-  // Returns what stays in processes, and what was not recorded of them.
+  // Returns gaps: jumps that stay in processes, and what was not recorded of processes, and why.
   std::vector<Unsupported> gaps() const;
 
  private:

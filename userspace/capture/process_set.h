@@ -98,14 +98,15 @@ class ProcessSet {
   void AttachDescendants(const std::vector<Pid>& pids, Plans plans, const std::atomic<bool>& stop);
   // Attaches to the descendants that were forked by `pid`.
   void FollowForks(Pid pid);
-  // Awaits a process that has no PyTorch yet: it is attached to as soon as it has.
+  // Awaits a process that has no PyTorch yet. The process is attached to as soon as it has loaded
+  // PyTorch.
   void Await(Pid pid);
   // Awaits a process that we started ourselves: it and its descendants are stopped for the moment
   // in which their probes go in, so that no operator is missed.
   absl::Status AwaitOwn(Pid pid);
 
-  // Awaits a process that maps PyTorch, or is about to: it is attached to as soon as it has loaded
-  // it.
+  // Awaits a process that maps PyTorch, or is about to. The process is attached to as soon as it
+  // has loaded PyTorch.
   void OnTorchMapped(Pid pid);
   // Awaits processes that were found to map PyTorch. `again`: the set searches the host for more
   // such processes once a second, because the kernel does not tell of them.
@@ -240,7 +241,7 @@ class ProcessSet {
   // Notes that another tracer has jumps in the process; they stay there.
   void NoteAnothersJumps(Pid pid, const ProbePlan& plan);
   // Attach to `child`, of which the kernel tells already, by the plan of the process that forked
-  // it, or by a plan of its own. Return whether it is recorded then.
+  // it, or by a plan of its own. Return whether that worked.
   bool AttachForked(Pid child);
   bool AttachSpawned(Pid child, Plans* plans);
   size_t AttachDescendantsOf(Pid pid, Plans* plans, const std::atomic<bool>& stop);
@@ -324,7 +325,7 @@ class ProcessSet {
   uint32_t last_tried_ = 0;
   uint64_t exits_lost_ = 0;
   uint32_t looks_for_ended_ = 0;
-  std::atomic<bool> stop_ = false;  // ends the follower, and what it reads
+  std::atomic<bool> stop_ = false;  // true ends the follower, and its plans that are being made
   bool holds_awaited_ = false;
   std::thread follower_;
 };

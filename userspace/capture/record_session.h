@@ -85,8 +85,9 @@ class RecordSession {
  private:
   absl::Status Start();
   absl::Status PlanTargets();
-  // Makes the rings smaller until all that this program takes has room within the limit of its own
-  // control group: the kernel would kill it without a word, with its probes in the job.
+  // Makes the rings smaller until the memory that this program takes has room within the limit of
+  // its own control group. Otherwise the kernel would kill the program without a word, with its
+  // probes in the job.
   absl::Status FitOwnMemory();
   absl::Status LoadPrograms();
   // Decides whether jumps are put in (--tier). With kAuto it counts operators for a moment.
@@ -134,7 +135,7 @@ class RecordSession {
   absl::Status Loop();
   void Stop();
   void OnRecord(std::span<const std::byte> record);
-  // Does what a record asks to be done at once.
+  // Does the things that a record calls for at once, such as following a fork.
   void React(const abi::pt_record& head, std::span<const std::byte> record);
   // Writes a record to the capture.
   void Keep(const abi::pt_record& head, std::span<const std::byte> record);
@@ -158,12 +159,12 @@ class RecordSession {
   absl::Status Drain(int timeout_ms);
   bool AnyTargetAlive();
   void ReportProgress(int64_t now_ns);
-  // Says what the processes' probes do not reach.
+  // Tells the user of code that the processes' probes do not reach.
   void SayMissing();
   // Says which recorded processes stand still, and names each once among the gaps. `when`: for
   // example "at the begin".
   void NoteStandstills(const std::string& when);
-  // Writes what the workers that read processes failed to do.
+  // Writes the failures of the workers that read processes.
   void AddFailures(MetadataWriter* writer) const;
   // Finds recorded processes that ran and gave no row. To be called at the end.
   std::optional<Unsupported> FindSilent(bool records_lost);
@@ -172,7 +173,7 @@ class RecordSession {
   void KeepSteps();
   // Puts one probe at the function that every operator calls into each process that was named.
   LinkSet AttachCounters();
-  // Whether the job's CPU time with and without probes may be compared at all.
+  // Whether the job's CPU time with and without probes can be compared at all.
   bool CanCompare() const;
   // Whether the CPU time without probes is measured before they go in, because the price is needed
   // during the recording. Otherwise it is measured after they are out, so that the user need not
@@ -198,7 +199,7 @@ class RecordSession {
   // Reads the CPU time that recorded processes have used by now, about four times a second however
   // often it is called.
   void ReadCpuTimes(int64_t now_ns);
-  // Returns what was lost since the window began.
+  // Returns the losses since the window began.
   Ledger ReadLosses() const;
   // Returns the metadata that a dump ends with. `unnamed`: samples that have no names yet.
   MetadataWriter FlightWords(const Cost& cost, uint64_t unnamed);
@@ -216,8 +217,8 @@ class RecordSession {
   uint32_t ring_bytes_;  // of each of the kernel's rings
   size_t flight_bytes_;  // which the flight recorder may keep; 0 = there is no flight recorder
   int64_t begin_ns_;
-  // The time from which the cost of the recording is estimated: without what is measured or waited
-  // for before and after it.
+  // The cost of the recording is estimated from the records between these times, without those of
+  // measurements before and after.
   int64_t metered_from_ns_ = std::numeric_limits<int64_t>::max();
   int64_t metered_until_ns_ = std::numeric_limits<int64_t>::max();
   FlightKeeper* keeper_;  // owned by the sink; null: all is written to a file

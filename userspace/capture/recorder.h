@@ -64,8 +64,8 @@ struct RecordOptions {
   std::optional<uint64_t> steps;     // the recording ends when so many steps of the job are over
   // Whether steps are found, however many, for the result and the capture.
   bool counts_steps = false;
-  // How much of the processes' time recording may take; operators are demoted to keep it. nullopt:
-  // no operator is demoted.
+  // The percentage of the processes' time that recording may take; operators are demoted to keep
+  // within it. nullopt: no operator is demoted.
   std::optional<double> max_overhead_percent;
   // demoted operators are still counted, never left out altogether (tests)
   bool keeps_counting = false;

@@ -22,7 +22,7 @@
 
 namespace proftrace {
 
-// How a process is read.
+// The facts by which a process is read.
 struct SampledProcess {
   std::optional<PythonLayout> python;  // nullopt: only native frames are read
   uint32_t python_version = 0;         // 0x030b = 3.11
@@ -72,7 +72,8 @@ class SampleNames {
     uint32_t function = 0;  // 0: no code object lies there, or another one by now
     std::optional<PythonLines> lines;
   };
-  // Whether a function of C is one of the interpreter's, and which.
+  // Whether a native function is one of the interpreter's, and whether it is the one that runs
+  // bytecode.
   enum class NativeKind : uint8_t { kOther, kInterpreter, kEvaluation };
   struct Native {
     uint32_t function = 0;

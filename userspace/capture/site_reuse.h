@@ -16,7 +16,7 @@ namespace proftrace {
 
 class SiteReuse {
  public:
-  static constexpr size_t kBurst = 20'000;              // records that are looked at in one go
+  static constexpr size_t kBurst = 20'000;              // records that are looked at in one burst
   static constexpr int64_t kBetweenNs = 1'000'000'000;  // from the begin of one burst to the next
   // A place that is used again within kWarmNs is as warm as in a loop; after kColdNs it is as cold
   // as it gets. Both were found with jobs whose CPU time was measured (tests/bench/RESULTS.md).

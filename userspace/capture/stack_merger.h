@@ -75,7 +75,7 @@ class StackMerger {
     bool skips_class = false;  // the module was known, so the name of its class is left out
     // A code object that jumps tell of, while more of its records may come.
     uint32_t code = 0;  // its number in the process; 0 = none
-    // How far what the thread runs lies behind the code object's own instructions.
+    // How far the copy that the thread runs lies behind the code object's own instructions.
     std::optional<uint32_t> distance = 0;
     std::vector<std::byte> pieces;  // whole records
     std::string text;               // their contents

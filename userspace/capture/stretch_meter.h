@@ -24,7 +24,7 @@ class StretchMeter {
   // Returns the process that was followed last; nullopt: none was.
   std::optional<Pid> followed() const { return followed_; }
 
-  // Begins a stretch; what came before is forgotten.
+  // Begins a stretch, and forgets the records from before.
   void Begin();
   // Ends the stretch, and begins the next one at the same moment.
   void Cut();

@@ -64,7 +64,7 @@ class SystemPrograms {
   // Returns how much longer a system call takes when it is recorded: the median of a loop in this
   // process; nullopt where no calls are recorded.
   std::optional<double> ns_per_call() const { return ns_per_call_; }
-  // Returns what this kernel does not tell of.
+  // Returns the activities that this kernel does not tell of.
   const std::vector<Unsupported>& gaps() const { return gaps_; }
 
  private:

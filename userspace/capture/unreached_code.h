@@ -19,7 +19,7 @@
 
 namespace proftrace {
 
-// Places of one file that have no probe although the kernel has taken them.
+// The places of one file that have no probe although the kernel has accepted probes there.
 struct UnreachedCode {
   std::string module;      // its name, from the target
   size_t points = 0;       // of the plan
