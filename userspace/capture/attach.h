@@ -43,8 +43,8 @@ struct RefusedPoint {
 struct AttachReport {
   uint32_t points = 0;  // that are live
   std::vector<RefusedPoint> refused;
-  // a sentence about points that the kernel took but that are not in the code which the process
-  // runs
+  // A sentence about points that the kernel took but that are not in the code which the process
+  // runs.
   std::string unreached;
 };
 

@@ -43,7 +43,7 @@ class BudgetKeeper {
   };
   struct Options {
     double max_percent = 0;
-    // the user waits for steps: no operator is demoted that steps may be told by
+    // The user waits for steps: no operator is demoted that steps may be told by.
     bool keeps_steps = false;
     bool keeps_counting = false;  // no operator loses its last probe (tests)
   };

@@ -47,7 +47,7 @@ struct FlightOptions {
   // all hosts look at the same time; 0: no summaries. The window of a summary is at most as long as
   // this.
   int64_t summary_period_ns = 0;
-  // the number of dumps that the user has asked for
+  // The number of dumps that the user has asked for.
   const std::atomic<uint32_t>* signals = nullptr;
   std::string asked_reason = "SIGUSR1";  // the reason that these dumps have
   // Whether these dumps end so long before they were asked for that they can be taken at once.

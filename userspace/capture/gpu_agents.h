@@ -82,7 +82,7 @@ class GpuAgents {
  private:
   struct Agent {
     Pid pid{};
-    // its process began to use CUDA, or was found, while others were recorded
+    // Its process began to use CUDA, or was found, while others were recorded.
     bool is_late = false;
     bool is_brought = false;          // by the process itself
     int64_t seen_ns = 0;              // when the driver was seen

@@ -46,7 +46,7 @@ class ModuleFinder {
   struct Process {
     uint32_t program = 0;
     PythonLayout layout;
-    // by address: the last module that was told of there
+    // By address: the last module that was told of there.
     absl::flat_hash_map<uint64_t, SeenModule> seen;
     absl::flat_hash_map<uint64_t, Place> places;  // of all modules of the models read so far
     std::vector<uint64_t> models;

@@ -51,7 +51,7 @@ class Priority {
  private:
   static constexpr int64_t kIntervalNs = 200'000'000;
 
-  // set at the begin, as a ring is full in milliseconds
+  // Set at the begin, as a ring is full in milliseconds.
   std::optional<Hurry> hurry_{std::in_place};
   int64_t begin_ns_ = MonotonicNs();
   int64_t cpu_begin_ns_ = ThreadCpuNs();

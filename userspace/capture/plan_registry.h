@@ -29,7 +29,7 @@ class PlanRegistry {
 
   // The plan of a process that has loaded more libraries.
   struct Extended {
-    // the plan with the modules and sites that the libraries add
+    // The plan with the modules and sites that the libraries add.
     std::shared_ptr<const ProbePlan> plan;
     std::vector<ModulePlan> added;
   };

@@ -60,7 +60,7 @@ class PriceComparison {
   // The factor by which a hit costs more than predicted.
   struct Factor {
     double value = 1;
-    // most of the weight is on the factor that was seen; false: the usual factor
+    // Whether most of the weight is on the factor that was seen, and not on the usual one.
     bool is_compared = false;
     double error = 0;  // the relative standard deviation of `value`
   };

@@ -36,7 +36,7 @@ class ProcessCpuTimes {
   std::optional<int64_t> all() const;
 
  private:
-  // by pid; a process that came later has no entry
+  // By pid; a process that came later has no entry.
   absl::flat_hash_map<uint32_t, int64_t> begin_ns_;
   absl::flat_hash_map<uint32_t, int64_t> last_ns_;
   absl::flat_hash_map<uint32_t, int64_t> taken_ns_;  // as of the last TakeUsed()

@@ -321,7 +321,7 @@ class ProcessSet {
   uint64_t ended_early_ = 0;  // processes with PyTorch that ended before their probes were live
   bool looks_for_torch_ = false;
   int64_t last_search_ns_ = 0;
-  // pid, of awaited_; this and the next two are for the follower's thread
+  // The pid in awaited_ that was tried last. This and the next two are for the follower's thread.
   uint32_t last_tried_ = 0;
   uint64_t exits_lost_ = 0;
   uint32_t looks_for_ended_ = 0;

@@ -86,7 +86,7 @@ class ProcessWatch {
   const bool follow_children_;
   const bool has_children_files_;  // /proc/PID/task/TID/children
   std::map<uint32_t, Watched> processes_;
-  // of all processes, by pid; used where there are no such files
+  // The parent of each process of the host, by pid; used where there are no such files.
   std::map<uint32_t, uint32_t> parents_;
   const OnRecord* on_record_ = nullptr;
   uint64_t told_ = 0;

@@ -237,9 +237,9 @@ class RecordSession {
   std::unique_ptr<NameResolver> names_;
   std::unique_ptr<MapWatch> map_watch_;  // with -a, where the kernel can tell
   std::vector<UniqueFd> target_fds_;
-  // of targets, until they are attached to
+  // The plans of targets, until they are attached to.
   std::vector<std::pair<Pid, absl::StatusOr<ProbePlan>>> plans_;
-  ProcessSet::Plans child_plans_;  // of their children, until then, too
+  ProcessSet::Plans child_plans_;  // the plans of their children, until then, too
   LiveMeter meter_;
   LiveMeter jump_meter_;
   SilentProcesses silent_;

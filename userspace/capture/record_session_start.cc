@@ -42,7 +42,7 @@ constexpr int64_t kSettleNs = 300'000'000;
 constexpr uint64_t kOwnMemoryBytes = 190 << 20;
 constexpr uint64_t kOwnMemoryWithoutOperatorsBytes = 64 << 20;
 constexpr uint32_t kSmallestFittedRing = 1 << 20;
-// the least that --flight-recorder-memory takes
+// The least that --flight-recorder-memory takes.
 constexpr uint64_t kSmallestFittedFlight = 16 << 20;
 constexpr int64_t kLateSettleNs = 1'000'000'000;
 

@@ -24,7 +24,7 @@ namespace proftrace {
 struct BudgetNews {
   Pid pid{};
   std::vector<std::string> demoted;  // the names of operators
-  // the overhead that is left once all changes are carried out
+  // The overhead that is left once all changes are carried out.
   std::optional<double> measured_percent;
 };
 
@@ -56,7 +56,8 @@ enum class Tier {
 struct RecordOptions {
   std::vector<Pid> pids;  // running processes
   bool all = false;       // every PyTorch process of the host, also those that start later
-  // processes that we have just started: attached to as soon as they have loaded PyTorch
+  // Processes that this program has just started. They are attached to as soon as they have loaded
+  // PyTorch.
   std::vector<Pid> awaited;
   // When the window begins, in nanoseconds since the Unix epoch; probes are put in shortly before.
   std::optional<int64_t> start_unix_ns;
@@ -67,7 +68,7 @@ struct RecordOptions {
   // The percentage of the processes' time that recording may take; operators are demoted to keep
   // within it. nullopt: no operator is demoted.
   std::optional<double> max_overhead_percent;
-  // demoted operators are still counted, never left out altogether (tests)
+  // Demoted operators are still counted, never left out altogether (tests).
   bool keeps_counting = false;
   // Nanoseconds between two samples of a thread (--sample); nullopt: threads are not sampled.
   std::optional<int64_t> sample_period_ns;
@@ -126,7 +127,7 @@ struct RecordCallbacks {
 
 struct RecordResult {
   absl::Status status;  // how the recording ended; the capture holds what came before an error
-  // whether at least one process was attached to; otherwise nothing was recorded
+  // Whether at least one process was attached to; otherwise nothing was recorded.
   bool attached = false;
   uint64_t records = 0;
   uint64_t ring_lost = 0;

@@ -14,7 +14,7 @@ namespace proftrace {
 struct HitCost {
   double in_tracer = 0;          // of a hit, by a loop in proftrace
   std::optional<double> in_job;  // of a hit, measured in the job
-  // in_job was found by comparing the job's CPU time with and without probes
+  // Whether in_job was found by comparing the job's CPU time with and without probes.
   bool is_compared = false;
   double error = 0;  // the relative standard deviation of the costs of hits and jumps
   std::optional<double> call_in_job;  // of a begin that reads inputs

@@ -116,7 +116,7 @@ void StepWatch::OnBegin(const abi::pt_record& head, uint64_t what, ThreadState& 
 
 void StepWatch::OnEnd(const abi::pt_record& head, ThreadState& thread) {
   if (!thread.is_open || thread.in_leaf) return;
-  // the end of a row that encloses the call: the call's own end was lost
+  // The end of a row that encloses the call: the call's own end was lost.
   if (IsBelow(thread.sp, head.sp)) {
     CloseCall(thread, static_cast<int64_t>(head.time_ns));
     return;

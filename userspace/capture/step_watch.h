@@ -85,8 +85,8 @@ class StepWatch {
   SiteLabel site_label_;
   int64_t start_ns_;
   size_t most_steps_;
-  // time of the latest record; it stands for now, so that records which are still to come make no
-  // pause
+  // Time of the latest record; it stands for now, so that records which are still to come make no
+  // pause.
   int64_t now_ns_ = 0;
   std::optional<int64_t> end_ns_;
   absl::node_hash_map<uint64_t, ThreadState> threads_;  // by pid and tid
@@ -94,7 +94,7 @@ class StepWatch {
   ThreadState* last_ = nullptr;
   absl::flat_hash_map<uint64_t, std::optional<ItemClass>> site_classes_;  // by pid and site
   absl::flat_hash_map<std::string, uint32_t> symbols_;
-  // key of the best thread among those that have ended, which is kept
+  // Key of the best thread among those that have ended, which is kept.
   std::optional<uint64_t> ended_best_;
   std::optional<int64_t> reached_ns_;  // when HasSurely()'s count was first reached
 };
