@@ -68,8 +68,7 @@ struct FlightDump {
 
 class FlightRecorder {
  public:
-  // The number of earlier steps that a new step is compared with: at least the first, at most the
-  // second.
+  // A new step is compared with at least kFewestSteps earlier steps, and with at most kMostSteps.
   static constexpr size_t kFewestSteps = 8;
   static constexpr size_t kMostSteps = 1024;
 

@@ -50,7 +50,7 @@ class GpuAgents {
   // for, and of their `children`.
   void Start(const std::vector<Pid>& pids, const std::vector<Pid>& children);
   // Waits for a process's agent. Returns whether the agent records. In an idle job it may begin to
-  // later, as soon as one of the job's threads comes by a safe point.
+  // record later, as soon as one of the job's threads reaches a safe point.
   bool IsRunning(Pid pid);
   // Takes note of a process. To be called when the process is recorded, and when it has loaded
   // libraries. As soon as it has the CUDA driver it gets an agent, unless it brings an agent itself

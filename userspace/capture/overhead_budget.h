@@ -59,7 +59,8 @@ struct BudgetChange {
 
 class OverheadBudget {
  public:
-  // How many of the last looks are added up, and how many there must be for a decision.
+  // At most kMostLooks of the last looks are added up, and there must be kFewestLooks for a
+  // decision.
   static constexpr size_t kMostLooks = 4;
   static constexpr size_t kFewestLooks = 2;
 
