@@ -1,4 +1,4 @@
-// The key of maps of the BPF programs that say something of an address in a process.
+// The key of the BPF programs' maps whose entries are for an address in a process.
 #pragma once
 
 #include <cstdint>

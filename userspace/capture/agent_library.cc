@@ -23,7 +23,7 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kBuildIdDigits = 16;
-// From the folder of the program.
+// The places of the agent's file, relative to the program's folder.
 constexpr std::string_view kPlaces[] = {"libproftrace_agent.so",
                                         "../lib/proftrace/libproftrace_agent.so"};
 
@@ -57,7 +57,7 @@ std::string FindAgentFile() {
   std::string folder(path, static_cast<size_t>(bytes));
   folder.resize(folder.rfind('/') + 1);
   const absl::StatusOr<std::string> wanted = AgentBuildId();
-  // One of another build would be taken for another user of CUPTI.
+  // An agent of another build would be taken for another user of CUPTI.
   const auto is_agent = [&](std::string_view place) {
     UniqueFd fd(open((folder + std::string(place)).c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd.valid() || !wanted.ok()) return false;

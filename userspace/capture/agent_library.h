@@ -1,4 +1,4 @@
-// The GPU agent as this program carries it, and as a file.
+// Gives access to the GPU agent's library: as bytes, which are part of this program, and as a file.
 #pragma once
 
 #include <absl/status/statusor.h>

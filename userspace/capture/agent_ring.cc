@@ -43,7 +43,7 @@ void Futex(uint32_t* word, int operation, uint32_t value, const timespec* timeou
   syscall(SYS_futex, word, operation, value, timeout, nullptr, 0);
 }
 
-// What an agent makes, and nothing else that a process may call so.
+// The properties of a memory that an agent makes; other memory may have the same name.
 constexpr MemoryRules kAgentMemory = {.name = PT_AGENT_MEMORY_NAME,
                                       .is_prefix = true,
                                       .needed_seals = F_SEAL_SHRINK,
@@ -54,7 +54,7 @@ absl::Status Unfit(std::string_view what) {
   return absl::FailedPreconditionError(absl::StrCat("the GPU agent's memory ", std::string(what)));
 }
 
-// Whether the memory is one that `pid` has made, and not its parent.
+// Whether `pid` has made the memory itself, and not its parent.
 bool IsOf(int memory, Pid pid) {
   const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
   uint32_t owner = 0;
@@ -67,7 +67,7 @@ bool IsOver(uint32_t state) {
   return state == abi::PT_AGENT_STOPPED || state == abi::PT_AGENT_FAILED;
 }
 
-// Calls `take` with each agent's memory that a process has open, until that says false.
+// Calls `take` with each agent's memory that a process has open, until `take` returns false.
 absl::Status ForMemories(Pid pid, const std::function<bool(absl::StatusOr<UniqueFd>)>& take) {
   const std::string folder = absl::StrCat("/proc/", Raw(pid), "/fd");
   const std::string wanted = absl::StrCat("/memfd:", PT_AGENT_MEMORY_NAME);
@@ -99,7 +99,8 @@ absl::Status ForMemories(Pid pid, const std::function<bool(absl::StatusOr<Unique
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AgentRing>> AgentRing::Open(Pid pid, ThreadNumber thread_number) {
-  // One that is over, where no other is there: a process may have had several agents.
+  // A ring that is over is returned only where there is no other: a process may have had several
+  // agents.
   std::unique_ptr<AgentRing> found;
   absl::Status problem;
   const absl::Status status = ForMemories(pid, [&](absl::StatusOr<UniqueFd> memory) {
@@ -125,7 +126,7 @@ bool AgentRing::IsServed(Pid pid) {
     const auto now = static_cast<uint64_t>(MonotonicNs());
     const bool is_alone =
         page.heartbeat_ns <= now && now - page.heartbeat_ns >= PT_AGENT_HEARTBEAT_LIMIT_NS;
-    // In another version's page we do not know which field stands where.
+    // In another version's page it is not known where a field lies.
     is_served = page.magic == PT_AGENT_MAGIC &&
                 (page.version != PT_AGENT_VERSION || (!IsOver(page.state) && !is_alone));
     return !is_served;

@@ -1,9 +1,9 @@
-// The loader's end of the GPU agent (userspace/agent/) in one process: takes its records out of
-// the memory that it shares, tells it to stop, and says how it fared.
+// The loader's end of the GPU agent (userspace/agent/) in one process: takes the agent's records
+// out of the memory that it shares, tells the agent to stop, and reads its report.
 //
 // The memory belongs to the job, so nothing in it is trusted: contents are copied before they are
 // checked, positions are the loader's own, and a memory that could become smaller under a reader is
-// not taken. What is wrong is counted.
+// not taken. Errors in its contents are counted.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -22,7 +22,7 @@
 
 namespace proftrace {
 
-// What an agent says of itself. It is as true as the job is.
+// An agent's report of itself. The job can write it, so it is no more trustworthy than the job.
 struct AgentReport {
   abi::pt_agent_state state = abi::PT_AGENT_STARTING;
   abi::pt_agent_failure failure = abi::PT_AGENT_NO_FAILURE;
@@ -41,12 +41,12 @@ struct AgentReport {
   std::string message;  // printable
 };
 
-// What the reader of the ring has met.
+// What the reader found in the ring.
 struct AgentRingCounts {
   uint64_t records = 0;        // handed on
-  uint64_t foreign = 0;        // of kinds that are not the agent's: left out
+  uint64_t foreign = 0;        // records of kinds that are not the agent's; they are left out
   uint64_t damages = 0;        // places where no record could be read
-  uint64_t skipped_bytes = 0;  // from such a place to the newest record
+  uint64_t skipped_bytes = 0;  // bytes from such places to the newest record
 };
 
 class AgentRing {
@@ -57,31 +57,34 @@ class AgentRing {
   // The loader's number of a thread, from its number in the job's PID namespace; 0 = not known.
   using ThreadNumber = std::function<uint32_t(uint32_t tid)>;
 
-  // Opens the agent of a process; null where it has none (yet): a forked child may have its
-  // parent's memory open for a moment. An error where it cannot be reached.
+  // Opens the agent's ring of a process. Null where the process has no agent (yet); the memory of
+  // its parent's agent, which a forked child may have open for a moment, does not count. Fails
+  // where the memory cannot be reached or used.
   static absl::StatusOr<std::unique_ptr<AgentRing>> Open(Pid pid, ThreadNumber thread_number);
   // Opens the agent's ring in a memory that is already open. `pid`: the process that the records
   // are said to come from.
   static absl::StatusOr<std::unique_ptr<AgentRing>> FromMemory(UniqueFd memory, Pid pid,
                                                                ThreadNumber thread_number);
-  // Whether an agent works in a process for a loader that is there, of whatever build of proftrace;
-  // tells it nothing.
+  // Whether an agent in a process works for a loader that is alive, of whatever build of proftrace.
+  // Tells the agent nothing.
   static bool IsServed(Pid pid);
-  // Tells the agent to stop: one that has failed stays until then, so that it can be seen.
+  // Tells the agent to stop. An agent that has failed stays until then, so that its report can be
+  // read.
   ~AgentRing();
   AgentRing(const AgentRing&) = delete;
   AgentRing& operator=(const AgentRing&) = delete;
 
-  // Tells the agent that the loader is alive: it stops after ten seconds without. On any thread.
+  // Tells the agent that the loader is alive: without this it stops after ten seconds. May be
+  // called on any thread.
   void Beat();
-  // Hands on what is there, once around the ring at most, and tells the agent that the loader is
-  // alive. Call it ten times a second or more; works also after the job has ended.
+  // Hands on the records that are there, once around the ring at most, and tells the agent that the
+  // loader is alive. To be called ten times a second or more; works also after the job has ended.
   void Drain(const OnRecord& on_record);
 
   // Tells the agent to stop. Does not wait.
   void Stop();
-  // Drains until the agent has stopped or failed and all is taken. False where the job ended or
-  // hung until `deadline_ns` (CLOCK_MONOTONIC) instead: then the agent is on its own.
+  // Drains until the agent has stopped or failed and all records are taken. Returns false where the
+  // job ended before, or `deadline_ns` (CLOCK_MONOTONIC) passed: then the agent is left alone.
   bool WaitUntilStopped(int64_t deadline_ns, const OnRecord& on_record);
 
   // Whether the agent has stopped or failed.
@@ -99,7 +102,7 @@ class AgentRing {
   UniqueFd memory_;
   Pid pid_;
   ThreadNumber thread_number_;
-  abi::pt_agent_page* page_;  // shared with the job: each field is read once
+  abi::pt_agent_page* page_;  // shared with the job, so each field is read only once
   const std::byte* ring_;
   uint64_t ring_bytes_;
   size_t mapped_bytes_;

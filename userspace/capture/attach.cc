@@ -57,7 +57,7 @@ bool IsFatal(int error) {
          error == ENOMEM || error == EBADF || error == EMFILE || error == ENFILE;
 }
 
-// How one module's multi links are made.
+// The arguments of CreateMultiLink(), beside the points.
 struct MultiAttach {
   LinkGuard* guard = nullptr;
   int program_fd = -1;
@@ -66,7 +66,7 @@ struct MultiAttach {
   std::optional<Pid> pid;
 };
 
-// What the attaching through trace events needs.
+// The arguments of CreateTraceLink(), beside the points.
 struct TraceAttach {
   int program_fd = -1;
   int addresses_fd = -1;
@@ -74,7 +74,7 @@ struct TraceAttach {
   Pid pid;
 };
 
-// One link over `points`; the errno on failure.
+// Makes one link with all `points`. Returns the errno on failure.
 int CreateMultiLink(const MultiAttach& attach, const std::vector<ProbePoint>& points,
                     LinkSet* links) {
   MultiLinkRequest request{attach.program_fd, attach.module.held->fd(), {}, {}, 0};
@@ -119,7 +119,7 @@ int CreatePerfLink(int program_fd, uint32_t pmu_type, const std::string& path,
   return 0;
 }
 
-// Makes one link over points; the errno on failure.
+// Makes one link with all `points`. Returns the errno on failure.
 using CreateLink = std::function<int(const std::vector<ProbePoint>& points, LinkSet* links)>;
 
 // Finds the points that make the link fail, by halves.
@@ -138,7 +138,8 @@ void FindRefused(const CreateLink& create, const std::string& module,
   FindRefused(create, module, {middle, points.end()}, report);
 }
 
-// The points whose site has no refused point: a begin without its end would be worse than neither.
+// Returns the points whose site has no refused point: a begin without its end would be worse than
+// neither.
 std::vector<ProbePoint> WithoutRefused(const ModulePlan& module, const AttachReport& report) {
   std::vector<bool> bad_site(65536, false);
   std::vector<uint64_t> bad_offsets;
@@ -164,7 +165,7 @@ absl::StatusOr<LinkSet> AttachAtOnce(const CreateLink& create, const ModulePlan&
   int error = create(module.points, &links);
   size_t attached = module.points.size();
   if (error != 0 && !IsFatal(error)) {
-    // Refusals of other code than what was analysed say nothing of single points.
+    // Where the code is not the code that was analysed, refusals say nothing about single points.
     if (absl::Status status = CheckUnchanged(module, pid); !status.ok()) return status;
     FindRefused(create, module.name, module.points, report);
     const std::vector<ProbePoint> points = WithoutRefused(module, *report);
@@ -178,7 +179,7 @@ absl::StatusOr<LinkSet> AttachAtOnce(const CreateLink& create, const ModulePlan&
   return links;
 }
 
-// Two descriptors a point.
+// Each point takes two descriptors.
 void RaiseDescriptorLimit(size_t more) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -212,13 +213,13 @@ absl::StatusOr<LinkSet> AttachPerf(int program_fd, const ModulePlan& module, std
   return links;
 }
 
-// What a trace event needs as long as it is open.
+// Kept as long as a trace event is open.
 struct TraceNeeds {
   std::unique_ptr<ProbeAddresses> addresses;
   std::unique_ptr<TraceEvent> event;
 };
 
-// One event over `points`; the errno on failure.
+// Makes one event with all `points`. Returns the errno on failure.
 int CreateTraceLink(const TraceAttach& attach, const std::vector<ProbePoint>& points,
                     LinkSet* links) {
   auto needs = std::make_shared<TraceNeeds>();

@@ -37,22 +37,23 @@ namespace proftrace {
 namespace {
 
 constexpr uint32_t kMostNumbers =
-    UINT16_MAX;  // of places, signatures, …: cookies have 16 bits for one
+    UINT16_MAX;  // of places, of signatures and so on: a cookie has 16 bits for such a number
 // How many operators without a function of their own all processes may have: a torch has 500.
 constexpr uint32_t kMostOperatorSignatures = 1 << 19;
 // How many probes may be known by their addresses, in all processes: a torch has 6500.
 constexpr uint32_t kMostAddresses = 1 << 19;
-// Whose stacks are kept at once (the one that was least used gives way), and of what: a mixture of
-// experts has 30 000 modules.
+// How many threads' stacks are kept at once (the least recently used one gives way), and how many
+// code objects and modules are known: a mixture of experts has 30 000 modules.
 constexpr uint32_t kMostPythonThreads = 2048;
 constexpr uint32_t kMostPythonCodes = 1 << 16;
 constexpr uint32_t kMostPythonModules = 1 << 18;
-// That run while links are exchanged: of more, a hit may be recorded twice.
+// How many threads may run while links are exchanged. For further threads a hit may be recorded
+// twice.
 constexpr uint32_t kMostHandedThreads = 16384;
 constexpr bpf_attach_type kUprobeMulti = static_cast<bpf_attach_type>(48);
 
-// Whether programs of probes can read what their link was made with; nothing else tells apart which
-// site was hit.
+// Whether probes' programs can read the cookie that their link was made with. Nothing else tells
+// them which site was hit.
 bool HasAttachCookies() {
   constexpr char kLicence[] = "Dual BSD/GPL";
   constexpr bpf_insn kProgram[] = {
@@ -111,7 +112,7 @@ struct BpfPrograms::Impl {
   MappedRing ring;
   std::vector<bpf_link*> links;
   bool empty_program = false;
-  std::unique_ptr<ProcessWatch> watch;  // without the kernel
+  std::unique_ptr<ProcessWatch> watch;  // null: there are programs in the kernel
   uint32_t handovers = 0;
   // Entries of a map that cookies name by number, by their content.
   using Numbers = std::map<std::string, uint16_t>;
@@ -130,7 +131,8 @@ struct BpfPrograms::Impl {
 
 namespace {
 
-// A few for each process. What a recorded command is started with is as it was.
+// Raises the soft limit, because each process takes a few descriptors. A command that is started
+// for the recording gets the limit as it was.
 void AllowManyDescriptors() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
@@ -146,7 +148,7 @@ BpfPrograms::~BpfPrograms() = default;
 std::unique_ptr<BpfPrograms> BpfPrograms::WithoutKernel(const BpfOptions& options) {
   std::unique_ptr<BpfPrograms> programs(new BpfPrograms);
   programs->impl_->watch = std::make_unique<ProcessWatch>(options.follow_children);
-  programs->reads_inputs_ = options.record_shapes;  // by jumps
+  programs->reads_inputs_ = options.record_shapes;  // jumps read them
   programs->wants_stacks_ = options.with_stack;
   programs->wants_scripts_ = options.with_modules;
   AllowManyDescriptors();
@@ -185,9 +187,10 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
   setrlimit(RLIMIT_MEMLOCK, &unlimited);
 
   std::unique_ptr<BpfPrograms> programs(new BpfPrograms);
-  AllowManyDescriptors();  // of the guard, too
+  AllowManyDescriptors();  // also for the guard, which inherits the limit
   programs->impl_->guard = LinkGuard::Start();
-  // A kernel without multi links refuses programs that name them: the later tries are for others.
+  // A kernel without multi links refuses programs that use them, so the later forms are tried
+  // there.
   struct Form {
     UprobeApi api;
     bool loops;  // with the programs that need bpf_loop
@@ -304,7 +307,7 @@ absl::StatusOr<double> BpfPrograms::MeasureHit(uint64_t* records) {
         AttachReport report;
         return Attach(module, Pid{static_cast<uint32_t>(getpid())}, &report);
       },
-      // The loop's own records are nobody's.
+      // The loop's own records are dropped.
       [this, records] { *records += impl_->ring.Discard(); });
 }
 
@@ -315,7 +318,7 @@ absl::Status BpfPrograms::MeasureCosts() {
   ns_per_hit_ = *ns_per_hit;
   are_all_threads_seen_ = records > 0 || impl_->empty_program;
   if (!has_budget_) return absl::OkStatus();
-  // The number 0 is nobody else's.
+  // No other demotion has the number 0.
   const Pid self{static_cast<uint32_t>(getpid())};
   absl::Status status = Demote(self, kProbeCostSite, 0, abi::PT_DEMOTION_WHOLE);
   if (!status.ok()) return status;
@@ -404,13 +407,14 @@ absl::Status AddAddress(const bpf_map* map, Pid pid, uint64_t address, uint32_t 
   return absl::OkStatus();
 }
 
-// Deletes the keys of one process.
+// Deletes a process's entries in a map by address.
 void ForgetAddresses(const bpf_map* map, Pid pid) {
   const int fd = bpf_map__fd(map);
   std::vector<AddressKey> keys;
   AddressKey key{};
   const AddressKey* previous = nullptr;
-  // The map may change meanwhile: bounded by its size, as a key that is deleted begins anew.
+  // The map may change meanwhile. Where a key was deleted, the kernel begins anew, so the loop is
+  // bounded by the map's size.
   for (uint32_t i = 0; i < bpf_map__max_entries(map); ++i) {
     if (bpf_map_get_next_key(fd, previous, &key) != 0) break;
     if (key.tgid == Raw(pid)) keys.push_back(key);
@@ -482,7 +486,8 @@ void BpfPrograms::RemoveAutogradLayout(Pid pid) {
   if (!is_loaded()) return;
   const uint32_t process = Raw(pid);
   bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.autograd_layouts), &process);
-  // Forgets what its threads have found already. Threads of other processes find it again.
+  // Forgets the places that the process's threads have found already. Threads of other processes
+  // find theirs again.
   for (auto& place : impl_->skeleton->bss->autograd_places) place.tid = 0;
   const bpf_map* threads = impl_->skeleton->maps.autograd_threads;
   uint32_t tid = 0;

@@ -10,9 +10,10 @@ namespace proftrace {
 namespace {
 
 constexpr int64_t kLookNs = 250'000'000;
-// Calls of a leaf that are open for longer are left to the end of what encloses them.
+// How many looks a demoted operator's open calls are waited for. The row of a call that is open for
+// longer ends with the row that encloses it.
 constexpr int kMostLooksOpen = 8;
-// Steps are looked for less often: that takes its time.
+// Steps are looked for only at every fourth look, because that takes long.
 constexpr int kLooksASearch = 4;
 constexpr size_t kMostOfProcess = PATCH_COUNTERS - 1;
 
@@ -67,8 +68,8 @@ DemotionRank BudgetKeeper::RankOf(Pid pid, uint16_t site) const {
   return has_steps_ ? DemotionRank::kLast : DemotionRank::kUsual;
 }
 
-// What the process would have taken without what recording it took, of the CPU time that it used
-// since the last look; 0 = not known.
+// Returns the CPU time that the process used since the last look, without the time that recording
+// it took; 0 = not known.
 int64_t BudgetKeeper::TimeWithoutRecording(uint32_t pid, const BudgetLook& look) {
   const int64_t used_ns = parts_.cpu_times->TakeUsed(Pid{pid}).value_or(0);
   return std::max(used_ns - static_cast<int64_t>(look.cost_ns), used_ns / 100);
@@ -172,7 +173,7 @@ void BudgetKeeper::Advance(int64_t now_ns) {
   }
   for (auto& [pid, process] : processes_) {
     if (process.is_settled || !IsSettled(Pid{pid})) continue;
-    // What is to go has gone, or goes now.
+    // No call is open any more, so probes that are not needed can be taken out.
     if (const RemovedProbes removed = std::exchange(process.removed, {}); !removed.empty()) {
       parts_.processes->RemoveProbes(Pid{pid}, removed);
       continue;

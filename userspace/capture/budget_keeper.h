@@ -1,10 +1,11 @@
-// Keeps a recording within its budget (--max-overhead): measures what it takes of the recorded
-// processes, lets an OverheadBudget decide for each of them, and has operators demoted in the
-// kernel's programs, in the rings of patched jobs and in the links.
+// Keeps a recording within its budget (--max-overhead): measures how much time it takes of the
+// recorded processes, lets an OverheadBudget decide for each of them, and has operators demoted in
+// the kernel's programs, in the rings of patched jobs and in the links.
 //
-// An operator that is demoted goes through three states: its begins are counted and its ends
-// recorded, as calls may be open; then neither is recorded; then its probes at ends are gone. Where
-// that is not enough, the one at its begin goes, too. Used by one thread.
+// An operator that is demoted goes through three states: first its begins are counted and its ends
+// recorded, as calls may be open; then begins are counted and ends are not recorded; then its
+// probes at ends are gone. Where that is not enough, the probe at its begin goes, too. Used by one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,8 @@ class BudgetKeeper {
   };
   struct Options {
     double max_percent = 0;
-    bool keeps_steps = false;     // they are waited for: nothing goes that they may be told by
+    // The user waits for steps: no operator is demoted that steps may be told by.
+    bool keeps_steps = false;
     bool keeps_counting = false;  // no operator loses its last probe (tests)
   };
   BudgetKeeper(const Options& options, const Parts& parts, int64_t start_ns)
@@ -54,24 +56,24 @@ class BudgetKeeper {
   void OnProcessEnd(Pid pid, int64_t time_ns);
   // Whether it is time for a look: about every 250 ms.
   bool IsDue(int64_t now_ns) const;
-  // Looks at the budget, by the CPU times as they were just read. Returns what has changed.
+  // Looks at the budget by the CPU times, which must just have been read. Returns what has changed.
   std::vector<BudgetNews> Look(int64_t now_ns, const HitCost& hit);
-  // Ends the keeping: nothing is demoted, and no call is counted, from here on.
+  // Ends the keeping: from here on nothing is demoted, and no more counted calls are read.
   void Finish(int64_t now_ns);
 
-  // Returns the budget as things are. `estimated_percent`: the overhead of the whole recording,
-  // where nothing else is known.
+  // Returns the budget as it is now. `estimated_percent`: the overhead of the whole recording,
+  // which decides where no process was looked at.
   Budget Describe(double estimated_percent) const;
   // Whether any operator was demoted.
   bool has_demoted() const { return !demotions_.empty(); }
-  // Calls that were only counted, as of the last look.
+  // Returns how many calls were only counted, as of the last look.
   uint64_t counted_calls() const;
   // Returns the nanoseconds that counted calls took the process that has most of them.
   double counted_ns() const;
 
  private:
   enum class State { kBegins, kWhole };
-  // All hits of one thread that were counted, by their source.
+  // All hits of one thread, by their source.
   struct Hits {
     LiveMeter::Hits probes;
     LiveMeter::Hits jumps;
@@ -89,9 +91,9 @@ class BudgetKeeper {
     OverheadBudget budget;
     RemovedProbes removed;
     size_t demoted = 0;
-    double counted_ns = 0;  // what counting took
+    double counted_ns = 0;  // nanoseconds that counting took
     bool is_settled = true;
-    bool is_told = true;  // how the last change went
+    bool is_told = true;  // whether BudgetNews told how the last change went
   };
 
   // Sums up several processes: whether all keep the budget, and the overhead of the worst one.
@@ -101,7 +103,7 @@ class BudgetKeeper {
     std::optional<double> before_percent;
     std::optional<double> after_percent;
 
-    double counted_ns = 0;  // the most of any
+    double counted_ns = 0;  // of the process that has most of them
 
     void Add(const Process& process);
   };
@@ -114,7 +116,7 @@ class BudgetKeeper {
   void AddCounted(const BudgetCosts& costs, std::map<uint32_t, BudgetLook>* looks);
   void ReadCalls(Demotion* demotion);
   DemotionRank RankOf(Pid pid, uint16_t site) const;
-  // Demotions that wait for something.
+  // Takes demotions that wait for something, such as open calls, to their next state.
   void Advance(int64_t now_ns);
   bool IsSettled(Pid pid) const;
   void Apply(Pid pid, Process* process, const BudgetChange& change, int64_t now_ns);
@@ -127,13 +129,13 @@ class BudgetKeeper {
   OperatorMeter meter_;
   std::map<uint32_t, Hits> last_hits_;     // by tid
   std::map<uint32_t, Process> processes_;  // by pid
-  Outcome ended_;                          // of processes that are not there any more
+  Outcome ended_;                          // of processes that have ended
   std::vector<Demotion> demotions_;
   bool has_steps_ = false;
   int looks_ = 0;
   bool is_finished_ = false;
   int64_t first_change_ns_ = 0;  // 0 = there was none
-  int64_t last_change_ns_ = 0;   // when that was carried out; 0 = there was none
+  int64_t last_change_ns_ = 0;   // when the last change was carried out; 0 = there was none
 };
 
 }  // namespace proftrace

@@ -90,7 +90,7 @@ void CaptureSink::Run() {
     if (spare_.size() < kQueueBlocks) spare_.push_back(std::move(block.records));
     changed_.notify_all();
   }
-  // Where the disk is full, too: the writer has kept some room for it.
+  // The last metadata is written also where the disk is full: the writer has kept some room for it.
   if (!status_.ok()) {
     metadata_.AddUnsupported({"the end of the recording", std::string(status_.message())});
   }

@@ -1,8 +1,7 @@
-// Takes records from the thread that empties the ring and writes them to the capture, or into the
-// memory of a flight recorder, on another, so
-// that a slow disk does not hold the ring up. Metadata is written before the records that follow
-// it. Bounded: when the disk is slower for long, Append() waits, the ring fills, and the kernel
-// counts what is lost.
+// Takes records from the thread that empties the ring and writes them on another thread, to the
+// capture or into the memory of a flight recorder, so that a slow disk does not hold the ring up.
+// Metadata is written before the records that follow it. Its memory is bounded: when the disk is
+// slower for long, Append() waits, the ring fills, and the kernel's programs count lost records.
 #pragma once
 
 #include <absl/status/status.h>
@@ -30,29 +29,30 @@ class CaptureSink {
   CaptureSink(const CaptureSink&) = delete;
   CaptureSink& operator=(const CaptureSink&) = delete;
 
-  // Adds a whole record; from one thread.
+  // Adds a whole record. To be called by one thread.
   void Append(std::span<const std::byte> record) {
     if (block_.size() + record.size() > kBlockBytes) FlushBlock();
     block_.insert(block_.end(), record.begin(), record.end());
   }
-  // Adds a whole record of a GPU agent; from one thread, which may be another one than Append()'s.
+  // Adds a whole record of a GPU agent. To be called by one thread, which may be another one than
+  // Append()'s.
   void AppendDevice(std::span<const std::byte> record) {
     if (device_block_.size() + record.size() > kBlockBytes) FlushDeviceBlock();
     device_block_.insert(device_block_.end(), record.begin(), record.end());
   }
-  // Hands them over; by that thread.
+  // Hands the agents' records over to the writing thread. To be called by AppendDevice()'s thread.
   void FlushDeviceBlock();
-  // Hands over what has come so far: called regularly, so that little is lost when the tracer is
-  // killed.
+  // Hands the records so far over to the writing thread. To be called regularly, so that little is
+  // lost when the tracer is killed.
   void FlushBlock();
 
-  // Waits until what was handed over is written.
+  // Waits until all records that were handed over are written.
   void WaitUntilWritten();
 
-  // Adds entries to the next metadata block; from any thread.
+  // Adds entries to the next metadata block. May be called on any thread.
   void AddMetadata(const std::function<void(MetadataWriter&)>& add);
 
-  // Returns the first error of the writer, if any. Nothing is written after it.
+  // Returns the first error of the writer, if any. Nothing is written after an error.
   absl::Status status() const;
 
   // Writes everything and the end block.
@@ -68,9 +68,9 @@ class CaptureSink {
   };
 
   void Run();
-  // Queues what is in `records`, which is empty afterwards.
+  // Queues the records in `records`, which is empty afterwards.
   void Queue(std::vector<std::byte>* records, bool is_device);
-  // Writes one block, on the writer thread. `sync`: makes it durable.
+  // Writes one block, on the writer thread. `sync`: makes the block durable.
   absl::Status Write(const Block& block, const std::vector<std::string>& metadata, bool sync);
 
   std::unique_ptr<BlockSink> writer_;

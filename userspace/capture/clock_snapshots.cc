@@ -9,7 +9,8 @@ namespace {
 
 constexpr int kClockReadings = 5;
 
-// As the kernel has them, which is what its programs stamp records with.
+// Returns a clock's time without the offset of our time namespace, as the kernel's programs stamp
+// records.
 int64_t KernelClockNs(clockid_t clock) {
   static const int64_t boottime_offset_ns = ReadTimeNamespaceOffsetNs(CLOCK_BOOTTIME).value_or(0);
   if (clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_RAW) {
@@ -25,14 +26,14 @@ ClockSnapshot ReadClocks(const std::function<int64_t(clockid_t)>& read_ns) {
   ClockSnapshot best;
   best.gap_ns = std::numeric_limits<int64_t>::max();
   for (int i = 0; i < kClockReadings; ++i) {
-    std::array<int64_t, kClocks.size()> leads_ns{};  // on MONOTONIC
+    std::array<int64_t, kClocks.size()> leads_ns{};  // how far each clock is ahead of MONOTONIC
     int64_t gap_ns = 0;
     int64_t before_ns = read_ns(CLOCK_MONOTONIC);
     for (size_t clock = 0; clock < kClocks.size(); ++clock) {
       const int64_t ns = read_ns(kClocks[clock]);
       const int64_t after_ns = read_ns(CLOCK_MONOTONIC);
       leads_ns[clock] = ns - (before_ns + (after_ns - before_ns) / 2);
-      gap_ns = std::max(gap_ns, after_ns - before_ns + 1);  // a middle is rounded
+      gap_ns = std::max(gap_ns, after_ns - before_ns + 1);  // plus one, as the middle is rounded
       before_ns = after_ns;
     }
     if (gap_ns >= best.gap_ns) continue;
@@ -48,7 +49,7 @@ ClockSnapshot ReadClocks(const std::function<int64_t(clockid_t)>& read_ns) {
 
 ClockSnapshot ReadKernelClocks() {
   ClockSnapshot snapshot = ReadClocks(KernelClockNs);
-  // Nothing is set, so that no right is needed; some sandboxes refuse the call all the same.
+  // The call sets nothing, so it needs no rights; some sandboxes refuse it all the same.
   timex state{};
   if (adjtimex(&state) >= 0) snapshot.ntp = NtpStateOf(state);
   return snapshot;
@@ -61,7 +62,7 @@ NtpState NtpStateOf(const timex& state) {
   ntp.max_error_ns = int64_t{state.maxerror} * kNsPerUs;
   ntp.estimated_error_ns = int64_t{state.esterror} * kNsPerUs;
   ntp.offset_ns = (state.status & STA_NANO) != 0 ? state.offset : state.offset * kNsPerUs;
-  // Parts in a million, with a fraction of 16 bits.
+  // The frequency is in parts per million, with a fraction of 16 bits.
   ntp.frequency_ppb = int64_t{state.freq} * 1000 / 65536;
   ntp.status = static_cast<uint32_t>(state.status);
   return ntp;

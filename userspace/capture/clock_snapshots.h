@@ -1,4 +1,4 @@
-// The clocks of this host, read for a recording: at its begin, while it lasts, at its end.
+// Reads the clocks of this host for a recording: at its begin, while it lasts, and at its end.
 #pragma once
 
 #include <sys/timex.h>
@@ -13,17 +13,19 @@
 
 namespace proftrace {
 
-// How often a recording reads them. Quartz and NTP change a clock's rate within minutes.
+// The time between two readings of a recording. Quartz and NTP change a clock's rate within
+// minutes.
 inline constexpr int64_t kClockSnapshotNs = 10'000'000'000;
 
-// Reads each clock between two readings of MONOTONIC, to whose middle it belongs; of a few such
-// rounds the one whose longest gap is least. `read_ns` gives a clock's nanoseconds.
+// Reads each clock between two readings of MONOTONIC, and takes it to belong to the middle between
+// them. Does so in a few rounds, and returns the round whose longest gap is least. `read_ns`
+// returns a clock's nanoseconds.
 ClockSnapshot ReadClocks(const std::function<int64_t(clockid_t)>& read_ns);
 
-// Reads the kernel's clocks, and what it knows of NTP.
+// Reads the kernel's clocks and its state of NTP.
 ClockSnapshot ReadKernelClocks();
 
-// Translates what a call of adjtimex(2) has left.
+// Translates the result of a call of adjtimex(2).
 NtpState NtpStateOf(const timex& state);
 
 }  // namespace proftrace

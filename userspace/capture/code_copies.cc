@@ -9,7 +9,7 @@
 namespace proftrace {
 namespace {
 
-// The worker's.
+// Runs in the worker.
 std::string ReadCopy(Pid pid, std::string_view question) {
   CacheReader in(question);
   abi::pt_python_layout layout{};

@@ -1,6 +1,6 @@
-// Copies of instructions: in a free-threaded CPython each thread may run its own of a code
-// object's. Jumps do not read where it begins, as other threads may free the table that says so at
-// any moment; it is read from outside when they tell of the code object.
+// Finds copies of instructions: in a free-threaded CPython each thread may run its own copy of a
+// code object's instructions. Jumps do not read where the copy begins, as other threads may free
+// the table that says so at any moment. It is read from outside when jumps tell of the code object.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@
 
 namespace proftrace {
 
-// Returns how far copy number `copy` of a code object's instructions lies behind these, in units of
-// two bytes and modulo 2^32, as numbers of instructions are. nullopt: there is no such copy.
+// Returns how far copy number `copy` of a code object's instructions lies behind the instructions
+// themselves, in units of two bytes and modulo 2^32, like the numbers of instructions. nullopt
+// where there is no such copy.
 std::optional<uint32_t> ReadDistanceOfCopy(const TargetMemory& memory,
                                            const abi::pt_python_layout& layout, uint64_t code,
                                            uint32_t copy);
@@ -28,7 +29,7 @@ class CodeCopies {
 
   void SetLayout(Pid pid, const abi::pt_python_layout& layout);
   void Forget(Pid pid);
-  // As ReadDistanceOfCopy(), by a worker; 0 for copy 0.
+  // Returns what ReadDistanceOfCopy() does, which a worker runs; 0 for copy 0.
   std::optional<uint32_t> DistanceOf(Pid pid, uint64_t code, uint32_t copy);
 
  private:

@@ -1,5 +1,6 @@
-// The cookies of probes whose links are for all processes (bpf/kernel/cookies.bpf.h): a kernel that
-// passes only a process's first thread to a link of its own has them told apart by the program.
+// Keeps the cookies of probes whose links are for all processes (bpf/kernel/cookies.bpf.h). Such
+// links are needed where the kernel passes only a process's first thread to a link for that
+// process; the program then tells the processes apart.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace proftrace {
 
-// Entries in a row, free again at its end.
+// Consecutive entries of the table; the destructor of the returned pointer frees them.
 struct CookieRoom {
   uint32_t first = 0;
   uint32_t count = 0;
@@ -30,8 +31,9 @@ class CookieTable : public std::enable_shared_from_this<CookieTable> {
   CookieTable(const CookieTable&) = delete;
   CookieTable& operator=(const CookieTable&) = delete;
 
-  // Puts the cookies of probes there, for hits of `pid` alone, if any, and makes them the indexes
-  // of their entries. Null: no room is left, or the kernel refused.
+  // Puts the cookies of probes into the table, for hits of `pid` alone where it is given, and
+  // replaces them by the indexes of their entries. Returns null where no room is left, or the
+  // kernel refused.
   std::shared_ptr<const CookieRoom> Put(std::vector<uint64_t>* cookies, std::optional<Pid> pid);
 
  private:
@@ -41,7 +43,7 @@ class CookieTable : public std::enable_shared_from_this<CookieTable> {
 
   int map_fd_;
   std::mutex mutex_;
-  std::map<uint32_t, uint32_t> free_;  // entries in a row, by the first
+  std::map<uint32_t, uint32_t> free_;  // free runs of entries, as lengths by their first entry
 };
 
 }  // namespace proftrace

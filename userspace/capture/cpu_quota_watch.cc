@@ -6,7 +6,8 @@ namespace proftrace {
 namespace {
 
 constexpr int64_t kQuotaLookNs = 1'000'000'000;
-// With -a a host may have thousands of either: the groups of further processes are not known.
+// The most processes and groups that are watched. With -a a host may have thousands of both; the
+// groups of further processes are then not known.
 constexpr size_t kMostQuotaGroups = 256;
 constexpr size_t kMostQuotaProcesses = 4096;
 

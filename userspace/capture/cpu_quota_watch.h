@@ -1,5 +1,5 @@
-// The quotas of CPU time that recorded processes are under, read once a second for the capture: how
-// often they were used up is the difference of two readings. Not thread-safe.
+// Reads the quotas of CPU time that recorded processes are under, once a second, for the capture.
+// How often a quota was used up is the difference of two readings. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,12 @@ namespace proftrace {
 class CpuQuotaWatch {
  public:
   bool IsDue(int64_t now_ns) const { return now_ns >= next_ns_; }
-  // Reads the groups of processes that are new, and the counters of all groups; adds what they say.
-  // A group that cannot be read is left out of the snapshot. As long as no group has a quota, that
-  // is said once, and where `is_asked`.
+  // Reads the groups of processes that are new, and the counters of all groups, and adds both to
+  // `writer`. A group that cannot be read is left out of the snapshot. As long as no group has a
+  // quota, an empty snapshot is written only once, and where `is_asked`.
   void Look(std::span<const Pid> pids, int64_t now_ns, bool is_asked, MetadataWriter* writer);
-  // The last look: also says of which processes the groups are not known, because they have moved.
+  // Looks for the last time. Also says which processes have moved, so that their groups are not
+  // known.
   void Finish(std::span<const Pid> pids, int64_t now_ns, MetadataWriter* writer);
 
  private:

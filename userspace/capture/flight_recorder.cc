@@ -15,7 +15,7 @@
 namespace proftrace {
 namespace {
 
-// The longest Start()'s settle_ns.
+// The longest settle_ns that Start() takes.
 constexpr int64_t kLongestSettleNs = 2'000'000'000;
 
 std::string Milliseconds(int64_t ns) {
@@ -24,7 +24,7 @@ std::string Milliseconds(int64_t ns) {
   return text;
 }
 
-// "SIGKILL (Killed)" for 9.
+// Returns a signal's name: "SIGKILL" for 9.
 std::string SignalName(int number) {
   const char* name = sigabbrev_np(number);
   return name == nullptr ? "signal " + std::to_string(number) : std::string("SIG") + name;
@@ -60,7 +60,7 @@ bool FlightRecorder::Has(FlightTrigger::Kind kind) const {
 }
 
 void FlightRecorder::Ask(const std::string& reason, int64_t now_ns) {
-  if (due_.has_value()) {  // one dump for both
+  if (due_.has_value()) {  // one dump serves both requests
     if (due_->reason != reason) due_->reason += "; " + reason;
     due_->end_ns = std::max(due_->end_ns, now_ns);
     return;
@@ -79,7 +79,7 @@ void FlightRecorder::Fire(const std::string& trigger, const std::string& what, i
     ++fired_;
     last_fired_ns_ = now_ns;
   } else if (due_->reason.find(trigger + ": ") != std::string::npos) {
-    return;  // the dump has this one, too
+    return;  // the dump that is due names this trigger already
   }
   Ask(trigger + ": " + what, now_ns);
 }
@@ -96,7 +96,7 @@ void FlightRecorder::LookAtWall(int64_t now_ns, int64_t unix_ns) {
   if (options_.summary_period_ns <= 0 || start_ns_ == 0) return;
   const int64_t period = unix_ns / options_.summary_period_ns;
   const std::optional<int64_t> before = std::exchange(period_, period);
-  // The clock may be set back, too: what was summarised is not summarised again.
+  // The clock may be set back, too; no period is summarised twice.
   if (!before.has_value() || period <= *before || summary_.has_value()) return;
   const int64_t end_ns = now_ns - (unix_ns - period * options_.summary_period_ns);
   if (end_ns > start_ns_) summary_ = Due{"summary", end_ns, end_ns + settle_ns_};
@@ -107,7 +107,7 @@ void FlightRecorder::OnExit(std::span<const std::byte> record) {
   if (exit.group_dead == 0 || start_ns_ == 0 || !Has(FlightTrigger::Kind::kExit)) return;
   const int signal = static_cast<int>(exit.exit_code & 0x7f);
   const bool is_target = targets_.contains(exit.head.pid);
-  // Other processes count only when they fail: a job's helpers come and go.
+  // Processes that are not targets count only when they fail, because a job's helpers come and go.
   const bool has_failed = signal != 0 ? !IsAsked(signal) : exit.exit_code != 0;
   if (!is_target && !(has_failed && is_recorded_(Pid{exit.head.pid}))) return;
   std::string what = "PID " + std::to_string(exit.head.pid);
@@ -133,7 +133,7 @@ void FlightRecorder::OnOutOfMemory(std::span<const std::byte> record) {
 void FlightRecorder::OnSteps(const RecordedSteps& steps, int64_t now_ns) {
   if (steps.confidence < kGuessBelow || steps.intervals.empty()) return;
   if (steps_of_ != std::pair(steps.pid, steps.tid)) {
-    // Steps of another thread: those that it has had are no news.
+    // These are steps of another thread; the steps that it has had so far are not checked.
     const bool is_first = steps_of_.first == Pid{};
     steps_of_ = {steps.pid, steps.tid};
     if (!is_first) steps_until_ns_ = steps.intervals.back().first + 1;
@@ -171,7 +171,7 @@ void FlightRecorder::OnStep(int64_t number, int64_t length_ns, const std::vector
 
 void FlightRecorder::NoteLosses(int64_t now_ns, const Ledger& losses) {
   losses_.push_back({now_ns, losses});
-  // The last one from before any window stays.
+  // The last entry from before any window stays, as the one to compare with.
   while (losses_.size() > 1 &&
          losses_[1].time_ns < now_ns - options_.window_ns - 2 * kLongestSettleNs) {
     losses_.pop_front();
@@ -210,7 +210,8 @@ FlightDump FlightRecorder::Take(int64_t now_ns, bool is_end, const FlightKeeper&
 FlightDump FlightRecorder::TakeSummary(const FlightKeeper& keeper, const Window& recording,
                                        const Cost& cost, MetadataWriter* last_words) {
   const Due due = *std::exchange(summary_, std::nullopt);
-  // A minute of the wall clock may be shorter than one of this clock: nothing is told of twice.
+  // A minute of the wall clock may be shorter than a minute of CLOCK_MONOTONIC; summaries must not
+  // overlap all the same.
   const int64_t from_ns =
       std::max({start_ns_, due.end_ns - std::min(options_.window_ns, options_.summary_period_ns),
                 std::exchange(summarised_until_ns_, due.end_ns)});

@@ -1,6 +1,6 @@
-// A flight recorder (--flight-recorder): what the last seconds held is written when the user asks
-// for it, when a trigger fires and at the end. It decides when; the recorder gives it what happens
-// and takes what is due. For one thread.
+// A flight recorder (--flight-recorder): the records of the last seconds are written when the user
+// asks for them, when a trigger fires and at the end. This class decides when a dump is due; the
+// recording session tells it what happens and takes the dumps. For one thread.
 #pragma once
 
 #include <absl/container/flat_hash_set.h>
@@ -27,7 +27,7 @@ namespace proftrace {
 
 struct FlightTrigger {
   enum class Kind : uint8_t {
-    kStepRatio,   // a step took longer than `ratio` times the median of those before it
+    kStepRatio,   // a step took longer than `ratio` times the median of the steps before it
     kStepLength,  // a step took longer than `length_ns`
     kExit,        // a target ended, or another recorded process failed
     kOutOfMemory,
@@ -35,26 +35,28 @@ struct FlightTrigger {
   Kind kind = Kind::kExit;
   double ratio = 0;
   int64_t length_ns = 0;
-  std::string text;  // as the user wrote it
+  std::string text;  // the trigger, as the user wrote it
 };
 
 struct FlightOptions {
   int64_t window_ns = 0;
   size_t most_bytes = 0;
   std::vector<FlightTrigger> triggers;
-  uint32_t most_dumps = 0;  // that triggers cause
+  uint32_t most_dumps = 0;  // the most dumps that triggers may cause
   // A summary of the window is due each time that the wall clock passes a multiple of this, so that
-  // all hosts look at the same time; 0: none. The window of one reaches no farther back than this.
+  // all hosts look at the same time; 0: no summaries. The window of a summary is at most as long as
+  // this.
   int64_t summary_period_ns = 0;
-  const std::atomic<uint32_t>* signals = nullptr;  // how often the user has asked for a dump
-  std::string asked_reason = "SIGUSR1";            // of these dumps
-  // They end so long before they were asked for that they can be taken at once.
+  // The number of dumps that the user has asked for.
+  const std::atomic<uint32_t>* signals = nullptr;
+  std::string asked_reason = "SIGUSR1";  // the reason that these dumps have
+  // Whether these dumps end so long before they were asked for that they can be taken at once.
   bool asks_for_past = false;
 
   bool WatchesSteps() const;
 };
 
-// What is to be written as a capture of its own.
+// A dump, which is written as a capture of its own.
 struct FlightDump {
   std::string reason;
   Window window;
@@ -66,48 +68,52 @@ struct FlightDump {
 
 class FlightRecorder {
  public:
-  // Steps to compare a new one with: fewer say nothing, more are not kept.
+  // A new step is compared with at least kFewestSteps earlier steps, and with at most kMostSteps.
   static constexpr size_t kFewestSteps = 8;
   static constexpr size_t kMostSteps = 1024;
 
-  // `is_recorded`: of a process that ends.
+  // `is_recorded`: whether a process that ends is recorded.
   FlightRecorder(FlightOptions options, std::function<bool(Pid)> is_recorded)
       : options_(std::move(options)), is_recorded_(std::move(is_recorded)) {}
 
-  // Returns what the keeper has to keep, so that a window is whole when its dump is taken.
+  // Returns how long and how much the keeper must keep, so that a window is whole when its dump is
+  // taken.
   static FlightLimits LimitsOf(const FlightOptions& options);
 
-  // Begins the recording. `targets`: the processes that the user named. `settle_ns`: what happened
-  // reaches the keeper so much later at most.
+  // Begins the recording. `targets`: the processes that the user named. `settle_ns`: the longest
+  // time from an event until its record reaches the keeper.
   void Start(int64_t start_ns, const std::vector<Pid>& targets, int64_t settle_ns);
   // Takes a record, in the order of the ring.
   void Observe(const abi::pt_record& head, std::span<const std::byte> record) {
     if (head.kind == abi::PT_THREAD_EXIT) OnExit(record);
     if (head.kind == abi::PT_OUT_OF_MEMORY) OnOutOfMemory(record);
   }
-  // Takes the steps so far, ascending; of a thread that may be another one than before.
+  // Takes the steps so far, in ascending order. Their thread may be another one than at the last
+  // call.
   void OnSteps(const RecordedSteps& steps, int64_t now_ns);
-  // Looks whether the user asked for a dump. To be called often.
+  // Checks whether the user has asked for a dump. To be called often.
   void Look(int64_t now_ns);
-  // Looks whether the wall clock, `unix_ns` by now, has passed a multiple of the period.
+  // Checks whether the wall clock, which shows `unix_ns`, has passed a multiple of the summary
+  // period.
   void LookAtWall(int64_t now_ns, int64_t unix_ns);
-  // Takes what was lost until now. To be called at least twice a second.
+  // Takes the counts of losses until now. To be called at least twice a second.
   void NoteLosses(int64_t now_ns, const Ledger& losses);
 
   // Whether a dump is to be taken now.
   bool IsDue(int64_t now_ns) const { return due_.has_value() && now_ns >= due_->take_ns; }
-  // Returns the dump that is due, or (`is_end`) the one of the end. `last_words` has what the
-  // recorder says of itself; the window, its losses and its cost are added.
+  // Returns the dump that is due, or with `is_end` the last one. `last_words` has the metadata of
+  // the recording; the window, its losses and its cost are added to it.
   FlightDump Take(int64_t now_ns, bool is_end, const FlightKeeper& keeper, const Window& recording,
                   const Cost& cost, MetadataWriter* last_words);
-  // Whether a summary is to be taken now, and the window of it, as Take() gives a dump.
+  // Whether a summary is to be taken now. TakeSummary() returns its window as a dump, as Take()
+  // does.
   bool IsSummaryDue(int64_t now_ns) const {
     return summary_.has_value() && now_ns >= summary_->take_ns;
   }
   FlightDump TakeSummary(const FlightKeeper& keeper, const Window& recording, const Cost& cost,
                          MetadataWriter* last_words);
 
-  // Triggers that fired and made no dump.
+  // Returns how many triggers fired without making a dump.
   uint64_t passed_over() const { return passed_over_; }
 
  private:
@@ -124,13 +130,14 @@ class FlightRecorder {
   bool Has(FlightTrigger::Kind kind) const;
   void OnExit(std::span<const std::byte> record);
   void OnOutOfMemory(std::span<const std::byte> record);
-  // `before`: how long those before it took.
+  // `before`: the lengths of the steps before it, in nanoseconds.
   void OnStep(int64_t number, int64_t length_ns, const std::vector<int64_t>& before,
               int64_t now_ns);
   void Fire(const std::string& trigger, const std::string& what, int64_t now_ns);
   void Ask(const std::string& reason, int64_t now_ns);
   Ledger LossesSince(int64_t time_ns) const;
-  // Cuts what is due out of what was kept, from `wanted_ns` on if that is there.
+  // Makes the dump that is due out of the kept records, from `wanted_ns` on if these are still
+  // there.
   FlightDump Cut(const Due& due, int64_t wanted_ns, const FlightKeeper& keeper,
                  const Window& recording, const Cost& cost, MetadataWriter* last_words) const;
 
@@ -141,14 +148,14 @@ class FlightRecorder {
   int64_t settle_ns_ = 0;
   std::optional<Due> due_;
   std::optional<Due> summary_;
-  std::optional<int64_t> period_;  // the number of the one that the wall clock is in
+  std::optional<int64_t> period_;  // the number of the summary period that the wall clock is in
   int64_t summarised_until_ns_ = 0;
   uint32_t signals_seen_ = 0;
   std::optional<int64_t> last_fired_ns_;
   uint32_t fired_ = 0;
   uint64_t passed_over_ = 0;
   std::pair<Pid, Tid> steps_of_{};
-  int64_t steps_until_ns_ = 0;  // those that began before were looked at
+  int64_t steps_until_ns_ = 0;  // steps that began before this time are not checked again
   std::deque<Losses> losses_;
 };
 

@@ -28,13 +28,14 @@ constexpr char kAlreadyThere[] =
     "seconds";
 // CUPTI's first start in a process takes seconds where many kernels are loaded.
 constexpr int64_t kStartLimitNs = 30'000'000'000;
-// How long the recording waits for a thread to come by a safe point; the injection waits on.
+// How long the recording waits for a thread to reach a safe point; the injection itself waits
+// longer.
 constexpr int64_t kArrivalNs = 2'000'000'000;
 constexpr int64_t kForEverNs = int64_t{1} << 60;
 constexpr int64_t kStopLimitNs = 10'000'000'000;
 constexpr useconds_t kLookUs = 2'000;
 constexpr useconds_t kBeatUs = 50'000;
-// So many processes are named one by one, the others counted.
+// How many processes are named one by one; the others are counted.
 constexpr size_t kMostNamedJobs = 20;
 // The agent's 64 MiB of buffers, and as much again for CUPTI's own.
 constexpr uint64_t kAgentMemoryBytes = 128 << 20;
@@ -92,13 +93,14 @@ std::string FailureName(abi::pt_agent_failure failure) {
   return "unknown";
 }
 
-// What is needed later, too, whenever it was recorded.
+// Whether later records refer to records of this kind, so that they are kept also from before the
+// window.
 bool IsLasting(uint8_t kind) {
   return kind == abi::PT_GPU_NAME || kind == abi::PT_GPU_DEVICE || kind == abi::PT_GPU_CONTEXT ||
          kind == abi::PT_GPU_CLOCK;
 }
 
-// Whether it is one of CUPTI's records, and not the agent's own.
+// Whether records of this kind come from CUPTI, and not from the agent itself.
 bool IsOfCupti(uint8_t kind) {
   return kind != abi::PT_GPU_NAME && kind != abi::PT_GPU_CLOCK && kind != abi::PT_GPU_DROPPED &&
          kind != abi::PT_GPU_UNKNOWN;
@@ -106,8 +108,8 @@ bool IsOfCupti(uint8_t kind) {
 
 uint64_t Less(uint64_t whole, uint64_t before) { return whole - std::min(whole, before); }
 
-// What is left when what was before the window is taken away: given = handed over + dropped +
-// unread of it, too.
+// Returns `report` without what was counted before the window. CUPTI's records from before it are
+// those that were handed over, dropped and unread.
 AgentReport InWindow(AgentReport report, const AgentReport& before, uint64_t dropped_before) {
   report.ring_records = Less(report.ring_records, dropped_before);
   report.ring_dropped = Less(report.ring_dropped, before.ring_dropped);
@@ -234,7 +236,7 @@ void GpuAgents::TakeUp(Agent* agent) {
   if (agent->injector.joinable()) {
     agent->injector.join();
   } else if (agent->injection.ok() || agent->has_reason) {
-    return;  // its end is known
+    return;  // its result is known
   }
   absl::Status status = agent->injection;
   if (status.ok()) {
@@ -257,8 +259,8 @@ void GpuAgents::LookForBrought(Agent* agent) {
   if (ring.ok()) agent->ring = *std::move(ring);
 }
 
-// What a process has from its parent it had when it was forked: its driver is seen at the first
-// look, at the place where its parent has it.
+// A driver that a process has from its parent is there since the fork, so it is seen at the first
+// look, at the address where the parent has it.
 bool GpuAgents::IsFork(Pid pid, Pid parent, uint64_t driver) {
   {
     const std::lock_guard lock(mutex_);
@@ -336,7 +338,7 @@ bool GpuAgents::IsRunning(Pid pid) {
   }
   TakeUp(agent);
   if (agent->ring == nullptr) return false;
-  // One that fails says why: its last words are in the capture, too.
+  // An agent that fails says why. Its report is in the capture, too.
   const absl::Status status = WaitUntilRunning(agent);
   if (!status.ok()) AddReason(agent, std::string(status.message()));
   return status.ok();
@@ -372,7 +374,7 @@ void GpuAgents::BeginWindow() {
   const std::lock_guard lock(mutex_);
   for (const std::unique_ptr<Agent>& agent : agents_) {
     if (agent->ring == nullptr) continue;
-    // In this order: a loss that comes in between is told rather than not.
+    // The report is read first, so that a loss in between is counted rather than left out.
     agent->before = agent->ring->report();
     TakeBefore(agent.get());
     HandOn(agent.get());
@@ -417,7 +419,7 @@ void GpuAgents::OnEnd(Pid pid, End end) {
     forked_.erase(Raw(pid));
     drivers_.erase(Raw(pid));
   } else {
-    had_none_.erase(Raw(pid));  // its number may be another process's soon
+    had_none_.erase(Raw(pid));  // another process may get its number soon
   }
 }
 
@@ -431,7 +433,7 @@ void GpuAgents::Finish(Agent* agent) {
   agent->has_recorded = agent->running_ns != 0 || report.ring_records > 0;
   has_run_ |= report.ring_records > 0;
   if (agent->has_reason) {
-    // It was said before.
+    // The reason is in reasons_ already.
   } else if (report.failure != abi::PT_AGENT_NO_FAILURE) {
     AddReason(agent, report.message);
   } else if (!has_ended) {
@@ -461,7 +463,7 @@ void GpuAgents::Stop() {
   const int64_t deadline_ns = MonotonicNs() + kStopLimitNs;
   for (const std::unique_ptr<Agent>& agent : agents_) {
     if (!agent->is_brought) {
-      // It waits for nothing any more.
+      // The injection is cancelled, so this is short.
       while (!agent->is_injected.load(std::memory_order_acquire)) usleep(kLookUs);
       TakeUp(agent.get());
     }

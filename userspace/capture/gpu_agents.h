@@ -1,6 +1,7 @@
-// The GPU agents (userspace/agent/) of the recorded processes: puts one into each process that uses
-// a GPU, also into those that begin to while they are recorded, finds those that jobs bring
-// themselves (CUDA_INJECTION64_PATH), takes their records into the capture, and stops them.
+// Manages the GPU agents (userspace/agent/) of the recorded processes: puts an agent into each
+// process that uses a GPU, also where the process begins to while it is recorded, finds the agents
+// that jobs bring themselves (CUDA_INJECTION64_PATH), takes the agents' records into the capture,
+// and stops the agents.
 #pragma once
 
 #include <absl/status/status.h>
@@ -27,71 +28,75 @@ namespace proftrace {
 
 struct AgentOptions {
   // The agent's file, which CUDA_INJECTION64_PATH names to jobs that proftrace starts; empty: there
-  // is no such file, and they get the agent as running ones do.
+  // is no such file, and these jobs get the agent as running ones do.
   std::string file;
-  bool is_asked = false;  // --gpu agent: why it is not there is said in any case
+  // --gpu agent was given: a process without an agent is a gap also where it does not use a GPU
+  bool is_asked = false;
 };
 
-// Until the window begins a thread of its own empties their rings, and keeps of that what what
-// comes later needs: names, devices, contexts.
+// Until the window begins, a thread of this class empties the agents' rings. It keeps only the
+// records that later records refer to: names, devices, contexts.
 //
-// One thread calls all of it, but for Consider().
+// One thread makes all calls, except of Consider().
 class GpuAgents {
  public:
-  // `sink` outlives it.
+  // `sink` must outlive it.
   GpuAgents(AgentOptions options, CaptureSink* sink);
   ~GpuAgents();
   GpuAgents(const GpuAgents&) = delete;
   GpuAgents& operator=(const GpuAgents&) = delete;
 
-  // Begins to put the agent into those of the running processes that use a GPU: those that were
-  // asked for, and `children` of theirs.
+  // Begins to put the agent into the running processes that use a GPU, of `pids`, which were asked
+  // for, and of their `children`.
   void Start(const std::vector<Pid>& pids, const std::vector<Pid>& children);
-  // Whether a process's agent records; waits for it. False: it does not; in an idle job it may
-  // begin to, as soon as one of its threads comes by a safe point.
+  // Waits for a process's agent. Returns whether the agent records. In an idle job it may begin to
+  // record later, as soon as one of the job's threads reaches a safe point.
   bool IsRunning(Pid pid);
-  // Takes note of a process. To be called when it is recorded, and when it has loaded libraries
-  // since: as soon as it has the CUDA driver it gets an agent, unless it brings one itself or was
-  // forked by a process that had the driver. `parent`: who forked it; 0 = not known. On any thread;
-  // waits for nothing.
+  // Takes note of a process. To be called when the process is recorded, and when it has loaded
+  // libraries. As soon as it has the CUDA driver it gets an agent, unless it brings an agent itself
+  // or was forked by a process that had the driver. `parent`: the process that forked it; 0 = not
+  // known. May be called on any thread, and waits for nothing.
   void Consider(Pid pid, Pid parent = Pid{});
-  // The process has ended, or runs another program: its agent is gone, its last records are taken.
+  // Takes the last records of a process that has ended or runs another program, and forgets its
+  // agent.
   enum class End : uint8_t { kExit, kExec };
   void OnEnd(Pid pid, End end);
-  // Begins the window: what agents have recorded and lost until now is not part of it.
+  // Begins the window. Records that the agents have made or lost until now are not part of it.
   void BeginWindow();
-  // Takes what is there; keeps the agents going. Until it is called first, which a busy machine may
-  // do late, they are kept going by themselves.
+  // Takes the records that are there, and tells the agents that the loader is alive. Until the
+  // first call, which may be late on a busy machine, the thread of this class tells them.
   void Drain();
-  // Has all stop and takes their last records; bounded. Writes what they say of themselves.
+  // Stops all agents and takes their last records, in a bounded time. Writes the agents' reports to
+  // the capture.
   void Stop();
 
-  // Whether one has recorded anything.
+  // Whether any agent has recorded anything.
   bool has_run() const { return has_run_; }
-  // Whether a process that used a GPU had none, or one that did not record. After Stop().
+  // Whether a process that used a GPU had no agent, or an agent that did not record. To be called
+  // after Stop().
   bool has_missed() const;
-  // Returns what is missing of the GPU's activity, and in which processes; to be called after
-  // Stop(). Where an agent was asked for, a process that does not use a GPU is listed with that
-  // reason.
+  // Returns which GPU activity is missing, of which processes, and why. To be called after Stop().
+  // Where an agent was asked for, a process that does not use a GPU is listed with that reason.
   std::vector<Unsupported> gaps() const;
 
  private:
   struct Agent {
     Pid pid{};
-    bool is_late = false;     // its process began to use CUDA, or came, while others were recorded
-    bool is_brought = false;  // by the process itself
-    int64_t seen_ns = 0;      // when the driver was seen
-    int64_t running_ns = 0;   // when it was seen to record; 0 = not yet
-    std::unique_ptr<AgentRing> ring;  // none yet: it is not in the process
+    // Its process began to use CUDA, or was found, while others were recorded.
+    bool is_late = false;
+    bool is_brought = false;          // by the process itself
+    int64_t seen_ns = 0;              // when the driver was seen
+    int64_t running_ns = 0;           // when it was seen to record; 0 = not yet
+    std::unique_ptr<AgentRing> ring;  // null: the agent is not in the process yet
     std::shared_ptr<ThreadNumbers> threads;
-    AgentReport before;           // when the window began
-    uint64_t dropped_before = 0;  // records of CUPTI's that were not kept, as it had not begun
-    std::vector<std::byte> kept;  // of then, for the capture
-    // ptrace belongs to one thread.
+    AgentReport before;           // its report when the window began
+    uint64_t dropped_before = 0;  // CUPTI's records from before the window, which were not kept
+    std::vector<std::byte> kept;  // records from before the window, for the capture
+    // Each injection has a thread, because ptrace belongs to one thread.
     std::thread injector;
     std::atomic<bool> is_injected = false;  // `injection` is final
     absl::Status injection;
-    bool has_reason = false;  // why it does not record, or not all, was said
+    bool has_reason = false;  // reasons_ says why the agent does not record, or not everything
     bool has_recorded = false;
     bool is_past = false;  // it has handed over its last records, or its process is gone
   };
@@ -107,15 +112,16 @@ class GpuAgents {
   void TakeUp(Agent* agent);
   // Opens the ring of an agent that the process brings, once its memory is there.
   void LookForBrought(Agent* agent);
-  // Waits until the agent records, or says that it cannot.
+  // Waits until the agent records. Fails where the agent says that it cannot, or does not begin in
+  // time.
   absl::Status WaitUntilRunning(Agent* agent);
   void Take(Agent* agent);
-  // Takes records before the window; with `mutex_` held.
+  // Takes records from before the window. The caller holds `mutex_`.
   void TakeBefore(Agent* agent);
   // Writes the records that were kept from before the window to the capture.
   void HandOn(Agent* agent);
   void KeepGoing(const std::stop_token& stop);
-  // Is done with an agent: hands its last records on, and takes what it says of itself.
+  // Closes an agent's ring: hands its last records on, and writes its report to the capture.
   void Finish(Agent* agent);
   void AddReason(Agent* agent, const std::string& what);
 
@@ -123,19 +129,19 @@ class GpuAgents {
   CaptureSink* sink_;
   std::atomic<bool> is_over_ = false;
   std::jthread keeper_;      // empties the rings until the window begins, beats until Drain()
-  std::mutex mutex_;         // of these five, and of rings while `keeper_` runs
+  std::mutex mutex_;         // guards the next five members, and the rings while `keeper_` runs
   bool has_window_ = false;  // begun
   std::vector<std::unique_ptr<Agent>> agents_;
-  std::map<uint32_t, uint64_t> drivers_;  // by pid: where it was seen first
+  std::map<uint32_t, uint64_t> drivers_;  // by pid: the address at which the driver was first seen
   std::set<uint32_t> had_none_;           // pids of processes that were seen without a driver
-  std::set<uint32_t> forked_;             // pids of those that share their parent's
+  std::set<uint32_t> forked_;             // pids of processes that share their parent's driver
   std::set<uint32_t> asked_;              // pids that an agent was asked for
   std::vector<std::string> reasons_;
-  std::map<uint32_t, uint32_t> described_;  // by pid: agents whose last words are written
+  std::map<uint32_t, uint32_t> described_;  // by pid: how many agents' reports are written
   int64_t arrival_until_ns_ = 0;
   bool has_run_ = false;
   uint64_t unknown_threads_ = 0;  // records
-  uint64_t late_ = 0;  // agents that came while their processes were recorded, and recorded
+  uint64_t late_ = 0;             // late agents (Agent::is_late) that recorded
   int64_t longest_late_ns_ = 0;
 };
 

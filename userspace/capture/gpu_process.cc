@@ -16,7 +16,8 @@ namespace proftrace {
 namespace {
 
 constexpr int64_t kLookPeriodNs = 5'000'000;
-// CUPTI hands over what a thread has done up to seconds after it.
+// How long the number of an ended thread is kept: CUPTI hands over a thread's activity up to
+// seconds later.
 constexpr int64_t kEndedAgeNs = 60'000'000'000;
 constexpr size_t kMostEnvironmentBytes = size_t{4} << 20;
 
@@ -25,7 +26,7 @@ std::string Folder(Pid pid) { return "/proc/" + std::to_string(Raw(pid)); }
 // The number of a thread in the innermost namespace, from its status; 0 = not known.
 uint32_t InnerNumber(const std::string& status) {
   const std::string numbers(StatusValue(status, "NSpid"));
-  const size_t last = numbers.find_last_of(" \t") + 1;  // 0 where there is but one
+  const size_t last = numbers.find_last_of(" \t") + 1;  // 0 where there is only one number
   return static_cast<uint32_t>(std::strtoul(numbers.c_str() + last, nullptr, 10));
 }
 
@@ -110,7 +111,7 @@ void ThreadNumbers::Look(int64_t now_ns) {
 uint32_t ThreadNumbers::Of(uint32_t inner, int64_t now_ns) {
   if (is_same_ || inner == 0) return inner;
   auto known = numbers_.find(inner);
-  if (known == numbers_.end()) {  // it may have started since
+  if (known == numbers_.end()) {  // the thread may have started since the last look
     Look(now_ns);
     known = numbers_.find(inner);
   }

@@ -19,7 +19,8 @@ void JobHitCost::Observe(const abi::pt_record& record) {
   };
   switch (record.kind) {
     case abi::PT_COST:
-      // Site 0: behind each begin that is at a call of the function which that probe is in.
+      // The probe of site 0 lies in the function that every operator calls, so it is hit behind
+      // each begin at a call of that function.
       if (record.site == 0 || last.site == record.site) {
         if (last.kind == abi::PT_SPAN_BEGIN) note(&begins_ns_);
         if (last.kind == abi::PT_OPERATOR_CALL) note(&calls_ns_);
@@ -40,7 +41,8 @@ void JobHitCost::Observe(const abi::pt_record& record) {
 }
 
 std::optional<double> JobHitCost::median_ns() {
-  // Without inputs all begins are alike; with them only few have none, and those are not typical.
+  // Where no inputs are read, all begins are alike. Where they are, only few begins read none, and
+  // these are not typical.
   return MedianGap(calls_ns_.empty() ? begins_ns_ : costs_ns_);
 }
 

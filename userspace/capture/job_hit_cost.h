@@ -16,7 +16,7 @@ namespace proftrace {
 
 class JobHitCost {
  public:
-  // Fewer pairs than this say nothing.
+  // Fewer pairs than this give no median.
   static constexpr size_t kFewestPairs = 200;
   static constexpr size_t kEnoughPairs = 4000;
 
@@ -25,7 +25,7 @@ class JobHitCost {
 
   size_t pairs() const { return begins_ns_.size() + calls_ns_.size(); }
   // Returns the median nanoseconds of a hit; nullopt for too few pairs. Where begins read inputs,
-  // it is measured by the two probes behind them, which do not.
+  // the hit is measured by the two probes behind them, which read none.
   std::optional<double> median_ns();
   // Returns the median nanoseconds of a begin that reads inputs; nullopt for too few pairs.
   std::optional<double> median_call_ns();

@@ -1,5 +1,6 @@
-// Measures what a stack of Python's costs in the job itself: a jump says when it began to read one,
-// and the record of its row, which comes next, when that was done.
+// Measures what reading Python's stack costs in the job itself. A jump's record of a stack has the
+// time at which reading began; the record of the jump's row, which comes next, has the time at
+// which reading had ended.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -16,9 +17,9 @@ namespace proftrace {
 
 class JobStackCost {
  public:
-  // Fewer than this say nothing.
+  // Fewer measured stacks than this give no median.
   static constexpr size_t kFewest = 50;
-  // So many of the last times are kept: stacks may become deeper.
+  // How many times are kept: only the last ones, as stacks may become deeper.
   static constexpr size_t kMost = 1024;
 
   // Takes every record of a jump, in each thread's order.

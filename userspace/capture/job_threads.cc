@@ -15,17 +15,17 @@
 namespace proftrace {
 namespace {
 
-// The largest that Linux gives (PID_MAX_LIMIT).
+// The largest number that Linux gives a thread (PID_MAX_LIMIT).
 constexpr uint32_t kMostNumber = 1u << 22;
-// A number that no thread has is the own one and this.
+// Set in numbers that no thread has: the thread's own number with this bit.
 constexpr uint32_t kUnknown = 1u << 30;
 // How many threads that record something may come in a millisecond: jobs that start one for each
 // request come to a tenth of this.
 constexpr uint64_t kThreadsPerMs = 10;
 constexpr uint64_t kThreadsAtFirst = 65'536;
-// Numbers that were not found are looked for again.
+// The time after which a number that was not found is looked for again.
 constexpr int64_t kAgainNs = 20'000'000;
-// Looking may take a tenth of the time, and a second more.
+// Looking may take a tenth of the time, and a second in addition.
 constexpr int64_t kLookShare = 10;
 constexpr int64_t kLookAtFirstNs = 1'000'000'000;
 
@@ -34,7 +34,7 @@ uint64_t PidNamespace(const std::string& process) {
   return stat(("/proc/" + process + "/ns/pid").c_str(), &entry) == 0 ? entry.st_ino : 0;
 }
 
-// In its innermost PID namespace; 0 = it has ended.
+// Returns a thread's number in its innermost PID namespace; 0 = it has ended.
 uint32_t OwnNumberOf(const std::string& thread) {
   const std::string status = ReadSmallFile(thread + "/status", 4096);
   std::string_view numbers = StatusValue(status, "NSpid");
@@ -105,7 +105,7 @@ void JobThreads::CheckMissing(std::unique_lock<std::mutex>* lock) {
   for (const uint32_t number : missing) {
     const std::string name = std::to_string(number);
     if (access((folder + name).c_str(), F_OK) == 0) continue;
-    // One that has ended is nobody's.
+    // A number whose thread has ended belongs to no process.
     if (access(("/proc/" + name).c_str(), F_OK) == 0) foreign.push_back(number);
   }
   lock->lock();

@@ -25,7 +25,7 @@
 namespace proftrace {
 namespace {
 
-// Documentation/bpf/btf.rst of Linux.
+// The structures of BTF, as in Documentation/bpf/btf.rst of Linux.
 constexpr uint16_t kMagic = 0xeb9f;
 
 struct Header {
@@ -67,7 +67,7 @@ enum Kind : uint32_t {
   kEnum64 = 19,
 };
 
-// What follows the type itself; nothing for a kind that is not known.
+// Returns how many bytes follow the type itself; nullopt for a kind that is not known.
 std::optional<size_t> BytesBehind(uint32_t kind, size_t members) {
   switch (kind) {
     case kInt:
@@ -90,7 +90,7 @@ std::optional<size_t> BytesBehind(uint32_t kind, size_t members) {
   }
 }
 
-// `behind`: the type's members.
+// Replaces a new kind by an old one. `behind`: the bytes behind the type, such as its members.
 void PutOldKind(uint32_t kind, char* behind, Type* type) {
   const uint32_t members = type->info & 0xffff;
   const auto set_kind = [&](uint32_t old) { type->info = old << 24 | members; };
@@ -148,10 +148,10 @@ std::optional<std::string> OldKernelTypes() {
   return WithOldKindsOnly(ReadSmallFile(kFile, kMostBytes));
 }
 
-// For the calling thread, which must not go on to do anything else: puts `types` in the place of
-// the kernel's. Other threads and processes see what they saw.
+// Puts `types` in the place of the kernel's, for the calling thread alone, which must do nothing
+// else afterwards. Other threads and processes still see the kernel's own.
 bool ShowInstead(const std::string& types) {
-  // Mounts in the new namespace would else be seen in the others.
+  // Otherwise mounts in the new namespace would be seen in others.
   if (unshare(CLONE_NEWNS) != 0 ||
       mount(nullptr, "/sys", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       mount("tmpfs", kDirectory, "tmpfs", 0, nullptr) != 0) {
@@ -171,8 +171,8 @@ bool ShowInstead(const std::string& types) {
 int LoadPrograms(const std::function<int()>& load) {
   const auto types = OldKernelTypes();
   int error = 0;
-  // This libbpf can only be given other types in the kernel's place. A thread may have a mount
-  // namespace of its own; descriptors and memory are the whole process's.
+  // This libbpf takes other types only from the path of the kernel's own. A thread may have a mount
+  // namespace of its own, while it shares descriptors and memory with the process.
   std::thread loader([&] {
     if (types) (void)ShowInstead(*types);
     error = load();
@@ -185,7 +185,7 @@ std::unique_ptr<btf, KernelTypesDeleter> LoadKernelTypes() {
   const auto types = OldKernelTypes();
   if (!types) return nullptr;
   btf* read = btf__new(types->data(), static_cast<uint32_t>(types->size()));
-  // An error is an address in this libbpf.
+  // This libbpf returns an error as an address.
   return std::unique_ptr<btf, KernelTypesDeleter>(libbpf_get_error(read) == 0 ? read : nullptr);
 }
 

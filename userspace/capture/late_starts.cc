@@ -7,7 +7,7 @@
 namespace proftrace {
 namespace {
 
-// Rounded up: it is never said to be less.
+// Rounds up, so that a start is never said to be less late than it was.
 std::string Milliseconds(int64_t ns) { return std::to_string((ns + 999'999) / 1'000'000) + " ms"; }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Processes whose probes were live only some time after they could have run operators: what they
-// ran in between is not recorded.
+// Keeps the processes whose probes were live only some time after they could have run operators, so
+// that the operators in between are not recorded.
 #pragma once
 
 #include <cstddef>
@@ -17,18 +17,18 @@ namespace proftrace {
 // The caller locks.
 class LateStarts {
  public:
-  // So many are named, those that came first; the others are counted.
+  // How many processes are named, those that came first; the others are counted.
   static constexpr size_t kMostNamed = 8;
 
-  // Begins the window: what lies before it is not missed. Until then, everything lies before it.
+  // Begins the window. Time before it is not missed; until this call all time is before it.
   void BeginWindow(int64_t start_ns) { window_start_ns_ = start_ns; }
 
-  // Times of CLOCK_MONOTONIC.
+  // Adds a process. Both times are of CLOCK_MONOTONIC.
   void Add(Pid pid, int64_t could_run_ns, int64_t live_ns);
 
-  // "2 forks, PID 17 (85 ms) and PID 18 (90 ms)": how late the probes of each were, by what one and
-  // several are called. None where
-  // no process missed a part of the window.
+  // Returns how late the probes of each process were: "2 forks, PID 17 (85 ms) and PID 18 (90 ms)".
+  // `one` and `more` are the words for one process and for several. nullopt where no process missed
+  // a part of the window.
   std::optional<std::string> Describe(std::string_view one, std::string_view more) const;
 
  private:
@@ -44,7 +44,7 @@ class LateStarts {
   int64_t LateNs(const Start& start) const;
 
   std::vector<Start> starts_;
-  // How many starts are not kept.
+  // Late starts that are not kept.
   size_t more_ = 0;
   int64_t longest_ns_ = 0;
   int64_t window_start_ns_ = std::numeric_limits<int64_t>::max();

@@ -18,29 +18,30 @@ namespace proftrace {
 // May be used by several threads.
 class LibraryWatch {
  public:
-  // `python_gc`: a late interpreter has rows, too.
+  // `python_gc`: whether an interpreter that is loaded late has rows, too.
   explicit LibraryWatch(bool python_gc) : python_gc_(python_gc) {}
 
-  // Files of `plan` are known.
+  // Watches a process; the files of `plan` are known already.
   void Add(Pid pid, const ProbePlan& plan);
   void Remove(Pid pid);
-  // Looks at each process, one word where nothing was loaded, and calls on_loaded(pid) for those
-  // that have something new.
+  // Looks at each process, and calls on_loaded(pid) for each that has loaded such a library. Where
+  // nothing was loaded, a look reads one word.
   void Look(const std::function<void(Pid pid)>& on_loaded);
 
  private:
-  // The list of libraries of one namespace of the dynamic linker.
+  // The dynamic linker's list of libraries of one of its namespaces.
   struct LinkerList {
     uint64_t debug = 0;
-    uint64_t last = 0;  // entry
+    uint64_t last = 0;  // the list's last entry
   };
   struct Watched {
     std::set<FileId> files;
     std::vector<LinkerList> lists;
-    // The linker lists a library before all of it is mapped: so it is looked for twice.
+    // Whether the next look reads the maps again, because the linker lists a library before all of
+    // it is mapped.
     bool look_again = true;
   };
-  // Whether a list has grown, or there is a new one.
+  // Whether a list has grown, or there is a new list.
   static bool HasChanged(const TargetMemory& memory, const std::vector<LinkerList>& lists);
   static std::vector<LinkerList> ReadLists(Pid pid, const TargetMemory& memory);
   bool HasLoaded(Pid pid, Watched* watched) const;

@@ -8,9 +8,11 @@
 namespace proftrace {
 namespace {
 
-// A job that forks one child after another, as with DataLoader workers, is not in between so long.
+// How long closing is put off. A job that forks one child after another, as for DataLoader workers,
+// makes no pause of this length in between.
 constexpr int64_t kQuietNs = 2'000'000'000;
-// Links of dead processes that may wait; they cost each new process that maps their files a little.
+// How many links of dead processes may wait. They cost each new process that maps their files a
+// little.
 constexpr size_t kMostWaiting = 32;
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Closes links on a thread of its own, when nothing else is to be done: the kernel takes a tenth of
-// a second and more for those of one process, and holds up who opens others meanwhile.
+// a second and more for the links of one process, and meanwhile holds up threads that open other
+// links.
 #pragma once
 
 #include <condition_variable>
@@ -16,13 +17,13 @@ namespace proftrace {
 class LinkCloser {
  public:
   LinkCloser();
-  // Waits until all are closed.
+  // Waits until all links are closed.
   ~LinkCloser();
   LinkCloser(const LinkCloser&) = delete;
   LinkCloser& operator=(const LinkCloser&) = delete;
 
   void Close(LinkSet links);
-  // Links are opened now: closing waits for a while.
+  // Puts off closing for a while, because links are being opened now.
   void Postpone();
 
  private:

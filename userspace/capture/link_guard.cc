@@ -37,7 +37,7 @@ struct UprobeMultiAttributes {
   uint32_t padding;
 };
 
-// The link's descriptor, or -1 with errno.
+// Returns the link's descriptor, or -1 with errno.
 int CreateLink(int program_fd, int file_fd, const uint64_t* offsets, const uint64_t* cookies,
                uint32_t count, uint32_t pid) {
   char path[32];
@@ -56,17 +56,17 @@ int CreateLink(int program_fd, int file_fd, const uint64_t* offsets, const uint6
 
 enum class Wish : uint32_t { kCreate, kDrop };
 
-// With kCreate come three descriptors: the program, the file, and memory that has the offsets and
-// the cookies.
+// A question to the guard. With kCreate it carries three descriptors: the program, the file, and
+// memory with the offsets and the cookies.
 struct Question {
   Wish wish = Wish::kCreate;
-  int number = -1;  // kDrop
+  int number = -1;  // with kDrop
   uint32_t count = 0;
   uint32_t pid = 0;
   uint64_t memory_bytes = 0;
 };
 
-// With a link comes its descriptor.
+// The guard's answer. With a link it carries the link's descriptor.
 struct Answer {
   int error = 0;
   int number = -1;
@@ -74,7 +74,7 @@ struct Answer {
 
 constexpr size_t kMostDescriptors = 3;
 
-// One message with up to three descriptors; false when the other side is gone.
+// Sends one message with up to three descriptors. Returns false when the other side is gone.
 template <typename Message>
 bool Send(int socket, const Message& message, const int* descriptors, size_t count) {
   alignas(cmsghdr) char control[CMSG_SPACE(kMostDescriptors * sizeof(int))] = {};
@@ -98,7 +98,7 @@ bool Send(int socket, const Message& message, const int* descriptors, size_t cou
   return sent == static_cast<ssize_t>(sizeof(message));
 }
 
-// Descriptors that did not come are -1.
+// Receives one message. Descriptors that did not come are -1.
 template <typename Message>
 bool Receive(int socket, Message* message, int (&descriptors)[kMostDescriptors]) {
   for (int& descriptor : descriptors) descriptor = -1;
@@ -133,14 +133,15 @@ int CreateAsAsked(const Question& question, int program_fd, int file_fd, int mem
   return fd;
 }
 
-// The guard's life. It was forked from a program that may have threads: nothing here may allocate.
+// Runs the guard until its socket closes. It was forked from a program that may have threads, so
+// nothing here may allocate.
 [[noreturn]] void Guard(int socket) {
   prctl(PR_SET_NAME, "proftrace-guard");
-  setsid();  // not with those that a terminal interrupts, or that a shell kills together
+  setsid();  // so that neither a terminal's interrupt nor a shell's kill of the whole job ends it
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, nullptr);
-  // Nobody's pipe may stay open because of it.
+  // The guard must keep no pipe of anyone open.
   if (socket > 0) syscall(SYS_close_range, 0, socket - 1, 0);
   syscall(SYS_close_range, socket + 1, ~0U, 0);
   Question question;
@@ -158,10 +159,10 @@ int CreateAsAsked(const Question& question, int program_fd, int file_fd, int mem
     }
     if (!Send(socket, answer, &answer.number, answer.number >= 0 ? 1 : 0)) break;
   }
-  _exit(0);  // closes what is left
+  _exit(0);  // closes the links that are left
 }
 
-// Offsets and cookies, for the other process to map.
+// Makes a memory with offsets and cookies, for the other process to map.
 UniqueFd ShareArrays(const MultiLinkRequest& request, uint64_t* bytes) {
   const size_t array_bytes = request.offsets.size() * sizeof(uint64_t);
   *bytes = 2 * array_bytes;
@@ -189,7 +190,7 @@ ProbeLink& ProbeLink::operator=(ProbeLink&& other) noexcept {
 
 void ProbeLink::Close() {
   fd_ = UniqueFd();
-  // Its own is the last one: there the kernel removes the probes.
+  // The guard's descriptor is closed last, so the kernel removes the probes in the guard.
   if (guard_ != nullptr) guard_->Drop(number_);
   guard_.reset();
   needed_.reset();
@@ -230,7 +231,7 @@ int LinkGuard::Create(const MultiLinkRequest& request, LinkSet* links) {
     const int sent[] = {request.program_fd, request.file_fd, memory.get()};
     Answer answer;
     int received[kMostDescriptors];
-    // The guard may be gone: killed, or never there.
+    // The guard may have been killed, or could not be started.
     if (socket_.valid() && Send(socket_.get(), question, sent, std::size(sent)) &&
         Receive(socket_.get(), &answer, received)) {
       if (answer.error != 0) return answer.error;

@@ -1,8 +1,8 @@
 // A process of its own that makes the kernel's uprobe links and holds them together with the
-// tracer. The kernel takes no probe out for a process that is being killed in the middle of it
-// ("leaking uprobe"): so a tracer that may be killed at any moment does neither the putting in nor
-// the last closing itself. When the tracer ends, however it comes, the guard sees its socket close
-// and ends too, unhurried.
+// tracer. Where a process is killed while the kernel puts its probes in or takes them out, some
+// stay ("leaking uprobe"). A tracer may be killed at any moment, so it does neither the putting in
+// nor the last closing itself. When the tracer ends, for whatever reason, the guard sees its socket
+// close and then ends without haste.
 #pragma once
 
 #include <sys/types.h>
@@ -20,16 +20,16 @@ namespace proftrace {
 // What BPF_LINK_CREATE takes for a uprobe.multi link.
 struct MultiLinkRequest {
   int program_fd = -1;
-  int file_fd = -1;  // the kernel is given this very file, not a path that others may change
+  int file_fd = -1;  // the kernel gets this very file, because others may change a path
   std::vector<uint64_t> offsets;
-  std::vector<uint64_t> cookies;  // as many
+  std::vector<uint64_t> cookies;  // one for each offset
   uint32_t pid = 0;               // 0 = every process
 };
 
 class LinkGuard;
 
-// One link of the kernel (or a perf event that one hangs on). Its end removes its probes, and
-// returns when they are removed.
+// One link of the kernel (or a perf event that one hangs on). Its destructor removes its probes,
+// and returns when they are removed.
 class ProbeLink {
  public:
   explicit ProbeLink(UniqueFd fd) : fd_(std::move(fd)) {}
@@ -39,17 +39,17 @@ class ProbeLink {
   ProbeLink& operator=(ProbeLink&& other) noexcept;
   ~ProbeLink() { Close(); }
 
-  // Leaves it to the end of this process.
+  // Leaves the link open until this process ends.
   void Abandon();
-  // Keeps what the link needs for as long as it is there.
+  // Keeps an object that the link needs for as long as the link exists.
   void Keep(std::shared_ptr<const void> needed) { needed_ = std::move(needed); }
 
  private:
   void Close();
 
   UniqueFd fd_;
-  std::shared_ptr<LinkGuard> guard_;  // null: nobody else holds it
-  int number_ = -1;                   // the guard's, for it
+  std::shared_ptr<LinkGuard> guard_;  // null: no guard holds the link
+  int number_ = -1;                   // the guard's number of this link
   std::shared_ptr<const void> needed_;
 };
 
@@ -58,7 +58,7 @@ using LinkSet = std::vector<ProbeLink>;
 // Used from several threads.
 class LinkGuard : public std::enable_shared_from_this<LinkGuard> {
  public:
-  // Starts the process; where that is not possible, Create works without it.
+  // Starts the guard process. Where that is not possible, Create() makes links in this process.
   static std::shared_ptr<LinkGuard> Start();
   // Ends the process and waits for it.
   ~LinkGuard();
@@ -73,8 +73,8 @@ class LinkGuard : public std::enable_shared_from_this<LinkGuard> {
   LinkGuard() = default;
   void Drop(int number);
 
-  std::mutex mutex_;  // one question at a time
-  UniqueFd socket_;   // none: no such process
+  std::mutex mutex_;  // only one request to the guard at a time
+  UniqueFd socket_;   // invalid: there is no guard process
   pid_t pid_ = -1;
 };
 

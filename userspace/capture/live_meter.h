@@ -1,4 +1,5 @@
-// Counts cheaply what passes by, for the live line and the cost: nothing is kept per event.
+// Counts records cheaply, for the live line and the cost estimate. It keeps nothing for a single
+// event.
 #pragma once
 
 #include <absl/container/node_hash_map.h>
@@ -13,8 +14,8 @@ class LiveMeter {
  public:
   struct Hits {
     uint64_t hits = 0;      // of probes
-    uint64_t readings = 0;  // of them, such that read inputs
-    uint64_t stacks = 0;    // of Python's that were told of
+    uint64_t readings = 0;  // records that have read inputs
+    uint64_t stacks = 0;    // Python's stacks that were told of
     uint64_t system = 0;    // system calls, times off the CPU and faults
 
     uint64_t all() const { return hits + system; }

@@ -1,5 +1,5 @@
-// Keeps what libbpf and the kernel's verifier say of programs that are being loaded. libbpf's
-// messages are for its own developers: only those that say why a load failed are kept.
+// Keeps the messages of libbpf and of the kernel's verifier about programs that are being loaded.
+// libbpf's messages are for its own developers: only those that say why a load failed are kept.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace proftrace {
 
-// Returns the reason that a log of the kernel's verifier ends with: its last line before those that
-// count. Empty when `text` has no such log.
+// Returns the reason that a log of the kernel's verifier ends with: the last line before the
+// verifier's statistics. Empty when `text` has no such log.
 std::string VerifierReason(std::string_view text);
 
-// While it lives, libbpf's messages come here. One at a time.
+// Receives libbpf's messages while it lives. There may be only one such object at a time.
 class LoadMessages {
  public:
   LoadMessages();
@@ -25,14 +25,15 @@ class LoadMessages {
   void Add(std::string_view text);
 
   // Returns the first message since Clear() and the verifier's reason, in parentheses with a space
-  // before them, and what limits this process's memory; empty when there is none of it.
+  // before them, and the limits of this process's memory; empty when there is nothing to tell.
   std::string Text() const;
 
-  // Whether `error`, of a load, means that this user may not load programs. The verifier says
-  // EACCES, too, of a program that it does not take, and then gives a reason.
+  // Whether `error`, of a load, means that this user may not load programs. The verifier returns
+  // EACCES, too, for a program that it does not take, but then gives a reason.
   bool IsNotPermitted(int error) const;
 
-  // "`what`: the kernel does not take the programs", the error and Text().
+  // Returns an error that says "`what`: the kernel does not take the programs", with the error and
+  // Text().
   absl::Status Refusal(const std::string& what, int error) const;
 
  private:

@@ -12,24 +12,25 @@
 namespace proftrace {
 namespace {
 
-// Nothing was loaded or registered for so long: the next thing that the process does may be its
-// work.
+// How long nothing must have been loaded or registered. The next thing that the process does may be
+// its work, so this is short.
 constexpr int64_t kSettledNs = 60'000'000;
-// One that has no Python binding although it runs Python is waited for so long, ...
+// The time for a process that has no Python binding of torch although it runs Python.
 constexpr int64_t kNoBindingNs = 2'000'000'000;
-// ... one whose Dispatcher cannot be read so long, as that may take on a busy host.
+// The time for a process whose Dispatcher cannot be read, because registering may take this long on
+// a busy host.
 constexpr int64_t kNoOperatorsNs = 10'000'000'000;
-// For all looks at one process; an import takes some seconds.
+// The most CPU time for making all plans of one process; an import takes some seconds.
 constexpr int64_t kMostCpuNs = 60'000'000'000;
-// Between two tries to find the Dispatcher.
+// The time between two tries to find the Dispatcher.
 constexpr int64_t kRetryNs = 100'000'000;
-// One that registers operators for ever is recorded after that.
+// A process that registers operators for ever is recorded after this time.
 constexpr int64_t kLongestLoadNs = 60'000'000'000;
 
 }  // namespace
 
 bool LoadingProcess::HasSettled(int64_t now_ns) const {
-  // A Python process loads the binding last.
+  // A Python process loads torch's Python binding last.
   const bool has_binding = plan_->python_version.empty() || plan_->python_node_vtable != 0;
   const int64_t enough_ns = !has_operators() ? kNoOperatorsNs
                             : !has_binding   ? kNoBindingNs
@@ -39,7 +40,8 @@ bool LoadingProcess::HasSettled(int64_t now_ns) const {
 
 absl::Status LoadingProcess::Plan(Pid pid, const PlanOptions& options) {
   plan_.reset();
-  // One that loads and unloads libraries for ever is read again and again.
+  // A process that loads and unloads libraries for ever would be read again and again, so that time
+  // is limited.
   PlanOptions left = options;
   left.longest_reading_ns = std::min(options.longest_reading_ns, kMostCpuNs - read_cpu_ns_);
   if (left.longest_reading_ns <= 0) {
@@ -54,7 +56,8 @@ absl::Status LoadingProcess::Plan(Pid pid, const PlanOptions& options) {
   read_cpu_ns_ += ThreadCpuNs() + WorkerCpuNs() - begin_cpu_ns;
   planned_ns_ = MonotonicNs();
   is_old_ = false;
-  if (ExitCodeOf(plan.status()) == ExitCode::kNoTorch) return absl::OkStatus();  // half loaded
+  // PyTorch is only partly loaded
+  if (ExitCodeOf(plan.status()) == ExitCode::kNoTorch) return absl::OkStatus();
   if (!plan.ok()) return plan.status();
   last_operator_ = AskLastOperator(reader_, pid, /*image=*/0, *plan);
   plan_ = *std::move(plan);
@@ -98,7 +101,7 @@ absl::StatusOr<bool> LoadingProcess::IsReadyNow(Pid pid, const PlanOptions& opti
   }
   if (!plan_.has_value()) return false;
   const int64_t now_ns = MonotonicNs();
-  // The Dispatcher is made some time after its library is mapped, and filled then.
+  // The Dispatcher is made, and filled, some time after its library is mapped.
   const bool has_more =
       plan_->dispatcher_slot == 0 || (is_old_ && now_ns - changed_ns_ >= kSettledNs);
   if (!has_operators() && has_more && now_ns - planned_ns_ >= kRetryNs) {

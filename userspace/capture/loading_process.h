@@ -1,5 +1,5 @@
-// A process that is about to load PyTorch, or loads it: looked at again and again, cheaply, until
-// its probes can be planned.
+// A process that is about to load PyTorch, or is loading it. It is looked at again and again,
+// cheaply, until its probes can be planned.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -16,45 +16,45 @@ namespace proftrace {
 
 class LoadingProcess {
  public:
-  // `reader`: of a worker that runs ReadTargetWords(); must outlive this.
+  // `reader` has a worker that runs ReadTargetWords(), and must outlive this object.
   explicit LoadingProcess(TargetReader* reader) : reader_(reader) {}
 
-  // Looks whether the process has loaded PyTorch. An error: it never will. `hold`: the process is
-  // stopped while its files are analysed, so that it does not run away meanwhile.
+  // Returns whether the process has loaded PyTorch. Fails where it can never be recorded. `hold`:
+  // the process is stopped while its files are analysed, so that it runs nothing meanwhile.
   absl::StatusOr<bool> IsReady(Pid pid, const PlanOptions& options, bool hold);
-  // Returns the plan of a process that is ready. It is made anew where operators have come since,
-  // which takes a while: a process that must not run away is held around this and the attach.
-  // nullopt: the process is no more as it was.
+  // Returns the plan of a process that is ready. The plan is made anew where operators have been
+  // registered since, which takes a while: a process that must not run meanwhile is held during
+  // this call and the attach. Returns nullopt where the process has no complete PyTorch any more.
   absl::StatusOr<std::optional<ProbePlan>> TakePlan(Pid pid, const PlanOptions& options);
 
-  // Whether a file of PyTorch's was there at the last look.
+  // Whether a file of PyTorch was mapped at the last look.
   bool has_torch() const { return mappings_ > 0; }
 
-  // Returns from when on it may have run operators (CLOCK_MONOTONIC): the last look at which they
-  // were not registered, or the first one. 0: they are not registered yet.
+  // Returns the time (CLOCK_MONOTONIC) from which it may have run operators: that of the last look
+  // at which they were not registered, or of the first look. 0: they are not registered yet.
   int64_t could_run_ns() const { return could_run_ns_; }
 
  private:
-  // Whether nothing has changed for long enough: while libraries register their operators, names
-  // and annotations would be missing.
+  // Whether nothing has changed for long enough. A plan that is made while libraries still register
+  // their operators has no names and annotations of these.
   bool HasSettled(int64_t now_ns) const;
 
   absl::StatusOr<bool> IsReadyNow(Pid pid, const PlanOptions& options, bool hold);
-  // Makes plan_, but not where PyTorch is only half there.
+  // Makes plan_, except where PyTorch is only partly loaded.
   absl::Status Plan(Pid pid, const PlanOptions& options);
   bool has_operators() const { return plan_->dispatcher_slot != 0 && !IsRegistering(*plan_); }
 
   TargetReader* reader_;
   std::optional<ProbePlan> plan_;
   int64_t planned_ns_ = 0;
-  int64_t read_cpu_ns_ = 0;     // what its plans took
+  int64_t read_cpu_ns_ = 0;     // CPU time that making its plans took
   bool is_old_ = false;         // operators were registered after plan_ was made
-  uint32_t mappings_ = 0;       // of PyTorch's files
+  uint32_t mappings_ = 0;       // mappings of PyTorch's files
   uint64_t last_operator_ = 0;  // AskLastOperator()
   int64_t looked_ns_ = 0;       // the last look
   int64_t could_run_ns_ = 0;
-  int64_t first_ns_ = 0;    // when the first such file was seen
-  int64_t changed_ns_ = 0;  // when the look last differed from the one before
+  int64_t first_ns_ = 0;    // when a file of PyTorch was first seen
+  int64_t changed_ns_ = 0;  // when a look last differed from the look before
 };
 
 }  // namespace proftrace

@@ -17,7 +17,8 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
-// A record takes some 150 bytes, and the rings are emptied every 20 ms.
+// Enough for some 400 records: a record takes some 150 bytes, and the rings are emptied every 20
+// ms.
 constexpr size_t kRingBytes = 16 * kPageBytes;
 constexpr size_t kMappedBytes = kPageBytes + kRingBytes;
 
@@ -43,7 +44,7 @@ int OpenOn(int cpu) {
   event.config = PERF_COUNT_SW_DUMMY;
   event.mmap = 1;  // executable mappings only
   event.watermark = 1;
-  event.wakeup_watermark = kRingBytes;  // nobody waits for it
+  event.wakeup_watermark = kRingBytes;  // nothing waits to be woken
   return static_cast<int>(syscall(SYS_perf_event_open, &event, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC));
 }
 
@@ -63,7 +64,8 @@ void ReadMapRecords(std::span<const std::byte> bytes, MapNews* news) {
       std::memcpy(&record, bytes.data(), sizeof(record));
       const auto* path = reinterpret_cast<const char*>(bytes.data()) + sizeof(record);
       const std::string_view text(path, strnlen(path, header.size - sizeof(record)));
-      // Without a number in our PID namespace it is 0, or -1 when it has ended.
+      // The pid is 0 for a process without a number in our PID namespace, and -1 for a process that
+      // has ended.
       const bool is_ours = record.pid != 0 && record.pid <= INT32_MAX;
       if (is_ours && SaysTorch(text)) news->pids.insert(Pid{record.pid});
     }
@@ -78,7 +80,7 @@ absl::StatusOr<std::unique_ptr<MapWatch>> MapWatch::Open() {
     Ring ring;
     ring.fd = UniqueFd(OpenOn(cpu));
     error = ring.fd.valid() ? 0 : errno;
-    if (error == ENODEV) continue;  // it is off
+    if (error == ENODEV) continue;  // that CPU is off
     if (error == 0) {
       ring.memory =
           mmap(nullptr, kMappedBytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd.get(), 0);

@@ -1,5 +1,5 @@
-// Tells of processes that map the code of PyTorch's files, as they do it: from the kernel's own
-// records of executable mappings (perf events), which cost nothing but at such a mmap.
+// Tells of processes that map the code of PyTorch's files, when they do so. It reads the kernel's
+// own records of executable mappings (perf events), which cost nothing except at such a mmap.
 #pragma once
 
 #include <absl/container/flat_hash_set.h>
@@ -16,24 +16,26 @@
 
 namespace proftrace {
 
-// What a part of the kernel's stream tells.
+// The news in a part of the kernel's records.
 struct MapNews {
-  absl::flat_hash_set<Pid> pids;  // that mapped a file whose name says torch
-  bool is_lossy = false;          // others may have, too
+  absl::flat_hash_set<Pid> pids;  // processes that mapped a file with torch in its name
+  bool is_lossy = false;  // records were lost, so that other processes may have done so, too
 };
 
-// Adds what whole records in `bytes` tell (linux/perf_event.h: PERF_RECORD_MMAP, PERF_RECORD_LOST).
+// Adds the news of the whole records in `bytes` (linux/perf_event.h: PERF_RECORD_MMAP,
+// PERF_RECORD_LOST).
 void ReadMapRecords(std::span<const std::byte> bytes, MapNews* news);
 
 class MapWatch {
  public:
-  // Begins at once, on every processor. Fails where the kernel or its settings do not allow it.
+  // Begins to watch at once, on every processor. Fails where the kernel or its settings do not
+  // allow it.
   static absl::StatusOr<std::unique_ptr<MapWatch>> Open();
   ~MapWatch();
   MapWatch(const MapWatch&) = delete;
   MapWatch& operator=(const MapWatch&) = delete;
 
-  // Returns what came since the last call. Does not wait.
+  // Returns the news since the last call. Does not wait.
   MapNews Take();
 
  private:
@@ -43,7 +45,7 @@ class MapWatch {
   };
   MapWatch() = default;
 
-  std::vector<Ring> rings_;  // one a processor
+  std::vector<Ring> rings_;  // one for each processor
 };
 
 }  // namespace proftrace

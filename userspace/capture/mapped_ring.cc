@@ -11,8 +11,8 @@
 namespace proftrace {
 namespace {
 
-// The programs learn of room so often while records are taken: the line of the cache that says so
-// is one that each of them reads.
+// After how many bytes the programs are told of room while records are taken. They all read the
+// cache line that says so, so it must not be written often.
 constexpr uint64_t kPublishBytes = 64 << 10;
 constexpr size_t kChunkStride = PT_RING_CHUNK_BYTES + PT_RING_SLACK_BYTES;
 
@@ -54,7 +54,8 @@ std::byte* MappedRing::At(uint64_t position) const {
 }
 
 uint64_t MappedRing::Take(const Callback& callback) {
-  // Not beyond: a job may write as fast as this reads.
+  // Records that come later are left for the next call, because a job may write as fast as this
+  // loop reads.
   const uint64_t end = std::atomic_ref(*variables_.reserved).load(std::memory_order_acquire);
   std::atomic_ref consumed(*variables_.consumed);
   uint64_t published = position_;

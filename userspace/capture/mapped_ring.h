@@ -38,7 +38,7 @@ void SetRingBytes(Skeleton* skeleton, uint32_t ring_bytes) {
 
 class MappedRing {
  public:
-  // The record is there during the call only.
+  // Gets one record, which is valid only during the call.
   using Callback = std::function<void(std::span<const std::byte>)>;
 
   MappedRing() = default;
@@ -46,23 +46,25 @@ class MappedRing {
   MappedRing(const MappedRing&) = delete;
   MappedRing& operator=(const MappedRing&) = delete;
 
-  // Maps the ring of a skeleton that is loaded, and stays until Close(). false: errno says why.
+  // Maps the ring of a skeleton, which must stay loaded until Close(). Returns false on failure;
+  // errno says why.
   template <typename Skeleton>
   bool Open(Skeleton* skeleton) {
     return Map(skeleton->maps.ring, skeleton->maps.doorbell,
                {reinterpret_cast<uint64_t*>(&skeleton->bss->ring_reserved),
                 reinterpret_cast<uint64_t*>(&skeleton->bss->ring_consumed)});
   }
-  // Opens a ring in memory that somebody else has; nobody rings.
+  // Opens a ring in memory that the caller owns; it has no doorbell.
   void OpenMemory(std::byte* memory, uint32_t chunks, const RingVariables& variables);
   void Close();
 
   // Hands over the records that are there, in the order in which their room was taken, up to the
-  // first one that is not whole yet: how many.
+  // first one that is not whole yet. Returns how many.
   uint64_t Take(const Callback& callback);
-  // Waits first for somebody to ring, which most records do not do, and then does what Take() does.
+  // Waits up to `timeout_ms` for the doorbell, which most records do not ring, and then does what
+  // Take() does.
   uint64_t WaitAndTake(int timeout_ms, const Callback& callback);
-  // Takes what is there, for nobody: how many.
+  // Drops the records that are there. Returns how many.
   uint64_t Discard();
 
  private:

@@ -11,10 +11,11 @@
 namespace proftrace {
 namespace {
 
-// That wait to be looked for. A job makes up as many as it likes.
+// How many modules may wait to be looked for, of all processes and of one. A job can make up as
+// many as it likes.
 constexpr size_t kMostModules = 1u << 16;
 constexpr size_t kMostModulesOfOne = 1u << 14;
-// For so long is looked for what waits at the end.
+// How long Finish() waits for the modules that wait at the end.
 constexpr int64_t kFinishNs = 5'000'000'000;
 
 }  // namespace

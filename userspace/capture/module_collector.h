@@ -1,7 +1,7 @@
-// Has it found out where nn.Modules hang in the models that call them (module_finder.h), and writes
-// that into the capture: the kernel's side tells of each module when it is first seen, the
-// outermost first. A worker without rights reads the job's memory while the job runs; the ring does
-// not wait for it.
+// Has the places of nn.Modules in the models that call them looked for (module_finder.h), and
+// writes these into the capture. The kernel's programs tell of each module when it is first seen,
+// the outermost first. A worker without rights reads the job's memory while the job runs; the ring
+// does not wait for it.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -28,17 +28,18 @@ class ModuleCollector {
   ModuleCollector(const ModuleCollector&) = delete;
   ModuleCollector& operator=(const ModuleCollector&) = delete;
 
-  // Modules of the process are looked for from here on. It may have had another program before.
+  // Looks for modules of the process from here on. To be called again when the process runs another
+  // program.
   void SetLayout(Pid pid, const PythonLayout& layout);
-  // Takes a record of the ring; records that are not of modules are of no interest.
+  // Takes any record of the ring; records that do not tell of modules are ignored.
   void Observe(std::span<const std::byte> record);
-  // Waits until what was observed is written, or for some seconds. Nothing may be observed
+  // Waits until all observed modules are written, or for some seconds. Observe() must not be called
   // afterwards.
   void Finish();
   // Returns how many modules were never looked for in their model, because too many came at once,
-  // or because nobody looked any more.
+  // or because no worker was left.
   uint64_t not_read() const;
-  // As TargetReader::failure().
+  // Returns what TargetReader::failure() does.
   std::string failure() const { return reader_.failure(); }
 
  private:
@@ -53,7 +54,7 @@ class ModuleCollector {
   CaptureSink* sink_;
   mutable std::mutex mutex_;
   absl::flat_hash_map<uint32_t, Process> processes_;  // by pid
-  size_t waiting_ = 0;                                // of all of them
+  size_t waiting_ = 0;                                // modules of all processes
   uint32_t last_program_ = 0;
   uint64_t not_read_ = 0;
   TargetReader reader_;

@@ -13,9 +13,9 @@
 namespace proftrace {
 namespace {
 
-// A job that makes models all the time is not followed for ever.
+// How many models of a process are followed, as a job may make models all the time.
 constexpr size_t kMostModels = 256;
-// The youngest of them, which may have got modules since they were read.
+// How many of the youngest models are read again, as they may have got modules since.
 constexpr size_t kModelsReadAgain = 4;
 
 void PutSeen(const SeenModule& seen, CacheWriter* out) {
@@ -94,7 +94,8 @@ bool ModuleFinder::FindModel(Pid pid, const SeenModule& seen, Process* process) 
     const Place& place = known->second;
     Children children;
     if (place.parent == 0 && place.type != seen.type) {
-      // As the one before, in no other model: modules that are made for a call.
+      // Another module lies at the address of a model: like the one before it, it is in no other
+      // model. Jobs make such modules for a single call.
       std::erase(process->models, seen.object);
       process->models.push_back(seen.object);
       return ReadModel(pid, seen.object, seen.object, process);
@@ -123,10 +124,11 @@ std::vector<FoundModule> ModuleFinder::Find(Pid pid, uint32_t program, const Pyt
   found_.clear();
   if (const auto before = process.seen.find(seen.object);
       before != process.seen.end() && before->second.type == seen.type) {
-    return {};  // another thread tells of it
+    return {};  // another thread has told of the same module
   }
   process.seen.erase(seen.object);
-  // Models that are made anew all the time: those of before are not asked for again.
+  // The job makes models all the time. All that is known is forgotten, as the earlier models are
+  // not asked for again.
   if (process.seen.size() >= kMostNames || process.places.size() >= 8 * kMostNames) {
     process = Process{program, layout, {}, {}, {}};
   }

@@ -10,12 +10,13 @@ namespace proftrace {
 namespace {
 
 constexpr std::string_view kPythonNodeClass = "torch::autograd::PyNode";
-// That wait for one class, which is being read.
+// How many Python types may wait for one class that is being read.
 constexpr size_t kMostWaitingTypes = 4096;
-// The longest of torch's, demangled, have some thousand characters.
+// The longest names of torch's classes, demangled, have some thousand characters.
 constexpr size_t kLongestName = size_t{1} << 16;
 
-// Returns the answer; empty: it is none that a worker may give.
+// Returns the name in an answer; empty where the answer is too long, because a worker may be made
+// to lie.
 std::string NameIn(std::string_view answer) {
   return answer.size() <= kLongestName ? std::string(answer) : std::string();
 }
@@ -60,7 +61,7 @@ void NameResolver::Fail(Names* names, Pid pid, uint32_t image, uint64_t key) {
   names->failed.insert({Raw(pid), key});
 }
 
-// No lock is held: an answer may come at once.
+// The caller must hold no lock, because an answer may come at once.
 void NameResolver::AskAll(Questions questions) {
   for (auto& [question, on_read] : questions) ask_(std::move(question), std::move(on_read));
 }
@@ -81,8 +82,8 @@ void NameResolver::ObserveNode(std::span<const std::byte> record) {
                              [this, pid, image = *image, vtable = node.vtable](
                                  std::string_view name) { OnClass(pid, image, vtable, name); });
     }
-    // The kernel side gives the type's name with the record once it knows the vtable; the first
-    // ones come without.
+    // Once the kernel's programs know the vtable, records come with the type's name. The first
+    // records come without it.
     if (node.type_name[0] == '\0') {
       const auto waiting = waiting_types_.find(vtable_key);
       if (waiting != waiting_types_.end()) {

@@ -1,8 +1,9 @@
-// Names behind the addresses in records, read from the process while it lives: classes of autograd
-// nodes by their RTTI, Python types by their tp_name, symbols by torch's list of them, threads by
-// their comm. Each address is looked up once in an address space, and where that fails (the process
-// had ended) once in each of the other processes that have it. A worker without rights reads them
-// (target_words.h), and the one who has the records does not wait for it.
+// Resolves the names behind the addresses in records, which are read from the process while it
+// lives: classes of autograd nodes by their RTTI, Python types by their tp_name, symbols by torch's
+// list of them, threads by their comm. Each address is looked up once in an address space, and
+// where that fails (the process had ended) once in each of the other processes that have it. A
+// worker without rights reads the names (target_words.h); the thread that observes records does not
+// wait for it.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -29,19 +30,20 @@ namespace proftrace {
 class NameResolver {
  public:
   using AddMetadata = std::function<void(const std::function<void(MetadataWriter&)>&)>;
-  // nullopt: the process is not recorded.
+  // Returns nullopt where the process is not recorded.
   using SymbolListOf = std::function<std::optional<SymbolList>(Pid)>;
-  // The class of a vtable has been read; `is_python`: it is PyNode.
+  // Called when the class of a vtable has been read. `is_python`: the class is PyNode.
   using OnNodeClass = std::function<void(Pid, uint64_t vtable, bool is_python)>;
-  // As TargetReader::Ask(), of a worker that runs ReadTargetWords().
+  // Is TargetReader::Ask() of a worker that runs ReadTargetWords().
   using Ask = std::function<void(TargetReader::Question, TargetReader::OnRead)>;
 
-  // `image_of`: the address space of a process, nullopt when it is not recorded. What `ask` answers
-  // comes while this lives. The other functions are called on the thread that it answers on, too.
+  // `image_of` returns the address space of a process, nullopt when it is not recorded. This object
+  // must live until `ask` has answered all questions. `add_metadata` and `on_node_class` are called
+  // on the thread that answers, too.
   NameResolver(std::function<std::optional<uint32_t>(Pid)> image_of, AddMetadata add_metadata,
                OnNodeClass on_node_class, SymbolListOf symbol_list_of, Ask ask);
 
-  // Looks at a raw record of a kind that refers to names. On one thread.
+  // Looks at a raw record, and asks for the names that it refers to. To be called on one thread.
   void Observe(std::span<const std::byte> record);
   uint64_t read_failed() const;
 
@@ -54,8 +56,8 @@ class NameResolver {
   };
   using Questions = std::vector<std::pair<TargetReader::Question, TargetReader::OnRead>>;
 
-  // Whether a name is to be read now; then it counts as read. The caller holds the lock, as that of
-  // the next two does.
+  // Whether a name is to be read now; if so, it counts as read from here on. The caller holds the
+  // lock, also for the next two functions.
   bool Take(Names* names, Pid pid, uint32_t image, uint64_t key);
   // Notes that a name could not be read.
   void Fail(Names* names, Pid pid, uint32_t image, uint64_t key);
@@ -80,7 +82,7 @@ class NameResolver {
   absl::flat_hash_set<Key> python_nodes_;  // image and address
   // Python types of nodes whose class is being read, with the processes that told of them.
   absl::flat_hash_map<Key, std::vector<std::pair<Pid, uint64_t>>> waiting_types_;
-  absl::flat_hash_map<uint32_t, uint64_t> symbol_lists_;  // by image: where the list is
+  absl::flat_hash_map<uint32_t, uint64_t> symbol_lists_;  // by image: the address of the list
   uint64_t read_failed_ = 0;
 };
 

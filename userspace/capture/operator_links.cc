@@ -55,7 +55,7 @@ absl::Status OperatorLinks::Remove(BpfPrograms* programs, Pid pid, const Removed
   programs->BeginHandover();
   absl::StatusOr<LinkSet> links = programs->Attach(module, pid, &report);
   if (links.ok()) {
-    links_ = *std::move(links);  // closes the old one
+    links_ = *std::move(links);  // closes the old link
     module_ = std::move(module);
   }
   programs->EndHandover();

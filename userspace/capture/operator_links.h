@@ -1,6 +1,6 @@
-// The kernel's probes at the operators of one module of a process, in a link that is exchanged for
-// one with fewer probes while the job runs (--max-overhead). No hit is recorded twice meanwhile,
-// and none is missed (bpf/kernel/demotions.bpf.h).
+// Keeps the kernel's probes at the operators of one module of a process in one link, which is
+// exchanged for a link with fewer probes while the job runs (--max-overhead). No hit is recorded
+// twice meanwhile, and none is missed (bpf/kernel/demotions.bpf.h).
 #pragma once
 
 #include <absl/status/status.h>
@@ -15,7 +15,7 @@
 
 namespace proftrace {
 
-// Sites that have fewer probes, or none.
+// Sites that lose their probes at ends, or all probes.
 struct RemovedProbes {
   std::set<uint16_t> ends;
   std::set<uint16_t> all;
@@ -23,29 +23,31 @@ struct RemovedProbes {
   bool empty() const { return ends.empty() && all.empty(); }
 };
 
-// Whether calls at `site` may be only counted: an operator's with a name and probes of its own.
+// Whether calls at `site` may be only counted: it is an operator's, with a name and probes of its
+// own.
 bool IsDemotable(const ProbePlan& plan, uint16_t site);
 
 class OperatorLinks {
  public:
-  // Takes the points of operators out of `module`, and puts them in. As AttachModule().
+  // Takes the points of operators that may be demoted out of `module`, and attaches them as
+  // AttachModule() does.
   static absl::StatusOr<OperatorLinks> Attach(const BpfPrograms& programs, const ProbePlan& plan,
                                               Pid pid, ModulePlan* module, AttachReport* report);
   OperatorLinks(OperatorLinks&&) = default;
   OperatorLinks& operator=(OperatorLinks&&) = default;
 
-  // On failure all stay as they are.
+  // Takes probes out. Where this fails, all probes stay as they are.
   absl::Status Remove(BpfPrograms* programs, Pid pid, const RemovedProbes& removed);
   LinkSet TakeLinks() { return std::move(links_); }
 
  private:
   explicit OperatorLinks(ModulePlan module) : module_(std::move(module)) {}
 
-  ModulePlan module_;  // its points: those that have probes
+  ModulePlan module_;  // with the points that have probes
   LinkSet links_;
 };
 
-// The links of one process.
+// All links of one process.
 struct ProcessLinks {
   LinkSet rest;
   std::vector<OperatorLinks> operators;

@@ -1,7 +1,7 @@
-// Follows what operators do, by the stream of records: how often they are called and how long they
-// take, thread by thread, and what is known of them for good. Nesting is followed as in
-// merge/span_builder.h, as far as is needed. Memory is bounded by the number of threads, the depth
-// of their calls and the number of sites. Not thread-safe.
+// Measures operators from the stream of records: how often they are called and how long they take
+// in each thread, and traits that stay known. Nesting is followed as in merge/span_builder.h, as
+// far as is needed here. Memory is bounded by the number of threads, the depth of their calls and
+// the number of sites. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -19,7 +19,7 @@ namespace proftrace {
 class OperatorMeter {
  public:
   struct Use {
-    uint64_t calls = 0;  // that are over
+    uint64_t calls = 0;  // calls that are over
     int64_t duration_ns = 0;
   };
   struct ThreadUse {
@@ -27,16 +27,16 @@ class OperatorMeter {
     uint32_t tid = 0;
     std::vector<std::pair<uint16_t, Use>> sites;
   };
-  // What is known of a site since its process is recorded.
+  // What is known of a site from all its calls since its process is recorded.
   struct Traits {
-    bool has_children = false;  // something was begun inside of a call
+    bool has_children = false;  // another row began inside of a call
     bool is_outermost = false;  // nothing enclosed a call
     uint32_t open = 0;          // calls that are not over, as far as that is known
   };
 
   // Takes any record, thread by thread in their order.
   void Observe(const abi::pt_record& head);
-  // Returns what was done since the last call.
+  // Returns the calls of each thread since the last Take().
   std::vector<ThreadUse> Take();
   Traits TraitsOf(Pid pid, uint16_t site) const;
   // Forgets a process that has ended, or runs another program.
@@ -61,7 +61,7 @@ class OperatorMeter {
   void OnEnd(const abi::pt_record& head, ThreadState& thread);
   void MarkParent(const ThreadState& thread);
   void DropTop(ThreadState& thread);
-  // Calls whose entry was below `sp`, or at it as well.
+  // Drops calls whose entry was below `sp` on the stack, or with `or_at` at `sp`.
   void DropBelow(ThreadState& thread, uint32_t sp, bool or_at);
 
   absl::node_hash_map<uint64_t, ThreadState> threads_;  // by pid and tid

@@ -11,8 +11,8 @@
 namespace proftrace {
 namespace {
 
-// Returns how long a thread has waited for a CPU so far; nullopt: it has ended, or the kernel does
-// not tell.
+// Returns how long a thread has waited for a CPU so far; nullopt where it has ended, or the kernel
+// does not tell.
 std::optional<int64_t> WaitedForCpuNs(uint32_t pid, uint32_t tid) {
   const std::string text = ReadSmallFile(
       "/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/schedstat", 256);
@@ -52,7 +52,7 @@ std::vector<OperatorRates::Thread> OperatorRates::End(double ns_per_call) {
     const int64_t waited_ns = WaitedForCpuNs(key.pid, key.tid).value_or(0) -
                               (before == waited_ns_.end() ? 0 : before->second);
     const auto counting_ns = static_cast<int64_t>(ns_per_call * static_cast<double>(calls));
-    // Also where clocks differ: what is left is never nothing.
+    // At least a part of the time remains, also where the clocks of the terms differ.
     const int64_t able_ns =
         std::max(passed_ns - std::max<int64_t>(0, waited_ns) - counting_ns, passed_ns / 20);
     const Thread thread{Pid{key.pid}, Tid{key.tid}, calls, able_ns};

@@ -1,6 +1,6 @@
-// How often the threads of some processes call operators, by one probe at the function that every
-// operator calls. Says what probes at all operators would cost before any of them is there.
-// Not thread-safe.
+// Measures how often the threads of some processes call operators, by one probe at the function
+// that every operator calls. That tells what probes at all operators would cost before any of them
+// is there. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,10 @@ class OperatorRates {
     Pid pid{};
     Tid tid{};
     uint64_t operators = 0;
-    // That it could have used: the stretch without what it waited for a CPU (schedstat in
-    // Documentation/scheduler/sched-stats.rst of Linux), and without what the counter took. A
-    // thread that is kept off the CPUs by others is slowed by probes as much as one that is not.
+    // The time that the thread could have used: the stretch without the time that it waited for a
+    // CPU (schedstat in Documentation/scheduler/sched-stats.rst of Linux), and without the time
+    // that the counter took. A thread that is kept off the CPUs by others is slowed by probes as
+    // much as one that is not.
     int64_t able_ns = 0;
 
     double operators_per_s() const {
@@ -33,7 +34,7 @@ class OperatorRates {
 
   // Begins the stretch in which the threads of `pids` are looked at.
   void Begin(std::span<const Pid> pids);
-  // Takes every record; others than the counter's, and of other processes, are left out.
+  // Takes any record. Records that are not the counter's, or are of other processes, are left out.
   void Observe(const abi::pt_record& head);
   uint64_t operators() const { return operators_; }
   // Ends the stretch, in which the counter took `ns_per_call` of each call. Returns the thread with
@@ -51,7 +52,7 @@ class OperatorRates {
   int64_t begin_ns_ = 0;
   uint64_t operators_ = 0;
   std::set<uint32_t> pids_;
-  std::map<Key, int64_t> waited_ns_;  // for a CPU, until the begin
+  std::map<Key, int64_t> waited_ns_;  // how long each waited for a CPU until the begin
   std::map<Key, uint64_t> calls_;
 };
 

@@ -21,12 +21,13 @@ namespace proftrace {
 // May be used by several threads.
 class OperatorWatch {
  public:
-  // Operators that were not known before, ascending by address. Without a name: where another one
-  // lay, which was deregistered; whose rows are whose is not known.
+  // Gets operators that were not known before, ascending by address. An operator without a name
+  // lies where another one lay, which was deregistered, so that rows of this address cannot be told
+  // apart.
   using OnAdded = std::function<void(Pid pid, const ProbePlan& plan, uint32_t image,
                                      const std::vector<OperatorInfo>& added)>;
 
-  // `reader`: of a worker that runs ReadTargetWords(); must outlive this.
+  // `reader` has a worker that runs ReadTargetWords(), and must outlive this object.
   OperatorWatch(TargetReader* reader, OnAdded on_added)
       : reader_(reader), on_added_(std::move(on_added)) {}
 
@@ -34,9 +35,9 @@ class OperatorWatch {
   // CaptureMetadata::images.
   void Add(Pid pid, uint32_t image, std::shared_ptr<const ProbePlan> plan);
   void Remove(Pid pid);
-  // Looks at each process: one name where nothing was registered.
+  // Looks at each process. Where nothing was registered since, a look reads one name.
   void Look();
-  // Addresses at which there were several operators, one after the other.
+  // Returns at how many addresses there were several operators, one after the other.
   uint64_t replaced() const;
 
  private:
@@ -51,7 +52,7 @@ class OperatorWatch {
   OnAdded on_added_;
   mutable std::mutex mutex_;
   std::map<uint32_t, Watched> watched_;  // by pid
-  // Hashes of names by address; kSeveral = of several operators.
+  // By image: the hashes of operators' names by address; kSeveral where several operators lay.
   std::map<uint32_t, absl::flat_hash_map<uint64_t, uint64_t>> known_by_image_;
   uint64_t replaced_ = 0;
 };

@@ -7,30 +7,31 @@
 namespace proftrace {
 namespace {
 
-// What is aimed at when there is too much: a load that sways a little is not to call for another
+// The part of the limit that a change aims at, so that a load which sways a little needs no other
 // change.
 constexpr double kAim = 0.9;
-// An operator is small up to so many times of what recording it costs: its own times are the ones
-// that say least.
+// An operator is small where it takes at most this many times the cost of recording it. The
+// recorded times of small operators say least, so these go first.
 constexpr double kSmall = 20;
-// One whose gain is a smaller part of what is missing is not worth its times.
+// An operator is not demoted where that would save less than this part of the excess, because its
+// times are worth more.
 constexpr double kLeastShare = 0.01;
 
 struct Candidate {
   uint16_t site = 0;
   uint64_t calls = 0;
   int64_t mean_ns = 0;
-  int order = 0;  // those of a lower one go first
+  int order = 0;  // candidates with a lower order go first
 };
 
-// First by order, then those that are called most, and of these the shortest.
+// Orders candidates by `order`, then by calls, the most first, then by length, the shortest first.
 bool GoesBefore(const Candidate& a, const Candidate& b) {
   if (a.order != b.order) return a.order < b.order;
   if (a.calls != b.calls) return a.calls > b.calls;
   return a.mean_ns != b.mean_ns ? a.mean_ns < b.mean_ns : a.site < b.site;
 }
 
-// As many of the first ones as it takes to save `too_much_ns`.
+// Takes as many of the first candidates as are needed to save `too_much_ns`.
 std::vector<BudgetChange> Take(std::vector<Candidate> candidates, double gain_ns_per_call,
                                double too_much_ns, BudgetStep step) {
   std::sort(candidates.begin(), candidates.end(), GoesBefore);
@@ -69,7 +70,7 @@ std::vector<BudgetChange> OverheadBudget::ChooseToCount(double too_much_ns) {
       OperatorLoad& sum = loads[load.site];
       sum.calls += load.calls;
       sum.duration_ns += load.duration_ns;
-      sum.rank = load.rank;  // by what is known last
+      sum.rank = load.rank;  // the latest look knows most
     }
   }
   std::vector<Candidate> candidates;

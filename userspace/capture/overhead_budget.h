@@ -1,9 +1,9 @@
-// Decides which operators of a process are only counted, so that recording it takes no more than a
-// part of its time (--max-overhead). It sees what was recorded, look by look, and what that costs;
-// others carry out what it says (budget_keeper.h). Nothing is taken back: an operator that was
-// demoted stays so (docs/decisions/0043).
+// Decides which operators of a process are only counted, so that recording the process takes no
+// more than a part of its time (--max-overhead). It gets the recorded calls and their cost, look by
+// look; BudgetKeeper carries out its changes (budget_keeper.h). An operator that was demoted stays
+// so (docs/decisions/0043).
 //
-// One object a process. Not thread-safe.
+// There is one object for each process. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +14,21 @@
 
 namespace proftrace {
 
-// How much of the job's time a call takes, in nanoseconds.
+// The job's time that a call takes, in nanoseconds.
 struct BudgetCosts {
-  double recorded = 0;  // begin and end
+  double recorded = 0;  // for a call whose begin and end are recorded
   double counted = 0;
-  bool can_remove = false;  // whether a counted operator can be left alone altogether
+  bool can_remove = false;  // whether also the counting of an operator can be removed
 };
 
 // How willingly an operator is demoted.
 enum class DemotionRank : uint8_t {
-  kNever,  // others have their place by it: it has children, or steps are told by it
-  kLast,   // where the others are not enough
+  kNever,  // other rows depend on it: it has children, or steps are told by it
+  kLast,   // only where demoting the others is not enough
   kUsual,
 };
 
-// What threads did since the last look; a site may come several times.
+// The calls of an operator since the last look. A look may have several entries for a site.
 struct OperatorLoad {
   uint16_t site = 0;
   uint64_t calls = 0;
@@ -40,15 +40,15 @@ struct CountedLoad {
   uint64_t calls = 0;
 };
 struct BudgetLook {
-  int64_t elapsed_ns = 0;  // the process's own time, without that of recording and counting
-  double cost_ns = 0;      // of these, for all its threads
+  int64_t elapsed_ns = 0;  // the process's own time, without the time of recording and counting
+  double cost_ns = 0;      // of recording and counting, for all its threads
   std::vector<OperatorLoad> recorded;
   std::vector<CountedLoad> counted;
 };
 
 enum class BudgetStep : uint8_t {
-  kCount,   // from here on it is only counted
-  kRemove,  // … and from here on not even that
+  kCount,   // from here on the operator is only counted
+  kRemove,  // from here on the operator is not even counted
 };
 struct BudgetChange {
   uint16_t site = 0;
@@ -59,25 +59,27 @@ struct BudgetChange {
 
 class OverheadBudget {
  public:
-  // So many looks are taken together, and fewer than the second say nothing.
+  // At most kMostLooks of the last looks are added up, and there must be kFewestLooks for a
+  // decision.
   static constexpr size_t kMostLooks = 4;
   static constexpr size_t kFewestLooks = 2;
 
   OverheadBudget(double max_percent, const BudgetCosts& costs)
       : max_percent_(max_percent), costs_(costs) {}
 
-  // Takes what was measured while nothing was being changed. Returns what is to change now.
+  // Takes a look, during which nothing was being changed. Returns the changes that are to be made
+  // now.
   std::vector<BudgetChange> Look(BudgetLook look);
-  // Sets the costs as they were measured in the job since.
+  // Sets the costs anew, as they were measured in the job since.
   void SetCosts(const BudgetCosts& costs) { costs_ = costs; }
 
-  // Return the overhead until the first change, and since the last one; nullopt before there was a
-  // look.
+  // Return the overhead, in percent, until the first change and since the last one; nullopt where
+  // there was no look in that time.
   std::optional<double> before_percent() const;
   std::optional<double> after_percent() const;
   // Whether the budget is kept; false also where nothing was measured since the last change.
   bool is_kept() const;
-  // Whether there were enough looks since the last change to say how it went.
+  // Whether there were enough looks since the last change to tell its effect.
   bool has_measured() const { return looks_.size() >= kFewestLooks; }
   // Whether the budget was not kept, and nothing was left to be demoted.
   bool is_exhausted() const { return is_exhausted_; }
@@ -90,7 +92,7 @@ class OverheadBudget {
     std::optional<double> percent() const;
   };
 
-  // Sums up the looks at hand.
+  // Adds up the looks in looks_.
   Phase Recent() const;
   std::vector<BudgetChange> ChooseToCount(double too_much_ns);
   std::vector<BudgetChange> ChooseToRemove(double too_much_ns);

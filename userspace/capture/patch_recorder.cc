@@ -26,10 +26,11 @@
 namespace proftrace {
 namespace {
 
-// A thread's part of the ring, in words, where nobody lets us run first: a busy machine keeps us
-// waiting for longer.
+// A thread's part of the ring, in words, where our thread does not run before all others, because a
+// busy machine keeps it waiting for longer.
 constexpr uint32_t kPatientSlotWords = 1u << 19;
-// Frozen processes keep their jumps; a pause of the whole container may be over soon.
+// How long a frozen process is waited for before it keeps its jumps: a pause of the whole container
+// may be over soon.
 constexpr int64_t kThawLimitNs = 3'000'000'000;
 
 std::string ExecutableOf(Pid pid) {
@@ -39,7 +40,7 @@ std::string ExecutableOf(Pid pid) {
   return bytes > 0 ? std::string(path, static_cast<size_t>(bytes)) : std::string();
 }
 
-using PointSet = std::set<std::pair<size_t, size_t>>;  // modules and points
+using PointSet = std::set<std::pair<size_t, size_t>>;  // by index of the module and of the point
 
 PointSet PointsOf(const PatchedCode& code, const std::vector<size_t>& spots) {
   PointSet points;
@@ -50,9 +51,9 @@ PointSet PointsOf(const PatchedCode& code, const std::vector<size_t>& spots) {
   return points;
 }
 
-// Returns the points of the plan's modules from `first` on that have no jump. Where the code is not
-// as in its file somebody else is at work: such points are left out, for no probe goes there
-// either.
+// Returns the points of the plan's modules from `first` on that have no jump. Points where the code
+// differs from its file are left out, because somebody else has changed it and no probe may go
+// there either.
 std::vector<ModulePlan> PointsLeft(const PatchedCode& code, const ProbePlan& plan, size_t first) {
   PointSet taken = PointsOf(code, code.WrittenSpots());
   taken.merge(PointsOf(code, code.ChangedSpots()));
@@ -159,7 +160,8 @@ void PatchRecorder::Add(Pid pid, Process process, std::shared_ptr<JobThreads> th
   threads_[Raw(pid)] = std::move(threads);
 }
 
-// While it lives, a process may record that is not among those whose rings are emptied.
+// While it lives, a process that is being attached to may record already, although its ring is not
+// emptied yet.
 class PatchRecorder::Begun {
  public:
   explicit Begun(PatchRecorder* recorder) : recorder_(*recorder) {
@@ -188,7 +190,7 @@ absl::StatusOr<std::shared_ptr<PatchedProcess>> PatchRecorder::Patch(
     if (std::shared_ptr<PatchedProcess> child = *std::move(forked); child != nullptr) {
       Add(pid, {child, plan}, threads);
       const std::lock_guard lock(mutex_);
-      pythons_.erase(Raw(pid));  // it has its parent's
+      pythons_.erase(Raw(pid));  // the child has its parent's facts of Python
       return child;
     }
   }
@@ -291,7 +293,8 @@ std::vector<ModulePlan> PatchRecorder::Extend(Pid pid, std::shared_ptr<const Pro
     if (it == processes_.end()) return added;
     patched = it->second.patched;
     facts = patched->code()->facts();
-    // What was open when it was loaded may have been left by a catch that nobody saw.
+    // A row that was open when the library was loaded may have been left by a catch that was not
+    // recorded.
     if (HasCatch(added)) patched->ring()->SetEndsAreSeen(false);
   }
   const size_t first = plan->modules.size() - added.size();
@@ -373,7 +376,7 @@ uint64_t PatchRecorder::CountedCalls(uint32_t number) const {
 }
 
 void PatchRecorder::Close(Pid pid, Process process) {
-  // Others put no probes into pages that are given back to the file.
+  // The lock keeps others from putting probes into pages that are given back to the file.
   const absl::StatusOr<TargetLock> code = TargetLock::TakeForJumps(pid);
   absl::Status status = process.patched->Detach();
   // A zombie has no memory, and no jumps in it.
@@ -382,7 +385,7 @@ void PatchRecorder::Close(Pid pid, Process process) {
   const absl::Status code_status = status.ok() ? CheckCode(pid) : absl::OkStatus();
   DrainLast(pid, process.patched->ring());
   const std::lock_guard lock(mutex_);
-  // One that has ended has no code.
+  // For a process that has ended CheckCode() fails with another code.
   if (ExitCodeOf(code_status) == ExitCode::kHostUnfit) {
     gaps_.push_back({"the job's code", std::string(code_status.message())});
     code_status_.Update(code_status);
@@ -421,7 +424,7 @@ void PatchRecorder::Forget(Pid pid) {
     processes_.erase(it);
   }
   Close(pid, std::move(process));
-  // Its children may outlive us.
+  // The process's children have its jumps, and may outlive this program.
   for (const Pid fork : FindForks()) {
     guardian_->Watch(fork);
     const std::lock_guard lock(mutex_);
@@ -441,7 +444,7 @@ std::vector<Pid> PatchRecorder::FindForks() const {
   for (const uint32_t number : ReadNumberedEntries("/proc")) {
     const Pid pid{number};
     if (recorded.contains(number) || !executables.contains(ExecutableOf(pid))) continue;
-    // Another tracer's processes are locked for as long as it records.
+    // Processes of another tracer are not ours: they are locked for as long as it records.
     if (HasOwnPatches(pid)) forks.push_back(pid);
   }
   return forks;

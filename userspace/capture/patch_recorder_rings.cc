@@ -1,6 +1,7 @@
-// The thread that empties the rings of patched processes, and what it keeps until it is taken.
+// The thread that empties the rings of patched processes, and the records that it keeps until they
+// are taken.
 //
-// All that is in a ring may have been made up by its job. A job that floods its ring loses records
+// The contents of a ring may have been made up by its job. A job that floods its ring loses records
 // of its own: each process has its share of the thread's time and of the memory, and none holds the
 // others' records back for long.
 #include <unistd.h>
@@ -23,17 +24,17 @@ namespace {
 // The busiest thread fills its part of the ring in 20 ms.
 constexpr useconds_t kDrainUs = 1000;
 constexpr int64_t kFreeSlotsNs = 20'000'000;
-// No more bytes are kept: then the rings fill, and what is lost is counted. A process has an equal
-// part of these bytes, or this many at least.
+// The most bytes that are kept. Beyond that the rings fill, and lost records are counted. Each
+// process has an equal share of these bytes, but at least kLeastShareBytes.
 constexpr size_t kMostBytes = size_t{256} << 20;
 constexpr size_t kLeastShareBytes = size_t{8} << 20;
-// A process whose ring is never empty holds the others' records back for so long.
+// The longest time for which a process whose ring is never empty holds the others' records back.
 constexpr int64_t kPatienceNs = 1'000'000'000;
-// Drains that empty a ring into which nobody writes any more.
+// The most drains of a ring into which nothing is written any more.
 constexpr int kMostLastDrains = 1024;
 
 // Whether the thread runs before all others. It does so as long as that takes less than half of a
-// processor; what makes more work than that must not keep others from theirs.
+// processor, so that a job that makes more work does not keep other threads from theirs.
 class Priority {
  public:
   void Note() {
@@ -50,7 +51,8 @@ class Priority {
  private:
   static constexpr int64_t kIntervalNs = 200'000'000;
 
-  std::optional<Hurry> hurry_{std::in_place};  // a ring is full in milliseconds
+  // Set at the begin, as a ring is full in milliseconds.
+  std::optional<Hurry> hurry_{std::in_place};
   int64_t begin_ns_ = MonotonicNs();
   int64_t cpu_begin_ns_ = ThreadCpuNs();
 };
@@ -110,7 +112,8 @@ void PatchRecorder::DrainLast(Pid pid, PatchRing* ring) {
 void PatchRecorder::Keep(std::span<const std::byte> record) {
   abi::pt_record head{};
   std::memcpy(&head, record.data(), sizeof(head));
-  // Its place among the others is looked for while it lives.
+  // The module's place in its model must be looked for while the module lives, so this is told at
+  // once.
   if (head.kind == abi::PT_PYTHON_MODULE) on_module_(record);
   records_.Add(record);
 }
@@ -123,7 +126,8 @@ void PatchRecorder::Take(const std::function<void(std::span<const std::byte>)>& 
     blocks = records_.Take();
     threads = threads_;
     for (auto& [pid, process] : processes_) process.kept_bytes = 0;
-    // Processes that are gone have no records left to be taken.
+    // All records of processes that have ended are taken now, so their thread numbers are not
+    // needed after this call.
     std::erase_if(threads_,
                   [this](const auto& entry) { return !processes_.contains(entry.first); });
   }

@@ -49,7 +49,7 @@ absl::Status PlainProcesses::AddHost() {
 
 void PlainProcesses::Describe(Pid pid, bool followed) {
   living_.insert(Raw(pid));
-  // One that is gone already has no samples.
+  // A process that has ended already has no samples.
   if (sampler_ != nullptr) (void)PrepareSamples(sampler_, pid);
   PrepareWaits(system_, pid);
   ProcessEntry entry;

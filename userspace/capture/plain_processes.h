@@ -1,5 +1,5 @@
-// Processes that are recorded without their operators (--activities without cpu): they need no
-// PyTorch, and no probes.
+// Keeps processes that are recorded without their operators (--activities without cpu). They need
+// no PyTorch, and no probes.
 #pragma once
 
 #include <absl/status/status.h>
@@ -19,7 +19,7 @@ namespace proftrace {
 
 class PlainProcesses {
  public:
-  // All must outlive it. `sampler`: null where nothing is sampled.
+  // All arguments must outlive this object. `sampler`: null where nothing is sampled.
   PlainProcesses(BpfPrograms* programs, SystemPrograms* system, Sampler* sampler, CaptureSink* sink)
       : programs_(programs), system_(system), sampler_(sampler), sink_(sink) {}
 
@@ -28,7 +28,7 @@ class PlainProcesses {
   // Records every process of the host but this one.
   absl::Status AddHost();
 
-  // These take what the kernel told of recorded processes, as in ProcessSet.
+  // These three take what the kernel told of recorded processes, as in ProcessSet.
   void OnFork(Pid /*parent*/, Pid child, int64_t /*time_ns*/, bool /*shares_memory*/) {
     Describe(child, /*followed=*/true);
   }
@@ -38,7 +38,7 @@ class PlainProcesses {
     if (sampler_ != nullptr) sampler_->RemoveProcess(pid);
   }
 
-  // Names of threads that still live.
+  // Writes the names of threads that still live to the capture.
   void CollectLastNames();
 
   bool IsLiving(Pid pid) const { return living_.contains(Raw(pid)); }

@@ -22,7 +22,7 @@ absl::Status NumberPlaces(BpfPrograms* programs, const std::vector<abi::pt_place
                           std::vector<ModulePlan>* modules) {
   std::vector<uint16_t> numbers;
   for (abi::pt_place place : places) {
-    // One that comes before it.
+    // `otherwise` is a place that comes before this one.
     if (place.otherwise != 0) {
       if (place.otherwise > numbers.size()) return Fail(ExitCode::kBug, "a place of no plan");
       place.otherwise = numbers[place.otherwise - 1];

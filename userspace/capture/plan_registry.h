@@ -1,4 +1,4 @@
-// The probe plans of a recording, by the numbers that records and metadata know them by.
+// Keeps the probe plans of a recording by the numbers that records and metadata have for them.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -24,16 +24,18 @@ class PlanRegistry {
   PlanRegistry(BpfPrograms* programs, CaptureSink* sink) : programs_(programs), sink_(sink) {}
 
   // Gives the kernel the places that the plan's probes read from, and the probes their numbers.
-  // Returns the plan's number: plans that have the same sites have the same one.
+  // Returns the plan's number. Plans with the same sites have the same number.
   absl::StatusOr<uint32_t> Add(ProbePlan* plan);
 
-  // A process of plan `id` has loaded more libraries.
+  // The plan of a process that has loaded more libraries.
   struct Extended {
-    std::shared_ptr<const ProbePlan> plan;  // with what they add
+    // The plan with the modules and sites that the libraries add.
+    std::shared_ptr<const ProbePlan> plan;
     std::vector<ModulePlan> added;
   };
-  // `plan`: the process' own; `now`: made anew. Sites are added behind those of all processes with
-  // the same number, so that no two share one. A null plan where nothing is added.
+  // Adds the libraries that a process of plan `id` has loaded. `plan`: the process's own; `now`: a
+  // plan that was just made. New sites get numbers behind those of all processes with the same plan
+  // number, so that no two sites share one. The returned plan is null where nothing is added.
   Extended Extend(uint32_t id, const ProbePlan& plan, const ProbePlan& now);
 
  private:

@@ -7,25 +7,26 @@
 namespace proftrace {
 namespace {
 
-// A job that does the same again takes a little more or less for it.
+// The least relative deviation between stretches, as a job that does the same work again takes a
+// little more or less time.
 constexpr double kLeastUnsteadiness = 0.015;
-// What is taken where there were only a few stretches with all probes.
+// The deviation that is assumed where there were only a few stretches with all probes.
 constexpr double kUnknownUnsteadiness = 0.08;
 constexpr size_t kFewestStretches = 3;
-// The kernel counts the time of a thread that runs from tick to tick, of which there may be no more
-// than 250 a second.
+// The error of a CPU time: the kernel counts the time of a running thread from tick to tick, of
+// which there may be only 250 a second.
 constexpr double kClockNs = 1.6e6;
 constexpr double kLeastRecordedNs = 30e6;
-// Calls in a second of CPU time, of the operator that is counted alone: one that is seldom takes
-// long to be counted, and a probe at one that is frequent takes its time.
+// Calls for each nanosecond of CPU time of the operator that is counted alone. A rare operator
+// takes long to be counted, and a probe at a frequent one costs time itself.
 constexpr double kWantedCallsPerNs = 4e-6;
 constexpr double kFewestCallsPerNs = 0.4e-6;
-// How far a stretch may begin and end from a call.
+// How many calls the ends of a stretch may be off.
 constexpr double kCallsAtEnds = 0.5;
 
 double Square(double value) { return value * value; }
 
-// What the hits of an operator take.
+// Returns the predicted nanoseconds that hits take for an operator.
 double PredictedNs(const ComparedStretch& stretch, const PredictedPrice& price) {
   return (stretch.hits * price.hit_ns + stretch.readings * price.reading_ns +
           stretch.jumps * price.jump_ns + stretch.stacks * price.stack_ns) /
@@ -66,7 +67,8 @@ std::optional<uint16_t> PriceComparison::ChooseCounted() const {
     if (!is_in_all || count < kFewestCallsPerNs * cpu_ns) continue;
     const double wanted = kWantedCallsPerNs * cpu_ns;
     const auto best = chosen ? static_cast<double>(calls[*chosen]) : 0.0;
-    // The most seldom of those that come often enough; without one, the most frequent.
+    // Chooses the rarest of the operators that are called often enough, or, where there is none,
+    // the most frequent.
     const bool is_better = count >= wanted ? best < wanted || count < best : count > best;
     if (is_better) chosen = static_cast<uint16_t>(site);
   }
@@ -83,7 +85,7 @@ double PriceComparison::Unsteadiness(double mean_ns) const {
   if (recorded_.size() < kFewestStretches) return kUnknownUnsteadiness;
   double squares = 0;
   for (const ComparedStretch& stretch : recorded_) {
-    // What the clock is wrong by at both ends is not the job's.
+    // The clock's errors at both ends are no unsteadiness of the job.
     squares += Square(stretch.cpu_ns / stretch.operators / mean_ns - 1) -
                2 * Square(kClockNs / stretch.cpu_ns);
   }
@@ -103,7 +105,7 @@ PriceComparison::Factor PriceComparison::Find(const PredictedPrice& price) const
     all.jumps += stretch.jumps;
     all.stacks += stretch.stacks;
   }
-  // All by operator.
+  // All figures are for one operator.
   const double alone_ns = alone_->cpu_ns / alone_->operators;
   const double recorded_ns = all.cpu_ns / all.operators;
   const double predicted_ns = PredictedNs(all, price) - PredictedNs(*alone_, price);

@@ -1,16 +1,18 @@
-// Finds what a hit really costs the job, by the job's own CPU time: an operator takes so much more
-// of it while all probes are there than while there was next to none. The time between two probes
-// that follow each other says less, as the second one finds the caches warm (job_hit_cost.h): how
-// many times less, is what is found here.
+// Finds what a hit really costs the job, by the job's own CPU time: an operator takes more of that
+// time while all probes are there than while there is next to no probe, and the difference is the
+// cost of its hits. The time between two probes that follow each other is too short, as the second
+// probe finds the caches warm (job_hit_cost.h). This class finds by which factor it is too short.
 //
 //      all probes, the last stretches of the recording         one probe, at one operator
 //      |-- ... --|-- CPU time, calls of it, hits --|-- detach --|-- CPU time, calls of it --|
 //
-// Where the price has to be known while it is recorded, that is measured before the probes go in,
-// with a probe that every operator hits, and compared with the first stretches.
+// Where the price has to be known during the recording, the stretch with one probe is measured
+// before the probes go in, with a probe that every operator hits, and compared with the first
+// stretches.
 //
-// What the stretches differ by tells how sure that is. Both are weighed: what is usual, and what
-// was seen. Not thread-safe.
+// The differences between the stretches tell how sure the factor is. The factor that is told is an
+// average of the usual one and the one that was seen, weighted by how sure each is. Not
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -23,23 +25,23 @@ namespace proftrace {
 
 // A stretch of time of some processes.
 struct ComparedStretch {
-  double cpu_ns = 0;     // that they used
-  double operators = 0;  // that they called
+  double cpu_ns = 0;     // CPU time that they used
+  double operators = 0;  // operators that they called
   double hits = 0;       // of probes
-  double readings = 0;   // of these, such that read inputs
+  double readings = 0;   // hits that read inputs
   double jumps = 0;
-  double stacks = 0;                    // of Python's that jumps read
+  double stacks = 0;                    // Python's stacks that jumps read
   std::vector<uint32_t> calls_by_site;  // of operators; may be empty
 };
 
-// What hits take by the time between two probes, or by a loop in proftrace.
+// The predicted price of hits, from the time between two probes or from a loop in proftrace.
 struct PredictedPrice {
   double hit_ns = 0;
-  double reading_ns = 0;  // that reading inputs adds
+  double reading_ns = 0;  // added by reading inputs
   double jump_ns = 0;
   double stack_ns = 0;
-  // How many times that a hit costs where nothing could be compared, and how far it may be from
-  // that, a standard deviation.
+  // The factor by which a hit costs more than predicted where nothing could be compared, and the
+  // standard deviation of that factor.
   double usual_factor = 1;
   double spread = 1;
   double least_factor = 0.9;  // a hit is never cheaper than one that finds all caches warm
@@ -47,34 +49,37 @@ struct PredictedPrice {
 
 class PriceComparison {
  public:
-  // Fewer operators than this say nothing; nor do fewer calls of the one that is counted alone.
+  // The fewest operators, and the fewest calls of the operator that is counted alone, from which a
+  // stretch is used.
   static constexpr double kFewestOperators = 200;
   static constexpr double kFewestCalls = 40;
-  // Only those next to what was measured alone are compared: others may do something else.
+  // Only the stretches next to the one with one probe are compared: in others the job may do
+  // something else.
   static constexpr size_t kMostStretches = 6;
 
-  // How many times what was predicted a hit costs.
+  // The factor by which a hit costs more than predicted.
   struct Factor {
     double value = 1;
-    bool is_compared = false;  // most of it was seen; false: it is what is usual
-    double error = 0;          // how far it may be from that, a relative standard deviation
+    // Whether most of the weight is on the factor that was seen, and not on the usual one.
+    bool is_compared = false;
+    double error = 0;  // the relative standard deviation of `value`
   };
 
-  // Takes what was measured with one probe, before the others went in.
+  // Takes the stretch that was measured with one probe, before the others went in.
   void SetAlone(const ComparedStretch& stretch);
   bool has_alone() const { return alone_.has_value(); }
-  // Takes what was measured with all of them; leaves out a stretch that is too short. Keeps the
-  // first ones after what was measured alone, and without that the last ones.
+  // Takes a stretch that was measured with all probes; leaves it out where it is too short. After
+  // SetAlone() it keeps the first stretches, otherwise the last ones.
   void AddRecorded(ComparedStretch stretch);
   bool wants_more() const { return !has_alone() || recorded_.size() < kMostStretches; }
   // Forgets all stretches.
   void Forget() { *this = PriceComparison(); }
 
-  // Returns the site of the operator whose calls tell how far the job came, though it is seldom
-  // enough that one probe at it takes next to nothing; nullopt: there is none.
+  // Returns the site of an operator whose calls tell how far the job came, and which is called so
+  // seldom that one probe there takes next to nothing; nullopt where no operator is fit for that.
   std::optional<uint16_t> ChooseCounted() const;
-  // Takes what was measured with one probe, at `site`, after the others were out: its `operators`
-  // are calls of that one.
+  // Takes the stretch that was measured with one probe, at `site`, after the others were out. Its
+  // `operators` are the calls of the operator at that site.
   void SetAloneAfter(const ComparedStretch& stretch, uint16_t site);
 
   Factor Find(const PredictedPrice& price) const;

@@ -16,8 +16,8 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/own_path.h"
 
-// A function that begins with a push. In assembly, so that no compiler leaves it out or reorders
-// it.
+// A function that begins with a push. It is in assembly, so that no compiler leaves it out or
+// reorders it.
 extern "C" void proftrace_probe_cost_target();
 asm(R"(
   .text
@@ -66,7 +66,8 @@ struct OwnCode {
   uint64_t file_offset = 0;
 };
 
-// The first object that dl_iterate_phdr gives is the program itself.
+// Finds the code's offset in the program's file. The first object that dl_iterate_phdr gives is the
+// program itself.
 int FindOffset(dl_phdr_info* info, size_t, void* data) {
   auto* code = static_cast<OwnCode*>(data);
   for (int i = 0; i < info->dlpi_phnum; ++i) {

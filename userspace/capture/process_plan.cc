@@ -28,8 +28,8 @@ absl::Status NotPermitted(const std::string& what) {
   return Fail(ExitCode::kNotPermitted, "this user may not " + what + "; " + HowToGetRights());
 }
 
-// What lies behind the planner's "no libtorch": a process that ended meanwhile, or one whose files
-// this user may not open.
+// Returns the cause of the planner's "no libtorch" where it is another: the process has ended
+// meanwhile, or this user may not open its files.
 absl::Status WhyNoTorch(Pid pid, const absl::Status& status) {
   const std::string who = "PID " + std::to_string(Raw(pid));
   if (ExitCodeOf(status) == ExitCode::kNotPermitted) {
@@ -50,7 +50,7 @@ absl::Status WhyNoTorch(Pid pid, const absl::Status& status) {
   return status;
 }
 
-// What a wrapper (timeout, sh -c, sudo, a launcher) has started: its descendants with PyTorch.
+// Returns the descendants of a wrapper (timeout, sh -c, sudo, a launcher) that have PyTorch.
 std::vector<ProcessInfo> TorchDescendants(Pid pid) {
   std::vector<ProcessInfo> descendants = ListTorchProcesses();
   std::erase_if(descendants, [pid](const ProcessInfo& info) {
@@ -98,7 +98,7 @@ absl::Status NameTorchDescendants(Pid pid, const absl::Status& status,
 
 namespace {
 
-// "/proc/PID/…" of a process as that of another one.
+// Returns a path "/proc/PID/…" of a process with the PID of `child`.
 std::string PathOfChild(const std::string& path, Pid child) {
   const std::string prefix = "/proc/";
   const size_t slash = path.find('/', prefix.size());
@@ -129,7 +129,7 @@ bool HasProgram(Pid pid) {
   char program[1];
   const std::string link = "/proc/" + std::to_string(Raw(LivingThread(pid))) + "/exe";
   if (readlink(link.c_str(), program, sizeof(program)) >= 0) return true;
-  return errno == EACCES || errno == EPERM;  // another's, but there
+  return errno == EACCES || errno == EPERM;  // the process is there, but another user's
 }
 
 bool SharesMemory(Pid a, Pid b) {

@@ -1,4 +1,5 @@
-// The probe plan of a running process, and of those that it forks.
+// Finds the probe plan of a running process, and tells whether a forked process has its parent's
+// plan.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -13,42 +14,46 @@
 
 namespace proftrace {
 
-// Finds PyTorch in a running process. Fails as the interface's exit codes say. A new library's
-// analysis takes memory for a second: to be called before the ring is there.
+// Finds PyTorch in a running process. Fails with the exit code that docs/reference/exit-codes.md
+// has for the reason. The analysis of a new library takes much memory for a second, so it is to be
+// called before the ring is made.
 absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options);
 
-// Returns the same status. For a process without PyTorch it names its descendants that have it, but
-// for those of `recorded`, and what to type: `pid` may be a wrapper's (timeout, sh -c, sudo, a
-// launcher).
+// Returns `status`. For a process without PyTorch it adds the process's descendants that have
+// PyTorch, except those in `recorded`, and the command that records them: `pid` may be a wrapper's
+// (timeout, sh -c, sudo, a launcher).
 absl::Status NameTorchDescendants(Pid pid, const absl::Status& status,
                                   const std::vector<Pid>& recorded);
 
 // Whether `child` has the plan's files at its parent's addresses, as after a fork, and nothing was
-// done to them since they were analysed. Not one that runs something else by now, or has mapped
-// other files there.
+// done to them since they were analysed. False for a child that runs another program by now, or has
+// mapped other files there.
 bool HasFiles(Pid child, const ProbePlan& plan);
 
-// So many parents are looked at: the chain of a process's ancestors may change meanwhile.
+// How many ancestors of a process are looked at. There is a limit because the chain may change
+// meanwhile.
 inline constexpr int kMostGenerations = 64;
 
-// Whether `child` was forked by `parent`, directly or not, and has its files. Not one that runs the
-// same program anew, also where that lies at the same addresses (personality(2)).
+// Whether `child` was forked by `parent`, directly or not, and has its files. False for a child
+// that has started the same program anew, even where it lies at the same addresses
+// (personality(2)).
 bool IsForkOf(Pid child, Pid parent, const ProbePlan& plan);
 
-// Whether a process runs a program. Not from the moment that its memory goes, which is before it is
-// a zombie.
+// Whether a process runs a program. That ends when its memory is freed, which is before the process
+// is a zombie.
 bool HasProgram(Pid pid);
 
-// Whether both run in the same memory (vfork, clone(CLONE_VM)). False where the kernel cannot tell.
+// Whether two processes run in the same memory (vfork, clone(CLONE_VM)). False where the kernel
+// cannot tell.
 bool SharesMemory(Pid a, Pid b);
 
-// Tells the kernel's side what it must know of the process before its first probe.
+// Fills the programs' maps with the facts of a process that they need before its first probe.
 absl::Status PrepareMaps(BpfPrograms* programs, Pid pid, const ProbePlan& plan);
-// Tells the programs which of `operators` begin and end annotations.
+// Tells the programs which of `operators` begin or end annotations.
 absl::Status AddAnnotationOperators(BpfPrograms* programs, Pid pid, const ProbePlan& plan,
                                     const std::vector<OperatorInfo>& operators);
 
-// Whether a memory probe of `plan` was refused: then none of them is live.
+// Whether a memory probe of `plan` was refused, so that none of these probes is live.
 bool RefusesMemory(const ProbePlan& plan, const AttachReport& report);
 
 }  // namespace proftrace

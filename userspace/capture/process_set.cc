@@ -26,11 +26,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kAwaitInterval(50);
 constexpr std::chrono::milliseconds kAwaitOwnInterval(10);
-// For processes whose ends were not told of: one is there until its parent has asked for it.
+// How many looks for ended processes follow a lost record of an end: a process is there until its
+// parent has waited for it.
 constexpr uint32_t kLooksForEnded = 200;
-// Where the kernel does not tell of processes that load PyTorch.
+// The time between two searches where the kernel does not tell of processes that load PyTorch.
 constexpr int64_t kSearchIntervalNs = 1'000'000'000;
-// Recorded at once: bounds the kernel's maps and our memory.
+// The most processes that are recorded at once, which bounds the BPF programs' maps and our memory.
 constexpr size_t kMostProcesses = 1024;
 constexpr char kNoInputPrograms[] =
     "this kernel does not take the programs; Linux 5.17 or later is needed, or --tier patch";
@@ -73,10 +74,12 @@ ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* 
                       }),
       library_watch_(plan_options_.python_gc),
       left_on_probes_(std::move(jumps.left_out)) {
-  // What one of them takes the others wait for, and the end of the recording as well.
+  // Planning is limited, because the other processes wait for it, and the end of the recording as
+  // well.
   plan_options_.ShareWithOthers();
   plan_options_.stop = &stop_;
-  // What is planned from here on needs no taking back.
+  // Later plans have no input probes where these cannot be read, so that they need not be taken out
+  // again.
   plan_options_.record_shapes &= programs_->reads_inputs();
   follower_ = std::thread([this] { RunFollower(); });
 }
@@ -109,7 +112,7 @@ void ProcessSet::OnTorchMapped(Pid pid) {
     awaited_[Raw(pid)] = Awaited{std::make_shared<LoadingProcess>(reader_), /*has_torch=*/true};
     changed_.notify_all();
   }
-  // Its exit is to be told of.
+  // The kernel must tell of its end.
   if (absl::Status status = Trace(pid); !status.ok()) Refuse(pid, status);
 }
 
@@ -158,7 +161,8 @@ absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, Arrival arrival,
 
 void ProcessSet::AddLibraries(Pid pid) {
   on_change_(pid, Pid{});
-  // At once: the second PyTorch counts for itself, and a plan may take a second.
+  // This is done at once, because the second PyTorch counts its own sequence numbers, and a plan
+  // may take a second.
   if (HasRepeatedTorch(pid)) {
     programs_->RemoveAutogradLayout(pid);
     if (patch_ != nullptr) patch_->RemoveAutogradLayout(pid);
@@ -175,7 +179,7 @@ void ProcessSet::AddLibraries(Pid pid) {
     AddGaps(*now);
     extended = plans_.Extend(it->second.plan_id, *it->second.plan, *now);
     if (extended.plan == nullptr) return;
-    // Known before the first record comes, and to children that are forked from here on.
+    // The plan is set before the first record comes, and for children that are forked from here on.
     it->second.plan = extended.plan;
     ++late_libraries_;
   }
@@ -184,7 +188,7 @@ void ProcessSet::AddLibraries(Pid pid) {
   }
   ProcessLinks links;
   AttachReport report;
-  // What is live of a library is kept.
+  // Probes that went in stay also where others of the library failed.
   const absl::Status status = AttachModules(pid, *extended.plan, extended.added, &links, &report);
   const std::lock_guard lock(mutex_);
   AddMissing(pid, report);
@@ -236,7 +240,8 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
                                             " processes are recorded at once");
     }
   }
-  // Jumps take no less; what they take beside that is looked at when their places are known.
+  // Jumps take at least as much memory as probes. What they take in addition is checked when their
+  // places are known.
   absl::Status prepared = CheckProbeMemory(pid, plan->modules);
   if (prepared.ok()) prepared = PrepareMaps(programs_, pid, *plan);
   if (!prepared.ok()) {
@@ -253,7 +258,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
     for (Unsupported& gap : gaps) AddGap(std::move(gap));
   }
 
-  // Known before its first record comes, so that names can be resolved.
+  // The process is entered before its first record comes, so that names can be resolved.
   {
     const std::lock_guard lock(mutex_);
     Process& process = processes_[Raw(pid)];
@@ -279,10 +284,11 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
     entry.target.inputs_recorded = plan->has_input_probes;
     entry.target.memory_recorded = plan->has_memory_probes && !RefusesMemory(*plan, report);
   }
-  // Also of one that ended meanwhile: what its first probes gave came before this moment, and is
-  // known to be outside the window.
+  // The entry is written also for a process that ended meanwhile: it says that the records of its
+  // first probes came before this moment, outside the window.
   sink_->AddMetadata([&entry](MetadataWriter& writer) { writer.AddProcess(entry); });
-  // A living process's links are closed at once: it goes on, or runs something else.
+  // A living process's links are closed at once by their destructors, as it goes on or runs another
+  // program.
   if (has_ended) closer_.Close(links.TakeAll());
   if (!status.ok()) return status;
   operator_watch_.Add(pid, image, plan);
@@ -314,7 +320,7 @@ absl::StatusOr<std::vector<ModulePlan>> ProcessSet::PutJumps(Pid pid,
             "PID " + std::to_string(Raw(pid)) +
                 " is recorded by the kernel's probes: " + std::string(left.status().message())});
   }
-  // What a killed run or the parent of a fork has left goes first.
+  // Jumps that a killed run has left, or that a fork has from its parent, are taken out first.
   if (HasPatches(pid)) {
     const absl::StatusOr<bool> cleaned = RemoveLeftPatches(pid);
     if (!cleaned.ok() && !IsPatchedByAnother(pid)) return cleaned.status();
@@ -358,7 +364,7 @@ LinkSet ProcessSet::Forget(Pid pid) {
     operator_watch_.Remove(pid);
     library_watch_.Remove(pid);
   }
-  // Before its number is another process's.
+  // The entries must go before another process gets its number.
   if (has_maps) programs_->ForgetProcess(pid);
   if (sampler_ != nullptr) sampler_->RemoveProcess(pid);
   if (patch_ != nullptr) patch_->Forget(pid);
@@ -381,7 +387,7 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
       ProbePlan plan = **std::move(taken);
       const uint32_t operators = plan.operator_count;
       if (holds_awaited_) plan.operators = ReadOperators(pid, plan);
-      // One that was held has missed nothing.
+      // A process that was held has missed nothing.
       const int64_t could_run_ns = holds_awaited_ ? 0 : loading->could_run_ns();
       status = AttachImage(pid, std::move(plan), {/*followed=*/true, could_run_ns}, held);
       if (status.ok() && could_run_ns != 0) {
@@ -398,7 +404,7 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
     }
     if (!is_taken) return false;
     if (status.ok()) on_change_(pid, Pid{});
-    // What it forked before anybody knew of it.
+    // Children that it forked before the kernel told of it are recorded, too.
     if (status.ok()) FollowForks(pid);
   }
   if (status.ok()) {
@@ -425,7 +431,7 @@ void ProcessSet::TryAllAwaited() {
     const std::lock_guard lock(mutex_);
     candidates = awaited_;
   }
-  // On from the last one that was looked at, so that each has its turn.
+  // Begins behind the process that was looked at last, so that each has its turn.
   const auto next = candidates.upper_bound(last_tried_);
   std::vector<std::pair<uint32_t, Awaited>> in_turn(next, candidates.end());
   in_turn.insert(in_turn.end(), candidates.begin(), next);
@@ -481,7 +487,7 @@ void ProcessSet::RunFollower() {
     const auto interval = is_quick ? kAwaitOwnInterval : kAwaitInterval;
     changed_.wait_for(lock, interval, ready);
     if (stop_) break;
-    // A job that forks all the time is looked at as well.
+    // Looks are made also while a job forks all the time.
     if (tasks_.empty() || MonotonicNs() >= next_look_ns) {
       lock.unlock();
       ForgetEnded();
@@ -531,7 +537,7 @@ void ProcessSet::Detach() {
   }
   if (programs_->api() != UprobeApi::kPerf) return;
   // The kernel removes perf events one by one, a tenth of a second each (it waits for readers of
-  // the tracepoint under one lock): that is left to the end of this process, after the results are
+  // the tracepoint under one lock): they are left to the end of this process, after the results are
   // written.
   programs_->StopRecording();
   for (LinkSet& set : links) {

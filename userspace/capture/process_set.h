@@ -56,16 +56,17 @@ class ProcessSet {
   // Called on the follower's thread when the probes of an awaited process are live.
   using OnAwaited = std::function<void(Pid pid, uint32_t operator_count)>;
 
-  // A process that was not attached to by Attach() is recorded now, or one has loaded libraries
-  // since; `parent`: who forked it, 0 = not known. From the follower's thread or the caller's.
+  // Called when a process that Attach() was not called for is recorded, and when a recorded process
+  // has loaded libraries. `parent`: the process that forked it; 0 = not known. Runs on the
+  // follower's thread or the caller's.
   using OnChange = std::function<void(Pid pid, Pid parent)>;
 
   // How operators are recorded by jumps.
   struct Jumps {
-    PatchRecorder* recorder = nullptr;  // null: by the kernel's probes alone
-    // Processes that cannot have them are recorded by probes, also those that were named.
+    PatchRecorder* recorder = nullptr;  // null: the kernel's probes record all
+    // Whether also a named process that cannot have jumps is recorded by probes instead.
     bool are_optional = false;
-    std::set<uint32_t> left_out;  // pids: these and their children are to have probes
+    std::set<uint32_t> left_out;  // pids of processes that keep probes, as do their children
   };
 
   // `programs`, `sampler`, `system` (these may be null), the recorder of `jumps`, `sink` and
@@ -79,15 +80,16 @@ class ProcessSet {
 
   // Puts the probes of `plan` into a running process.
   absl::Status Attach(Pid pid, ProbePlan plan);
-  // Tells that the first processes are attached to: the window begins, and what may take its time.
+  // Begins the window, when the first processes are attached to, and then the reading of schemas.
   void OnReady(int64_t window_start_ns);
   // Takes a PT_PYTHON_MODULE.
   void OnModule(std::span<const std::byte> record) { modules_.Observe(record); }
   // Takes a PT_SCRIPT_STACK.
   void OnScript(std::span<const std::byte> record) { scripts_.Observe(record); }
-  // Returns how many places in TorchScript have no names, when the reader has answered all.
+  // Returns how many places in TorchScript have no names. To be called when the reader has answered
+  // all questions.
   uint64_t unread_scripts() const { return scripts_.not_read(); }
-  // Plans that were made of processes beforehand, by PID.
+  // Plans of processes that were made beforehand, by PID.
   using Plans = std::map<uint32_t, absl::StatusOr<ProbePlan>>;
   // Attaches to the descendants that `pids` have already. Forked ones, as DataLoader workers are,
   // get the plan of their parent; others that have PyTorch get the one in `plans`, or a new one. A
@@ -96,28 +98,29 @@ class ProcessSet {
   void AttachDescendants(const std::vector<Pid>& pids, Plans plans, const std::atomic<bool>& stop);
   // Attaches to the descendants that were forked by `pid`.
   void FollowForks(Pid pid);
-  // Awaits a process that has no PyTorch yet: it is attached to as soon as it has.
+  // Awaits a process that has no PyTorch yet. The process is attached to as soon as it has loaded
+  // PyTorch.
   void Await(Pid pid);
   // Awaits a process that we started ourselves: it and its descendants are stopped for the moment
   // in which their probes go in, so that no operator is missed.
   absl::Status AwaitOwn(Pid pid);
 
-  // Awaits a process that maps PyTorch, or is about to: it is attached to as soon as it has loaded
-  // it.
+  // Awaits a process that maps PyTorch, or is about to. The process is attached to as soon as it
+  // has loaded PyTorch.
   void OnTorchMapped(Pid pid);
-  // Awaits processes that were found to map PyTorch. `again`: more are looked for now and then, as
-  // nobody tells of them.
+  // Awaits processes that were found to map PyTorch. `again`: the set searches the host for more
+  // such processes once a second, because the kernel does not tell of them.
   void LookForTorch(const TorchProcesses& found, bool again);
   // Names a process that is not recorded among the gaps, and why. One that has no PyTorch, or has
   // ended, has nothing that could be lost; any other is counted (follow_failed).
   void Refuse(Pid pid, const absl::Status& why);
 
-  // These take what the kernel told of traced processes. `shares_memory`: the child runs in its
-  // parent's memory (vfork).
+  // These three take what the kernel told of traced processes. `shares_memory`: the child runs in
+  // its parent's memory (vfork).
   void OnFork(Pid parent, Pid child, int64_t time_ns, bool shares_memory);
   void OnExec(Pid pid);
-  void OnExit(Pid pid, int64_t time_ns);  // its last thread
-  // Ends the window: the recording is without what comes from here on.
+  void OnExit(Pid pid, int64_t time_ns);  // its last thread has ended
+  // Ends the window: events after `end_ns` are not part of the recording.
   void OnWindowEnd(int64_t end_ns);
 
   // Returns the address space of a process (CaptureMetadata::images); nullopt when it is not
@@ -125,13 +128,14 @@ class ProcessSet {
   std::optional<uint32_t> ImageOf(Pid pid) const;
 
   // Attaches the second probes behind operators' begins (ModulePlan::cost_points), in every process
-  // that is recorded now. They are gone with the links.
+  // that is recorded now. The probes are removed with the returned links.
   LinkSet AttachCostPoints();
   // Attaches one probe at the function that every operator calls, in a process that is to be
-  // recorded; empty: it has none, or may not have it. It is gone with the links.
+  // recorded. Empty where the process has no such function, or cannot be probed. The probe is
+  // removed with the returned links.
   LinkSet AttachCounter(Pid pid, const ProbePlan& plan);
-  // Attaches one at the begin of an operator, in a process that was recorded and has no probes any
-  // more. As AttachCounter().
+  // Attaches one probe at the begin of an operator, in a process that was recorded and has no
+  // probes any more. Returns links as AttachCounter() does.
   LinkSet AttachCounterAt(Pid pid, uint16_t site);
 
   // Returns the label of a site of a recorded process's plan.
@@ -141,10 +145,10 @@ class ProcessSet {
   // Whether calls at the site may be only counted.
   bool IsDemotable(Pid pid, uint16_t site) const;
 
-  // Takes probes of demoted operators out of a process, on the follower's thread. Not while others
-  // are being taken out.
+  // Takes probes of demoted operators out of a process, on the follower's thread. Must not be
+  // called while IsRemovingProbes() is true for that process.
   void RemoveProbes(Pid pid, RemovedProbes removed);
-  // Whether that is still to be done, or being done.
+  // Whether a RemoveProbes() of the process is waiting or under way.
   bool IsRemovingProbes(Pid pid) const;
 
   // Takes every probe out. No child is attached to afterwards.
@@ -153,17 +157,19 @@ class ProcessSet {
   // processes may still live.
   void CollectLastNames();
 
-  size_t process_count() const;  // that are recorded now
+  size_t process_count() const;  // processes that are recorded now
   std::vector<Pid> pids() const;
-  // Returns a sentence that names the processes with another tracer's jumps; empty: none has.
+  // Returns a sentence that names the processes with another tracer's jumps; empty where no process
+  // has any.
   std::string anothers_jumps() const;
-  // Why the first process that was to be recorded is not; OK: there is none such.
+  // Returns why the first process that was refused is not recorded; OK where none was refused.
   absl::Status refusal() const;
-  // Why the first process that was to have jumps has none; empty: there is none such.
+  // Returns why the first process that was refused jumps has none; empty where none was refused.
   std::string jumps_refused() const;
-  // Sentences that came since the last call: of processes with code that no probe reaches.
+  // Returns the sentences, new since the last call, that name processes with code that no probe
+  // reaches.
   std::vector<std::string> TakeWarnings();
-  // Processes of which such a sentence was said.
+  // Returns the pids of all processes that such a sentence has named.
   std::set<uint32_t> unreached() const;
   // Tells of code that processes have moved away from the kernel's probes since these were placed.
   void NoteMovedCode();
@@ -182,19 +188,19 @@ class ProcessSet {
     uint32_t plan_id = 0;
     std::shared_ptr<const ProbePlan> plan;
     ProcessLinks links;
-    bool has_maps = false;  // the programs know facts of it
+    bool has_maps = false;  // the BPF programs' maps have entries for it
     RemovedProbes removed;
-    uint32_t removals = 0;  // that are still to be done
+    uint32_t removals = 0;  // calls of RemoveProbes() that are still to be carried out
   };
   struct Awaited {
-    std::shared_ptr<LoadingProcess> loading;  // used by the follower alone
+    std::shared_ptr<LoadingProcess> loading;  // for the follower's thread alone
     bool has_torch = false;
-    bool could_run = false;  // operators: they were registered
+    bool could_run = false;  // its operators were registered, so that it could call them
   };
   // How a process comes to be recorded.
   struct Arrival {
-    bool followed = false;     // nobody named it
-    int64_t could_run_ns = 0;  // Target's
+    bool followed = false;     // it was found, not named by the user
+    int64_t could_run_ns = 0;  // as Target::could_run_ns
   };
   enum class TaskKind { kFork, kExec, kExit, kRemoveProbes };
   struct Task {
@@ -202,23 +208,26 @@ class ProcessSet {
     Pid pid;
     Pid parent;
     int64_t time_ns;
-    bool is_over = false;  // a fork whose child has ended since
+    bool is_over = false;  // for kFork: the child has ended since
   };
 
-  // `held` (may be null), here and below: threads that stand still, and are not let go.
+  // Attaches to a process by a plan that is already registered. `held` (may be null), here and
+  // below: threads of the process that stand still, and stay so.
   absl::Status AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t plan_id,
                               uint32_t image, Arrival arrival, StoppedThreads* held = nullptr);
-  // Returns the points of the plan that are for the kernel's probes: all, or those that have no
-  // jump.
+  // Puts jumps into the process where it is to have any. Returns the points that are left for the
+  // kernel's probes: all points of the plan, or those without a jump.
   absl::StatusOr<std::vector<ModulePlan>> PutJumps(Pid pid, std::shared_ptr<const ProbePlan> plan,
                                                    bool followed, StoppedThreads* held);
-  // Whether the process is to have probes where others have jumps: it or its parent was left out.
+  // Whether the process is to have probes where others have jumps, because it or its parent is one
+  // of Jumps::left_out.
   bool IsLeftOnProbes(Pid pid);
-  // Lets the kernel tell of the process from here on.
+  // Has the kernel tell of the process's forks, execs and end from here on, and record its system
+  // activity where that was asked for.
   absl::Status Trace(Pid pid);
   absl::Status AttachImage(Pid pid, ProbePlan plan, Arrival arrival,
                            StoppedThreads* held = nullptr);
-  // Adds to `links`, also what there is when it fails.
+  // Adds the links to `links`; where it fails, those that were made before.
   absl::Status AttachModules(Pid pid, const ProbePlan& plan, std::vector<ModulePlan> modules,
                              ProcessLinks* links, AttachReport* report);
   absl::Status AttachOne(Pid pid, const ProbePlan& plan, const ModulePlan& module,
@@ -229,28 +238,29 @@ class ProcessSet {
   // Attaches to a file on overlayfs, in the layer that the process has mapped (overlay_layers.h).
   absl::Status AttachLayer(Pid pid, const ProbePlan& plan, const ModulePlan& module,
                            ProcessLinks* links, AttachReport* report);
-  // Notes that another tracer has its jumps there, and keeps them.
+  // Notes that another tracer has jumps in the process; they stay there.
   void NoteAnothersJumps(Pid pid, const ProbePlan& plan);
-  // Whether `child`, which the kernel tells of by now, is recorded afterwards: with the plan of the
-  // process that it was forked by, or with its own.
+  // Attach to `child`, of which the kernel tells already, by the plan of the process that forked
+  // it, or by a plan of its own. Return whether that worked.
   bool AttachForked(Pid child);
   bool AttachSpawned(Pid child, Plans* plans);
   size_t AttachDescendantsOf(Pid pid, Plans* plans, const std::atomic<bool>& stop);
   void FollowRemoval(Pid pid);
   void FollowFork(const Task& task);
   void FollowExec(Pid pid);
-  // Forgets a process that has ended, or runs something else. Returns its links, for the caller to
-  // close: at once if it goes on, as they would see its new program too.
+  // Forgets a process that has ended, or runs something else. Returns its links, which the caller
+  // closes: at once where the process goes on, because they would see its new program too.
   LinkSet Forget(Pid pid);
   void DropLinks(Pid pid, bool forget);
   bool TryAwaited(Pid pid, LoadingProcess* loading);
   void EndAwaiting(Pid pid);
   void LookForMore();
-  // Forgets the recorded processes whose end nobody could be told of.
+  // Forgets recorded processes that have ended without a record of it (the kernel had no room for
+  // one).
   void ForgetEnded();
   void RunFollower();
   void TryAllAwaited();
-  // For these four the caller holds the lock.
+  // The caller of the next four holds the lock.
   bool HasAgent(Pid pid) const;
   void AddGap(Unsupported gap);
   // Returns awaited processes that could have run operators by now.
@@ -258,7 +268,7 @@ class ProcessSet {
   void AddGaps(const ProbePlan& plan);
   void AddMissing(Pid pid, const AttachReport& report);
   void AddUnreached(Pid pid, const std::string& why);
-  // Names what is not recorded of these where there is no eBPF.
+  // Names, where there is no eBPF, the rows of `modules` that only probes could record.
   void AddUnprobed(const std::vector<ModulePlan>& modules, const ProbePlan& plan);
   void AddLibraries(Pid pid);
   void AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image,
@@ -290,15 +300,16 @@ class ProcessSet {
   std::map<uint32_t, Process> processes_;  // by pid
   std::deque<Task> tasks_;
   std::map<uint32_t, Awaited> awaited_;  // by pid
-  std::set<uint32_t> left_on_probes_;    // pids: they have no jumps where others have
-  std::set<uint32_t> refused_;           // pids; the first of them are among gaps_
-  absl::Status refusal_;                 // of the first of them
+  std::set<uint32_t> left_on_probes_;  // pids of processes that have probes where others have jumps
+  std::set<uint32_t> refused_;         // pids; gaps_ names the first of them
+  absl::Status refusal_;               // why the first one was refused
   std::vector<Unsupported> gaps_;
   std::string anothers_jumps_;
   std::string jumps_refused_;
   std::vector<std::string> warnings_;
   std::set<uint32_t> unreached_;  // pids
-  // Files of lower layers that processes were found to have mapped, by the file that was analysed.
+  // Files of lower overlayfs layers that processes were found to have mapped, by the file that was
+  // analysed.
   std::map<std::shared_ptr<const HeldFile>, std::shared_ptr<const HeldFile>> layers_;
   uint64_t late_libraries_ = 0;
   uint32_t next_image_ = 1;
@@ -310,10 +321,11 @@ class ProcessSet {
   uint64_t ended_early_ = 0;  // processes with PyTorch that ended before their probes were live
   bool looks_for_torch_ = false;
   int64_t last_search_ns_ = 0;
-  uint32_t last_tried_ = 0;  // of awaited_; this and the next two are the follower's
+  // The pid in awaited_ that was tried last. This and the next two are for the follower's thread.
+  uint32_t last_tried_ = 0;
   uint64_t exits_lost_ = 0;
   uint32_t looks_for_ended_ = 0;
-  std::atomic<bool> stop_ = false;  // ends the follower, and what it reads
+  std::atomic<bool> stop_ = false;  // true ends the follower, and its plans that are being made
   bool holds_awaited_ = false;
   std::thread follower_;
 };

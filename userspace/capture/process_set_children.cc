@@ -14,8 +14,9 @@
 namespace proftrace {
 namespace {
 
-// One that comes while others are attached to is found by the next look. Forks that are told of are
-// followed anyway: this is for those that came before anybody was told.
+// How many times descendants are looked for: a child that comes while others are attached to is
+// found by the next look. Forks that the kernel tells of are followed anyway, so this is for
+// earlier ones.
 constexpr int kMostLooks = 4;
 
 }  // namespace
@@ -32,7 +33,7 @@ bool ProcessSet::AttachForked(Pid child) {
     parent.plan_id = it->second.plan_id;
     parent.plan = it->second.plan;
   }
-  // A forked one, as DataLoader workers are, has the parent's files at the parent's places.
+  // A forked child, such as a DataLoader worker, has its parent's files at its parent's addresses.
   if (parent.plan == nullptr || !IsForkOf(child, ancestor, *parent.plan)) return false;
   {
     const std::lock_guard lock(mutex_);
@@ -53,7 +54,7 @@ bool ProcessSet::AttachSpawned(Pid child, Plans* plans) {
   } else if (CountTorchMappings(child) > 0) {
     plan = BuildProbePlan(child, plan_options_);
   }
-  // One that is in the middle of its import is looked at again.
+  // A process that is in the middle of its import is looked at again later.
   if (!plan.ok() || IsRegistering(*plan)) return false;
   const absl::Status status = AttachImage(child, *std::move(plan), Arrival{.followed = true});
   if (!status.ok()) (void)Forget(child);
@@ -71,7 +72,8 @@ size_t ProcessSet::AttachDescendantsOf(Pid pid, Plans* plans, const std::atomic<
       if (is_known) continue;
     }
     if (!Trace(child).ok()) continue;
-    // What it runs after vfork() is its parent's; its own program is told of when it begins.
+    // After vfork() the child runs in its parent's memory. The kernel tells when its own program
+    // begins.
     if (SharesMemory(child, ReadParent(child))) continue;
     ++added;
     if (AttachForked(child) || AttachSpawned(child, plans)) {

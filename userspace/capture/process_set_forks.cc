@@ -9,7 +9,8 @@
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/target_info.h"
 
-// How a ProcessSet follows forks, execs and ends: what is told of them, and what comes of it.
+// How a ProcessSet follows forks, execs and ends: takes them when the kernel tells of them, and
+// acts on them later.
 
 namespace proftrace {
 
@@ -72,7 +73,7 @@ void ProcessSet::FollowFork(const Task& task) {
     child.plan_id = it->second.plan_id;
     child.plan = it->second.plan;
     if (processes_.contains(Raw(task.pid))) return;  // found before its fork was told of
-    // Known from here on, whether it lives or not: it may have children of its own.
+    // The child is entered here whether it lives or not, because it may have children of its own.
     Process& entry = processes_[Raw(task.pid)];
     entry.image = child.image;
     entry.plan_id = child.plan_id;
@@ -81,8 +82,8 @@ void ProcessSet::FollowFork(const Task& task) {
   // A child of vfork() runs in its parent's memory until it execs: the parent's probes are its own.
   if (task.is_over || SharesMemory(task.parent, task.pid)) return;
   if (!HasFiles(task.pid, *child.plan)) {
-    // It has ended, runs something else by now, or has other files in the place of its parent's: it
-    // is looked at afresh.
+    // The child has ended, runs another program by now, or has other files in the place of its
+    // parent's. It is looked at like a new process.
     (void)Forget(task.pid);
     if (HasProgram(task.pid)) Await(task.pid);
     return;
@@ -97,14 +98,14 @@ void ProcessSet::FollowFork(const Task& task) {
     late_forks_.Add(task.pid, task.time_ns, live_ns);
     return;
   }
-  // The same may have happened meanwhile.
+  // The child may also have ended, or changed its files, during the attach.
   if (HasFiles(task.pid, *child.plan) && ExitCodeOf(status) != ExitCode::kNoTarget) {
     Refuse(task.pid, status);
   }
 }
 
 void ProcessSet::FollowExec(Pid pid) {
-  // The old image is gone, and so are the places of its probes.
+  // The old program is gone, and the code with its probes.
   (void)Forget(pid);
   {
     const std::lock_guard lock(mutex_);

@@ -33,9 +33,10 @@ bool MapsOneOf(const std::vector<Mapping>& mappings, const std::vector<ModulePla
   });
 }
 
-// Where links are for all processes, probes go into those as well that have another one's jumps
-// there. Returned are the locks by which nobody puts jumps into others meanwhile; one who does so
-// later finds the probes.
+// Takes, where links are for all processes, locks of the other processes that map the modules, so
+// that nobody puts jumps into these meanwhile. A tracer that does so later finds the probes. Takes
+// points at which another process has jumps out of `modules`, because probes would go there as
+// well.
 absl::StatusOr<std::vector<TargetLock>> LockOthers(Pid pid, std::vector<ModulePlan>* modules) {
   std::vector<TargetLock> locks;
   for (const uint32_t number : ReadNumberedEntries("/proc")) {
@@ -108,7 +109,7 @@ absl::Status ProcessSet::AttachModules(Pid pid, const ProbePlan& plan,
 
 absl::Status ProcessSet::AttachOne(Pid pid, const ProbePlan& plan, const ModulePlan& module,
                                    ProcessLinks* links, AttachReport* report) {
-  // Without the kernel's probes there is nothing to put in: the points are counted.
+  // Without eBPF no probe is put in; the points are only counted.
   if (!programs_->is_loaded()) return AttachFile(pid, plan, module, links, report);
   if (module.points.empty()) return absl::OkStatus();
   if (absl::Status status = CheckUnchanged(module, pid); !status.ok()) return status;
@@ -117,7 +118,7 @@ absl::Status ProcessSet::AttachOne(Pid pid, const ProbePlan& plan, const ModuleP
   const bool has_layers = !module.held->is_remote() && IsOnOverlay(module.held->fd());
   absl::Status status = has_layers ? AttachLayer(pid, plan, module, &made, &one)
                                    : AttachFile(pid, plan, module, &made, &one);
-  // What was put in goes with these links.
+  // Where the file was changed, the probes are removed with `made`.
   if (status.ok()) status = CheckUnchanged(module, pid);
   if (!status.ok()) return status;
   links->Add(std::move(made));
@@ -140,7 +141,7 @@ absl::Status ProcessSet::AttachLayer(Pid pid, const ProbePlan& plan, const Modul
   for (size_t i = 0; i < files.size(); ++i) {
     ModulePlan there = module;
     there.held = files[i];
-    *links = {};  // of the file before, where there are no probes in the process
+    *links = {};  // the links for the file before, which gave the process no probes
     *report = {};
     absl::Status status = AttachFile(pid, plan, there, links, report);
     if (!status.ok()) return status;
@@ -175,7 +176,7 @@ absl::Status ProcessSet::AttachLayer(Pid pid, const ProbePlan& plan, const Modul
 absl::Status ProcessSet::AttachFile(Pid pid, const ProbePlan& plan, ModulePlan module,
                                     ProcessLinks* links, AttachReport* report) {
   std::optional<OperatorLinks> operators;
-  // Beside jumps no link is made anew.
+  // Beside jumps links are never exchanged.
   if (patch_ == nullptr && programs_->can_exchange_links()) {
     absl::StatusOr<OperatorLinks> made =
         OperatorLinks::Attach(*programs_, plan, pid, &module, report);
@@ -204,7 +205,7 @@ LinkSet ProcessSet::AttachCostPoints() {
       second.back().points = module.cost_points;
     }
     AttachReport report;
-    // Fails in a process that has ended, say: what it costs there is not needed any more.
+    // This fails, for example, in a process that has ended, whose cost is not needed any more.
     (void)AttachModules(pid, *plan, second, &links, &report);
   }
   return links.TakeAll();
@@ -221,7 +222,7 @@ LinkSet ProcessSet::AttachCounter(Pid pid, const ProbePlan& plan) {
     alone.points = {*counter};
     ProcessLinks links;
     AttachReport report;
-    // What keeps it away is told when all the others go in.
+    // An error is told when all the other probes go in.
     const absl::Status status = AttachModules(pid, plan, {std::move(alone)}, &links, &report);
     if (status.ok() && report.points > 0) return links.TakeAll();
   }

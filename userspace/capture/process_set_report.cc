@@ -9,14 +9,14 @@
 #include "userspace/capture/unreached_code.h"
 #include "userspace/patch/free_points.h"
 
-// What a ProcessSet says of itself: how much it records, and what it could not.
+// The reports of a ProcessSet: how much it records, and what it could not record.
 
 namespace proftrace {
 namespace {
 
-// So many refused processes are named, the others counted.
+// How many refused processes are named; the others are counted.
 constexpr size_t kMostNamed = 20;
-// What is missing of single processes: a job that makes thousands of them is not told of them all.
+// The most gaps that are kept, as a job may make thousands of processes with a gap each.
 constexpr size_t kMostGaps = 2000;
 
 }  // namespace
@@ -62,7 +62,7 @@ void ProcessSet::NoteAnothersJumps(Pid pid, const ProbePlan& plan) {
                           std::to_string(all - free) + " of " + std::to_string(all) +
                           " places are not recorded here";
   const std::lock_guard lock(mutex_);
-  unreached_.insert(Raw(pid));  // why it has few rows or none is said
+  unreached_.insert(Raw(pid));  // so that FindSilent() does not name it again
   if (anothers_jumps_.empty()) anothers_jumps_ = who + ": " + why;
   AddGap({"jumps in the job's code", who + " is recorded without them: " + why});
 }
@@ -101,7 +101,7 @@ void ProcessSet::AddUnreached(Pid pid, const std::string& why) {
 }
 
 void ProcessSet::NoteMovedCode() {
-  // Jumps lie in the memory and move with it.
+  // Jumps lie in the code itself and move with it.
   if (!programs_->is_loaded() || patch_ != nullptr) return;
   std::vector<std::pair<Pid, std::shared_ptr<const ProbePlan>>> plans;
   {

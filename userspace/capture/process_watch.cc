@@ -26,9 +26,9 @@ namespace proftrace {
 namespace {
 
 constexpr int64_t kLookIntervalNs = 50'000'000;
-// Looking takes no more than a part of this of one processor, however many threads there are.
+// Looking takes at most one part in this many of a processor, however many threads there are.
 constexpr int64_t kLookShare = 20;
-// The name of a thread that is new is read at each look for so long, and so often afterwards.
+// How long a new thread's name is read at each look, and the time between two readings afterwards.
 constexpr int64_t kNamingNs = 1'000'000'000;
 constexpr size_t kMostAuxvBytes = 4096;
 constexpr size_t kMostChildrenBytes = size_t{1} << 20;
@@ -56,7 +56,7 @@ std::string ReadThreadName(Pid pid, uint32_t tid) {
   return name;
 }
 
-// The words of /proc/PID/stat from the third, the state, on.
+// Returns the words of /proc/PID/stat, from the third one (the state) on.
 std::vector<std::string> StatWords(Pid pid) {
   const std::string stat =
       ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/stat", kMostStatBytes);
@@ -70,7 +70,8 @@ std::vector<std::string> StatWords(Pid pid) {
   return words;
 }
 
-// CLOCK_MONOTONIC; 0 = not known. A clock tick (10 ms) too early at most.
+// Returns when a process began (CLOCK_MONOTONIC), at most a clock tick (10 ms) too early; 0 = not
+// known.
 int64_t StartOf(Pid pid) {
   constexpr size_t kStartTime = 19;  // field 22
   const std::vector<std::string> words = StatWords(pid);
@@ -97,7 +98,7 @@ abi::pt_record Head(abi::pt_kind kind, Pid pid, uint32_t tid, int64_t time_ns, s
 
 std::string ReadImageMark(Pid pid) {
   std::string mark = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/auxv", kMostAuxvBytes);
-  // Other bytes after each exec, also where addresses are the same (personality(2)).
+  // These bytes are others after each exec, even where addresses are the same (personality(2)).
   for (size_t at = 0; at + sizeof(Elf64_auxv_t) <= mark.size(); at += sizeof(Elf64_auxv_t)) {
     Elf64_auxv_t entry;
     std::memcpy(&entry, mark.data() + at, sizeof(entry));
@@ -116,7 +117,7 @@ uint32_t ReadExitCode(Pid pid, const UniqueFd& fd) {
   if (ioctl(fd.get(), kPidfdGetInfo, &info) == 0 && (info.mask & kPidfdInfoExit) != 0) {
     return static_cast<uint32_t>(info.exit_code);
   }
-  // Before Linux 6.15 as long as its parent has not waited for it.
+  // Before Linux 6.15 the exit code can be read only until the parent has waited for the process.
   constexpr size_t kExitCode = 49;  // field 52
   const std::vector<std::string> words = StatWords(pid);
   if (words.size() <= kExitCode || words[0] != "Z") return 0;
@@ -256,13 +257,14 @@ void ProcessWatch::LookAtChildren(Pid pid, Watched* watched, const std::vector<u
     if (child == static_cast<uint32_t>(getpid())) continue;
     absl::StatusOr<UniqueFd> fd = Open(Pid{child});
     std::string image = ReadImageMark(Pid{child});
-    // It has ended, or is about to run something else: the next look tells.
+    // The child has ended, or is about to run another program. The next look tells of it.
     if (!fd.ok() || !fd->valid() || image.empty()) {
       known.erase(child);
       continue;
     }
     abi::pt_fork_record record{};
-    // An orphan that a subreaper gets is older than the look before.
+    // An orphan that a subreaper gets may be older than the look before, so its time is limited to
+    // that look.
     const int64_t time_ns = std::max(StartOf(Pid{child}), watched->looked_ns);
     record.head = Head(abi::PT_FORK, pid, parent_tid, time_ns, sizeof(record));
     record.child_pid = record.child_tid = child;
@@ -283,7 +285,8 @@ void ProcessWatch::Look(Pid pid, Watched* watched, std::vector<Pid>* forked) {
   const int64_t begin_ns = MonotonicNs();
   std::vector<uint32_t> tids = ReadNumberedEntries("/proc/" + std::to_string(Raw(pid)) + "/task");
   if (tids.empty()) return;
-  // Before the image is looked at: children that were forked before an exec have the old one.
+  // Children are looked at before the image is read, because those that were forked before an exec
+  // have the old image.
   if (follow_children_) LookAtChildren(pid, watched, tids, forked);
   std::string image = ReadImageMark(pid);
   LookAtThreads(pid, watched, tids);
@@ -306,7 +309,7 @@ void ProcessWatch::LookAtAll() {
   }
   std::vector<Pid> pids;
   for (const auto& [pid, watched] : processes_) pids.push_back(Pid{pid});
-  // Children are behind their parents.
+  // New children are appended, so `pids` grows in this loop.
   for (size_t i = 0; i < pids.size(); ++i) Look(pids[i], &processes_.at(Raw(pids[i])), &pids);
   const int64_t end_ns = MonotonicNs();
   next_look_ns_ = end_ns + std::max(kLookIntervalNs, kLookShare * (end_ns - begin_ns));

@@ -1,9 +1,9 @@
 // Tells of forks, execs and ends of processes and threads where no BPF program does: by looking at
 // /proc some twenty times a second, and by pidfds, which tell at once that a process has ended.
-// What is found comes as the records that bpf/kernel/process.bpf.c writes.
+// Each event comes as a record like those that bpf/kernel/process.bpf.c writes.
 //
-// It is later than the kernel's word, and never wrong: a child that was forked and ended, or lost
-// its parent, between two looks is missing; a thread's end has the time at which it was found.
+// It tells later than the kernel does, and not of all: a child that was forked and ended, or lost
+// its parent, between two looks is missing. A thread's end has the time at which it was found.
 #pragma once
 
 #include <absl/status/status.h>
@@ -26,7 +26,7 @@ namespace proftrace {
 
 class ProcessWatch {
  public:
-  // Whole records, struct pt_record at the front; valid during the call.
+  // Gets one whole record, struct pt_record at the front, which is valid during the call.
   using OnRecord = std::function<void(std::span<const std::byte> record)>;
 
   // `follow_children`: forks are told of, and children are watched like their parents.
@@ -35,12 +35,12 @@ class ProcessWatch {
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
 
-  // Watches a process until it ends. From any thread; one that has ended already is told of like
-  // that. Fails with kHostUnfit: too many descriptors.
+  // Watches a process until it ends. May be called on any thread. The end of a process that has
+  // ended already is told, too. Fails with kHostUnfit where too many descriptors are open.
   absl::Status Add(Pid pid);
 
-  // Waits up to `timeout_ms` for the end of a process, looks when it is time, and hands over what
-  // was found; how many records. By one thread.
+  // Waits up to `timeout_ms` for the end of a process, looks at /proc when it is time, and hands
+  // over the records. Returns how many there were. To be called by one thread.
   uint64_t WaitAndTake(int timeout_ms, const OnRecord& on_record);
 
   // Returns the longest time between two looks, in nanoseconds.
@@ -49,7 +49,7 @@ class ProcessWatch {
  private:
   struct Thread {
     std::string name;
-    int64_t seen_ns = 0;   // first
+    int64_t seen_ns = 0;   // when it was first seen
     int64_t named_ns = 0;  // when its name was last read
   };
   struct Watched {
@@ -59,7 +59,7 @@ class ProcessWatch {
     std::set<uint32_t> children;         // as of the last look
     int64_t looked_ns = 0;
   };
-  // Until the looking thread takes it.
+  // A process that was added, until the thread that looks takes it.
   struct Added {
     UniqueFd fd;
     std::string image;
@@ -86,22 +86,24 @@ class ProcessWatch {
   const bool follow_children_;
   const bool has_children_files_;  // /proc/PID/task/TID/children
   std::map<uint32_t, Watched> processes_;
-  std::map<uint32_t, uint32_t> parents_;  // of all processes: where there are no such files
+  // The parent of each process of the host, by pid; used where there are no such files.
+  std::map<uint32_t, uint32_t> parents_;
   const OnRecord* on_record_ = nullptr;
   uint64_t told_ = 0;
   int64_t next_look_ns_ = 0;
   int64_t last_look_ns_ = 0;
 
-  mutable std::mutex mutex_;         // of what follows
+  mutable std::mutex mutex_;         // guards the members below
   std::map<uint32_t, Added> added_;  // by pid
   int64_t longest_interval_ns_ = 0;
 };
 
-// Returns a mark of what a process runs: another string after each exec, the same one in a forked
-// child. Empty where it cannot be read, or is about to end.
+// Returns a mark of the program that a process runs: another string after each exec, the same
+// string in a forked child. Empty where the process cannot be read, or is about to end.
 std::string ReadImageMark(Pid pid);
 
-// Returns how a process has ended, as wait() tells it; 0 where nobody says. `fd`: its pidfd.
+// Returns how a process has ended, as wait() tells it; 0 where the kernel does not say. `fd`: its
+// pidfd.
 uint32_t ReadExitCode(Pid pid, const UniqueFd& fd);
 
 }  // namespace proftrace

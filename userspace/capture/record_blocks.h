@@ -1,5 +1,5 @@
-// Whole records in blocks. What is there is never moved or copied when more comes, so that adding
-// takes as long when there is much as when there is little; blocks that were read are used again.
+// Keeps whole records in blocks. Records are never moved or copied when more come, so that adding
+// takes the same time however many there are. Blocks that were read are used again.
 #pragma once
 
 #include <cstddef>
@@ -27,12 +27,12 @@ class RecordBlocks {
   }
   size_t bytes() const { return bytes_; }
 
-  // Takes all that is there; nothing is left after it.
+  // Takes all blocks, and leaves none.
   std::deque<std::vector<std::byte>> Take() {
     bytes_ = 0;
     return std::exchange(blocks_, {});
   }
-  // Gives back what Take() gave, for the records to come.
+  // Gives back the blocks that Take() gave, for the records to come.
   void GiveBack(std::deque<std::vector<std::byte>> blocks) {
     for (std::vector<std::byte>& block : blocks) {
       if (spare_.size() == kMostSpare) return;
@@ -41,7 +41,7 @@ class RecordBlocks {
     }
   }
 
-  // The callback may change what it gets, but for its size.
+  // Calls `on_record` for each record. It may change the record, but not its size.
   template <typename OnRecord>
   static void ForEach(std::deque<std::vector<std::byte>>& blocks, OnRecord&& on_record) {
     for (std::vector<std::byte>& block : blocks) {

@@ -53,7 +53,7 @@ void RecordMerger::Thread::EmitOne(const OnRecord& on_record) {
 }
 
 void RecordMerger::Emit(int64_t until_ns, const OnRecord& on_record) {
-  using Next = std::pair<int64_t, uint32_t>;  // when, and of which thread
+  using Next = std::pair<int64_t, uint32_t>;  // time of the next record, and its thread
   until_ns = std::min(until_ns, kNone - 1);
   std::priority_queue<Next, std::vector<Next>, std::greater<>> order;
   for (const auto& [tid, thread] : threads_) {

@@ -1,6 +1,6 @@
-// One order of records, from two sources: jumps in the job's code write into a ring of their own,
-// and the kernel's probes into another. Each source gives a thread's records in their order, but
-// not in step with the other, and jumps' thread by thread.
+// Puts the records of two sources in one order: jumps in the job's code write into one ring, and
+// the kernel's probes into another. Each source gives a thread's records in their order, but not in
+// step with the other source. Jumps' records come thread by thread.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -23,10 +23,10 @@ class RecordMerger {
 
   // Adds a whole record, struct pt_record at the front.
   void Add(std::span<const std::byte> record, RecordOrigin origin);
-  // Gives out what is not younger than `until_ns` (CLOCK_MONOTONIC), by time: what one thread does
-  // may name what another one does next. A thread's records of one source stay in their order,
-  // whatever their times. Until there both sources must have given all. Between records of the same
-  // nanosecond the jump's comes first.
+  // Gives out the records that are not younger than `until_ns` (CLOCK_MONOTONIC), by time, because
+  // a record of one thread may name what another thread does next. A thread's records of one source
+  // stay in their order, whatever their times. Both sources must have given all their records until
+  // that time. Where two records of a thread have the same time, the jump's comes first.
   void Emit(int64_t until_ns, const OnRecord& on_record);
 
  private:

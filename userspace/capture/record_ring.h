@@ -1,5 +1,5 @@
-// The reading end of a ring buffer of the kernel's that BPF programs write (samples; the others:
-// mapped_ring.h). For one thread at a time.
+// The reading end of a BPF ring buffer of the kernel, which holds samples; other records come by
+// mapped_ring.h. For one thread at a time.
 #pragma once
 
 #include <bpf/libbpf.h>
@@ -14,7 +14,7 @@ namespace proftrace {
 
 class RecordRing {
  public:
-  // The record is there during the call only.
+  // Gets one record, which is valid only during the call.
   using Callback = std::function<void(std::span<const std::byte>)>;
 
   RecordRing() = default;
@@ -22,7 +22,7 @@ class RecordRing {
   RecordRing(const RecordRing&) = delete;
   RecordRing& operator=(const RecordRing&) = delete;
 
-  // Opens the ring; false: errno says why.
+  // Opens the ring. Returns false on failure; errno says why.
   bool Open(const bpf_map* map) {
     Close();
     ring_ = ring_buffer__new(bpf_map__fd(map), OnRecord, this, nullptr);
@@ -30,7 +30,7 @@ class RecordRing {
   }
   void Close() { ring_buffer__free(std::exchange(ring_, nullptr)); }
 
-  // Hands over all records that are there: how many, or a negative errno.
+  // Hands over all records that are there. Returns how many, or a negative errno.
   int64_t Take(const Callback& callback) {
     callback_ = &callback;
     const int taken = ring_buffer__consume(ring_);

@@ -22,12 +22,12 @@ constexpr int kPollMs = 20;
 constexpr int64_t kFlushNs = 200'000'000;
 constexpr int64_t kProgressNs = 500'000'000;
 constexpr int64_t kStepLookNs = 100'000'000;
-// What two sources tell of one thread is put in order so long after it happened.
+// How old the records of two sources must be before they are put in order.
 constexpr int64_t kMergeNs = 20'000'000;
-// The rings are not emptied meanwhile.
+// The longest wait for samples' names before a dump; the rings are not emptied meanwhile.
 constexpr int64_t kLongestDumpWaitNs = 250'000'000;
 constexpr size_t kMostStandstillLooks = 256;
-// For so long names are waited for at the end.
+// How long names are waited for at the end.
 constexpr int64_t kLastNamesNs = 5'000'000'000;
 
 }  // namespace
@@ -47,7 +47,8 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
     silent_.Observe(head);
   }
   if (patch_ != nullptr) {
-    // Merged records are kept later, when an ended process is no longer known.
+    // Merged records are kept only later, when an ended process is not known any more, so its end
+    // is told here.
     const bool is_exit = head.kind == abi::PT_THREAD_EXIT;
     if (is_exit && flight_ != nullptr) flight_->Observe(head, record);
     Merge(record, RecordOrigin::kProbe);
@@ -58,7 +59,7 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
 }
 
 bool RecordSession::IsBeforeBegin(const abi::pt_record& head) const {
-  // What is told of once is needed later, too.
+  // Records of stacks are told only once and referred to later, so they are kept also from before.
   return static_cast<int64_t>(head.time_ns) < begin_ns_ && !abi::IsOfStacks(head.kind);
 }
 
@@ -111,7 +112,7 @@ void RecordSession::KeepMerged(int64_t until_ns) {
 }
 
 void RecordSession::React(const abi::pt_record& head, std::span<const std::byte> record) {
-  if (head.kind <= abi::PT_CATCH) return;  // the common ones: nothing to look up
+  if (head.kind <= abi::PT_CATCH) return;  // the most frequent kinds need no reaction
   switch (head.kind) {
     case abi::PT_NODE_BEGIN:
     case abi::PT_GUARD_BEGIN:
@@ -134,7 +135,7 @@ void RecordSession::React(const abi::pt_record& head, std::span<const std::byte>
       break;
     }
     case abi::PT_EXEC:
-      // Its sites are others from here on.
+      // The process has other sites from here on.
       if (stretch_.followed() == Pid{head.pid}) comparison_.Forget();
       if (agents_ != nullptr) agents_->OnEnd(Pid{head.pid}, GpuAgents::End::kExec);
       if (budget_ != nullptr) {
@@ -211,13 +212,14 @@ absl::Status RecordSession::Drain(int timeout_ms) {
   absl::StatusOr<uint64_t> taken =
       programs_->Poll(timeout_ms, [this](std::span<const std::byte> record) { OnRecord(record); });
   if (patch_ != nullptr) {
-    // Both have given all until then, but for a probe whose thread was preempted for longer.
+    // Both sources have given all records until then, except for a probe whose thread was preempted
+    // for longer.
     const int64_t until_ns = std::min(patch_->emptied_until_ns(), MonotonicNs() - kMergeNs);
     patch_->Take([this](std::span<const std::byte> record) {
       abi::pt_record head{};
       std::memcpy(&head, record.data(), sizeof(head));
       Merge(record, RecordOrigin::kJump);
-      // Modules have been told of already.
+      // Modules were told of when the ring was emptied.
       if (!IsBeforeBegin(head) && head.kind != abi::PT_PYTHON_MODULE) React(head, record);
     });
     KeepMerged(until_ns);
@@ -348,7 +350,7 @@ void RecordSession::KeepBudget(int64_t now_ns) {
     const double after_s = ToSeconds(now_ns - info_.window.start_ns);
     for (const BudgetNews& of_process : news) callbacks_.on_budget(of_process, after_s);
   }
-  // A killed recording is to say it, too.
+  // It is written now, so that also a recording that is killed has it.
   const Cost cost = MeasureCost(now_ns - info_.window.start_ns, 0);
   const Budget budget = budget_->Describe(cost.estimated_overhead_percent);
   sink_.AddMetadata([&budget](MetadataWriter& writer) { writer.AddBudget(budget); });
@@ -359,7 +361,7 @@ void RecordSession::KeepSteps() {
   result_.steps = step_watch_->Find();
   if (!result_.steps.has_value() || !options_.steps.has_value()) return;
   std::vector<std::pair<int64_t, int64_t>>& intervals = result_.steps->intervals;
-  if (intervals.size() < *options_.steps) return;  // the recording ended before
+  if (intervals.size() < *options_.steps) return;  // the recording ended before that many steps
   intervals.resize(*options_.steps);
   info_.window.duration_ns = std::max<int64_t>(0, intervals.back().second - info_.window.start_ns);
 }
@@ -444,7 +446,7 @@ void RecordSession::Stop() {
   last_cpu_look_ns_ = 0;
   ReadCpuTimes(end_ns);
   NoteStandstills("at the end");
-  // The job goes on until the probes are off.
+  // The job goes on until the probes are out; its later steps do not count.
   if (step_watch_ != nullptr) step_watch_->EndAt(end_ns);
   processes_->OnWindowEnd(end_ns);
   if (budget_ != nullptr) budget_->Finish(end_ns);

@@ -65,7 +65,7 @@ class RecordSession {
         puts_jumps_(options.tier == Tier::kPatch) {}
 
   ~RecordSession() {
-    // What it is asked for comes to members that end before it.
+    // Its answers go to members that are destroyed before it.
     if (reader_ != nullptr) reader_->Finish(0);
   }
   RecordSession(const RecordSession&) = delete;
@@ -85,29 +85,31 @@ class RecordSession {
  private:
   absl::Status Start();
   absl::Status PlanTargets();
-  // Makes the rings smaller until all that this program takes has room within the limit of its own
-  // control group: the kernel would kill it without a word, with its probes in the job.
+  // Makes the rings smaller until the memory that this program takes has room within the limit of
+  // its own control group. Otherwise the kernel would kill the program without a word, with its
+  // probes in the job.
   absl::Status FitOwnMemory();
   absl::Status LoadPrograms();
-  // --tier: whether jumps are put in. Counts operators for a moment with kAuto.
+  // Decides whether jumps are put in (--tier). With kAuto it counts operators for a moment.
   absl::Status ChooseTier();
-  // Processes whose operators can be counted before the probes go in, with their plans.
+  // Returns the processes whose operators can be counted before the probes go in, with their plans.
   std::vector<std::pair<Pid, const ProbePlan*>> PlansToCount() const;
-  // Counts for a moment; adds to `counted` the processes that had the probe for it.
+  // Counts operators for a moment. Adds to `counted` the processes that had the probe for it.
   absl::StatusOr<std::vector<OperatorRates::Thread>> CountOperators(std::vector<Pid>* counted);
-  // What recording an operator by probes usually takes of the job's time.
+  // Returns the nanoseconds of the job's time that recording an operator by probes usually takes.
   double UsualProbeNsPerOperator() const;
   absl::Status CheckStacksByJumps(Pid pid) const;
   bool ChooseByRates(const std::vector<Pid>& counted,
                      const std::vector<OperatorRates::Thread>& threads, TierChoice* choice);
   absl::Status PrepareJumps();
-  // Adds why there is no eBPF to why a process could not be attached to by jumps.
+  // Returns `attached`, why a process could not be attached to by jumps, with the reason why there
+  // is no eBPF.
   absl::Status WithoutEitherTier(const absl::Status& attached) const;
-  // What the recording ends with that has recorded no process.
+  // Returns the status of a recording that has recorded no process.
   absl::Status NothingRecorded() const;
-  // Notes by which tier processes are recorded so far; whether that has changed.
+  // Notes by which tier processes are recorded so far. Returns whether that has changed.
   bool NoteTier();
-  // Says what was chosen, once it is known which processes have jumps.
+  // Tells which tier was chosen, once it is known which processes have jumps.
   void TellTier();
   std::unique_ptr<ProcessSet> MakeProcesses();
   // Waits until an instant of CLOCK_MONOTONIC, or the user's signal. Records are taken meanwhile.
@@ -116,7 +118,7 @@ class RecordSession {
   absl::Status AttachTargets();
   // Makes the plans of several processes at the same time.
   ProcessSet::Plans PlanTogether(const std::vector<Pid>& pids);
-  // Descendants of the targets that may have a PyTorch of their own.
+  // Returns descendants of the targets that may have a PyTorch of their own.
   std::vector<Pid> FindChildrenWithTorch() const;
   // Returns `pids` without those that were forked by another one of them or by one of `parents`.
   static std::vector<Pid> WithoutForks(const std::vector<Pid>& pids,
@@ -125,81 +127,85 @@ class RecordSession {
   void AttachHost();
   // Makes the plan of a process that was named, when it has imported PyTorch.
   absl::StatusOr<ProbePlan> PlanTarget(Pid pid);
-  // Whether CUPTI tells of the process's calls of CUDA. Waits for it.
+  // Whether the process's GPU agent records, so that CUPTI tells of its CUDA calls. Waits for the
+  // agent.
   bool HasAgent(Pid pid);
   // Makes the plan of a process that runs. May be called on several threads.
   absl::StatusOr<ProbePlan> PlanRunning(Pid pid, bool has_agent) const;
   absl::Status Loop();
   void Stop();
   void OnRecord(std::span<const std::byte> record);
-  // Does what a record asks to be done at once.
+  // Does the things that a record calls for at once, such as following a fork.
   void React(const abi::pt_record& head, std::span<const std::byte> record);
-  // Writes it to the capture.
+  // Writes a record to the capture.
   void Keep(const abi::pt_record& head, std::span<const std::byte> record);
-  // Has it put in order.
+  // Gives a record to the merger, which puts the records of both sources in order.
   void Merge(std::span<const std::byte> record, RecordOrigin origin);
-  // Records of jumps and of probes that have their order by now.
+  // Keeps the records of jumps and of probes that came before `until_ns`, in their order.
   void KeepMerged(int64_t until_ns);
   bool IsBeforeBegin(const abi::pt_record& head) const;
   bool IsInWindow(const abi::pt_record& head) const;
-  // With -a: takes up processes that have begun to load PyTorch.
+  // Takes up processes that have begun to load PyTorch (-a).
   void TakeMapNews();
   void TakeSamples();
   void TakeSystemRecords();
   absl::Status LoadActivities();
-  // A snapshot of the host's clocks for the capture.
+  // Writes a snapshot of the host's clocks to the capture.
   void TellClocks();
-  // What quotas of CPU time the recorded processes are under, and how far these are used up.
-  // `is_asked`: also where that is the same as before.
+  // Writes to the capture which quotas of CPU time the recorded processes are under, and how far
+  // these are used up. `is_asked`: also where that is the same as before.
   void TellQuotas(bool is_asked);
   absl::Status AttachPlain();
   absl::Status Drain(int timeout_ms);
   bool AnyTargetAlive();
   void ReportProgress(int64_t now_ns);
-  // Says what the processes' probes do not reach.
+  // Tells the user of code that the processes' probes do not reach.
   void SayMissing();
-  // Says which recorded processes stand still; `when`: "at the begin". Named among the gaps, each
-  // once.
+  // Says which recorded processes stand still, and names each once among the gaps. `when`: for
+  // example "at the begin".
   void NoteStandstills(const std::string& when);
-  // What workers that read processes failed to do.
+  // Writes the failures of the workers that read processes.
   void AddFailures(MetadataWriter* writer) const;
-  // Recorded processes that ran and gave no row; at the end.
+  // Finds recorded processes that ran and gave no row. To be called at the end.
   std::optional<Unsupported> FindSilent(bool records_lost);
   bool AskedForSteps() const { return options_.steps.has_value() || options_.counts_steps; }
   // Keeps the steps that were asked for; the window ends with the last of them.
   void KeepSteps();
   // Puts one probe at the function that every operator calls into each process that was named.
   LinkSet AttachCounters();
-  // Whether the job's CPU time with and without probes may be compared at all.
+  // Whether the job's CPU time with and without probes can be compared at all.
   bool CanCompare() const;
-  // Whether that is measured before the probes go in, as the price is needed while it is recorded;
-  // otherwise after they are out, which the job's user need not wait for.
+  // Whether the CPU time without probes is measured before they go in, because the price is needed
+  // during the recording. Otherwise it is measured after they are out, so that the user need not
+  // wait for it.
   bool ComparesEarly() const;
-  // Measures what an operator takes of the job's CPU time before the probes go in, and after.
+  // Measure what an operator takes of the job's CPU time without probes: before they go in, and
+  // after they are out.
   absl::Status MeasureAlone();
   absl::Status MeasureAloneAfter();
   absl::Status MeasureStretch(int64_t most_cpu_ns);
   // Whether records were lost since the last call.
   bool HasLost();
   absl::Status MeasureHitInJob();
-  // Compares what came since the last call with that.
+  // Gives the stretch that has ended to the comparison, and begins the next one.
   void CompareStretch(int64_t now_ns);
-  // Has the process that uses most CPU time compared, where that is not done early.
+  // Follows the process that uses most CPU time, for a comparison that is not made early.
   void FollowBusiest();
   void KeepStretch();
   HitCost CostsOfHits() const;
-  // --max-overhead: looks what the recording takes, and has operators demoted.
+  // Measures what the recording takes, and has operators demoted (--max-overhead).
   void KeepBudget(int64_t now_ns);
   Cost MeasureCost(int64_t window_ns, uint64_t lost) const;
-  // Reads the CPU time that recorded processes have used by now; about four times a second.
+  // Reads the CPU time that recorded processes have used by now, about four times a second however
+  // often it is called.
   void ReadCpuTimes(int64_t now_ns);
-  // Returns what was lost since the window began.
+  // Returns the losses since the window began.
   Ledger ReadLosses() const;
-  // Returns what a dump says of the recording. `unnamed`: samples without names yet.
+  // Returns the metadata that a dump ends with. `unnamed`: samples that have no names yet.
   MetadataWriter FlightWords(const Cost& cost, uint64_t unnamed);
   // Gives out the flight recorder's dump that is due. The ring goes on filling meanwhile.
   void TakeFlight(int64_t now_ns);
-  // Returns what `visit` returns for the set that keeps the recorded processes.
+  // Calls `visit` with the set that keeps the recorded processes, and returns its result.
   template <typename Visit>
   auto WithProcesses(Visit visit) {
     return plain_ != nullptr ? visit(*plain_) : visit(*processes_);
@@ -209,44 +215,46 @@ class RecordSession {
   const RecordCallbacks& callbacks_;
   const std::atomic<bool>& stop_;
   uint32_t ring_bytes_;  // of each of the kernel's rings
-  size_t flight_bytes_;  // that the flight recorder may keep; 0 = there is none
+  size_t flight_bytes_;  // which the flight recorder may keep; 0 = there is no flight recorder
   int64_t begin_ns_;
-  // What the cost of the recording is estimated from: not what is measured or waited for around it.
+  // The cost of the recording is estimated from the records between these times, without those of
+  // measurements before and after.
   int64_t metered_from_ns_ = std::numeric_limits<int64_t>::max();
   int64_t metered_until_ns_ = std::numeric_limits<int64_t>::max();
-  FlightKeeper* keeper_;  // the sink's; none: all is written to a file
+  FlightKeeper* keeper_;  // owned by the sink; null: all is written to a file
   CaptureSink sink_;
   std::unique_ptr<FlightRecorder> flight_;
   std::unique_ptr<BpfPrograms> programs_;
-  std::unique_ptr<Sampler> sampler_;        // none: nothing is sampled
-  std::unique_ptr<SystemPrograms> system_;  // none: no activities of the kernel
-  std::unique_ptr<PlainProcesses> plain_;   // none: operators are recorded
-  std::unique_ptr<PatchRecorder> patch_;    // none: the kernel's probes record all
+  std::unique_ptr<Sampler> sampler_;        // null: nothing is sampled
+  std::unique_ptr<SystemPrograms> system_;  // null: no activities of the kernel are recorded
+  std::unique_ptr<PlainProcesses> plain_;   // null: operators are recorded
+  std::unique_ptr<PatchRecorder> patch_;    // null: the kernel's probes record all
   RecordMerger merger_;
-  std::unique_ptr<StackMerger> stacks_;   // of two sources; none: there are not two, or no stacks
-  std::unique_ptr<TargetReader> reader_;  // of names
+  std::unique_ptr<StackMerger> stacks_;   // null: no stacks, or only one source of them
+  std::unique_ptr<TargetReader> reader_;  // reads names
   std::unique_ptr<ProcessSet> processes_;
-  std::unique_ptr<GpuAgents> agents_;  // none: nothing is put into processes
+  std::unique_ptr<GpuAgents> agents_;  // null: no agent is put into processes
   std::unique_ptr<NameResolver> names_;
-  std::unique_ptr<MapWatch> map_watch_;  // -a, where the kernel can
+  std::unique_ptr<MapWatch> map_watch_;  // with -a, where the kernel can tell
   std::vector<UniqueFd> target_fds_;
-  std::vector<std::pair<Pid, absl::StatusOr<ProbePlan>>> plans_;  // until they are attached
-  ProcessSet::Plans child_plans_;                                 // until then, too
+  // The plans of targets, until they are attached to.
+  std::vector<std::pair<Pid, absl::StatusOr<ProbePlan>>> plans_;
+  ProcessSet::Plans child_plans_;  // the plans of their children, until then, too
   LiveMeter meter_;
   LiveMeter jump_meter_;
   SilentProcesses silent_;
-  std::map<uint32_t, std::string> standstills_;  // by pid: sentences
+  std::map<uint32_t, std::string> standstills_;  // by pid: a sentence that says why it stands still
   ProcessCpuTimes cpu_times_;
   CpuQuotaWatch quotas_;
   int64_t last_cpu_look_ns_ = 0;
-  std::unique_ptr<StepWatch> step_watch_;  // none when nobody asks for steps
-  std::unique_ptr<BudgetKeeper> budget_;   // none: there is no budget
-  bool puts_jumps_;                        // as asked for or, with kAuto, as chosen
-  std::vector<Pid> stay_on_probes_;        // of processes that have no jumps then
+  std::unique_ptr<StepWatch> step_watch_;  // null: nobody asks for steps
+  std::unique_ptr<BudgetKeeper> budget_;   // null: there is no budget
+  bool puts_jumps_;  // whether jumps are put in: as asked for or, with kAuto, as chosen
+  std::vector<Pid> stay_on_probes_;  // processes that have no jumps where others have
   OperatorRates rates_;
   StretchMeter stretch_;
   PriceComparison comparison_;
-  bool compares_ = false;  // a stretch of the window
+  bool compares_ = false;  // whether a stretch of the window is being measured
   int64_t last_cut_ns_ = 0;
   SiteReuse probe_reuse_;
   SiteReuse jump_reuse_;
@@ -254,9 +262,9 @@ class RecordSession {
   JobStackCost stack_cost_;
   bool measures_hit_ = false;
   std::optional<double> job_ns_per_hit_;
-  std::optional<double> job_ns_per_call_;  // of a begin that reads inputs
+  std::optional<double> job_ns_per_call_;  // for a begin that reads inputs
   std::optional<JumpCost> jump_cost_;
-  std::string without_bpf_;  // why; empty: the programs are loaded
+  std::string without_bpf_;  // why there is no eBPF; empty: the programs are loaded
   RecordingInfo info_;
   int64_t cpu_at_start_ns_ = 0;
   uint64_t lost_compared_ = 0;      // as of the last look at stretches

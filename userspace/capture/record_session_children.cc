@@ -13,15 +13,15 @@
 #include "userspace/capture/record_session.h"
 #include "userspace/capture/target_info.h"
 
-// How a recording begins for many processes: children of the targets that have a PyTorch of their
-// own (spawned pools, ranks of a launcher, engines), and all of the host.
+// How a recording begins for many processes: for children of the targets that have a PyTorch of
+// their own (spawned pools, ranks of a launcher, engines), and for all processes of the host.
 
 namespace proftrace {
 namespace {
 
 constexpr int kDrainMs = 20;
 
-// The files of PyTorch's that a process runs, by what tells files apart.
+// Returns the files of PyTorch that a process runs.
 std::set<FileId> TorchFiles(Pid pid) {
   std::set<FileId> files;
   const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
@@ -71,10 +71,10 @@ std::vector<Pid> RecordSession::WithoutForks(const std::vector<Pid>& pids,
 
 ProcessSet::Plans RecordSession::PlanTogether(const std::vector<Pid>& pids) {
   ProcessSet::Plans plans;
-  // What the first one's files take to be analysed is there for the others, which are planned at
-  // the same time then.
+  // The first process with the same files is planned alone, so that their analysis is in the cache
+  // for the others, which are then planned in parallel.
   std::set<std::set<FileId>> known;
-  std::vector<std::pair<Pid, bool>> rest;  // and whether it has an agent
+  std::vector<std::pair<Pid, bool>> rest;  // and whether the process has an agent
   for (const Pid pid : pids) {
     const bool has_agent = HasAgent(pid);
     if (known.insert(TorchFiles(pid)).second) {
@@ -101,7 +101,7 @@ ProcessSet::Plans RecordSession::PlanTogether(const std::vector<Pid>& pids) {
 
 absl::Status RecordSession::AttachDescendants(const std::vector<Pid>& pids) {
   if (!options_.bpf.follow_children || pids.empty()) return absl::OkStatus();
-  // The first ones record already, and the ring is emptied meanwhile.
+  // The first processes are recorded already, so the ring is emptied meanwhile.
   std::atomic<bool> is_done = false;
   std::thread attaching([this, &pids, &is_done] {
     processes_->AttachDescendants(pids, std::move(child_plans_), stop_);

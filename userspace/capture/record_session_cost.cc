@@ -6,45 +6,51 @@
 #include "userspace/capture/record_session.h"
 #include "userspace/capture/recording_cost.h"
 
-// What a recording costs the job: what is measured around the window, and what follows from it.
+// What a recording costs the job: the measurements before and after the window, and the estimate
+// from them.
 
 namespace proftrace {
 namespace {
 
 constexpr int kCostPollMs = 20;
-// Outside the window, and only so long: a job that is idle then says nothing. On a busy host it
-// takes longer until a job has used some CPU time. Before the probes go in somebody waits for it.
+// The CPU time of the stretch with one probe, before and after the window, and the limits of its
+// length. An idle job gives no figure. On a busy host it takes longer until a job has used that CPU
+// time. The early stretch is short, because the user waits for it.
 constexpr int64_t kEarlyCpuNs = 70'000'000;
 constexpr int64_t kAfterCpuNs = 150'000'000;
 constexpr int64_t kLongestPerCpu = 4;
 constexpr int64_t kIdleNs = 150'000'000;
 constexpr int64_t kLongestCostNs = 100'000'000;
 constexpr int64_t kCpuLookNs = 250'000'000;
-// Short ones differ by what the kernel has not yet counted.
+// The length of a stretch. In shorter stretches the CPU time that the kernel has not yet counted
+// matters too much.
 constexpr int64_t kStretchNs = 450'000'000;
-// Before a process has used so much it is not known whether it is the one that works.
+// The CPU time that a process must have used before it can be taken for the one that works.
 constexpr int64_t kBusyNs = 50'000'000;
 
-// How many times the measured time a hit costs the job, as found with jobs of several kinds
-// (tests/bench/RESULTS.md), and how far they were from that.
+// The factor by which a hit costs the job more than was measured, as found with jobs of several
+// kinds (tests/bench/RESULTS.md).
 constexpr double kWarmFactor = 1.15;
 constexpr double kColdFactor = 1.8;
-// Cold hits differ more from job to job.
+// The standard deviation of that factor between jobs. For cold hits it is greater.
 constexpr double kWarmSpread = 0.2;
 constexpr double kColdSpread = 0.7;
-// A loop in proftrace is warmer than two probes in a job.
+// A further factor where only a loop in proftrace was measured, which is warmer than two probes in
+// a job.
 constexpr double kFactorOfLoop = 1.1;
-// Where probes read Python's stacks too, which no pair of probes does: all has to be seen.
+// The deviation where probes read Python's stacks, which a pair of probes does not do: it is so
+// great that only what was seen counts.
 constexpr double kSpreadWithStacks = 5;
-// Where too few were seen to tell.
+// The coldness that is assumed where too few hits were seen.
 constexpr double kUsualColdness = 0.7;
-// What was measured of jumps is further from what jobs pay.
+// The factor, its deviation and its least value for jumps, whose measured cost is further from what
+// jobs pay.
 constexpr double kJumpFactor = 1.3;
 constexpr double kJumpSpread = 0.6;
 constexpr double kLeastJumpFactor = 0.3;
 
-// Before anything is recorded: what an operator usually takes by probes, as found with the jobs of
-// tests/bench/told_cost.py (RESULTS.md).
+// What probes usually take for an operator, which is needed before anything is recorded; found with
+// the jobs of tests/bench/told_cost.py (RESULTS.md).
 constexpr double kHitsOfOperator = 2.3;
 constexpr double kInputsNsOfOperator = 500;
 constexpr double kStackNsOfOperator = 2000;
@@ -73,7 +79,7 @@ LinkSet RecordSession::AttachCounters() {
 }
 
 bool RecordSession::CanCompare() const {
-  // Links for all processes are hit by others, too.
+  // Links for all processes are hit by other processes, too.
   return programs_->is_loaded() && programs_->api() != UprobeApi::kPerf && !options_.all &&
          !programs_->are_links_for_all() && options_.info.system.operators;
 }
@@ -109,7 +115,7 @@ absl::Status RecordSession::MeasureAlone() {
 }
 
 absl::Status RecordSession::MeasureAloneAfter() {
-  // For a short window that takes too long.
+  // For a short window this measurement takes too long.
   const bool is_short = metered_until_ns_ - metered_from_ns_ < 2 * kStretchNs;
   if (!CanCompare() || ComparesEarly() || is_short || HasLost() || !AnyTargetAlive()) {
     return absl::OkStatus();
@@ -176,7 +182,7 @@ bool RecordSession::HasLost() {
 
 void RecordSession::CompareStretch(int64_t now_ns) {
   if (!CanCompare()) return;
-  // The one before is whole by now.
+  // All records of the stretch before have come by now.
   KeepStretch();
   if (!ComparesEarly()) FollowBusiest();
   const bool is_changed = budget_ != nullptr && budget_->has_demoted();

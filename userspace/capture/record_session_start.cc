@@ -28,20 +28,22 @@ namespace proftrace {
 namespace {
 
 constexpr int kStartPollMs = 20;
-// torch's import registers its operators within two seconds; on a busy host in more.
+// torch's import registers its operators within two seconds; on a busy host it takes longer.
 constexpr int64_t kLongestImportNs = 10'000'000'000;
 constexpr int64_t kImportPollNs = 100'000'000;
-// --start-at: attaching takes less, but for many processes.
+// How long before --start-at attaching begins. It takes less, except for many processes.
 constexpr int64_t kAttachLeadNs = 2'000'000'000;
 constexpr int64_t kAgentLeadNs = kAttachLeadNs + 6'000'000'000;
-// Until the ring is empty; until agents have handed over what they have, and samples their names.
+// How long a flight recorder waits for records: until the ring is empty. With agents or samples
+// kLateSettleNs, until agents have handed over their records, and samples have their names.
 constexpr int64_t kSettleNs = 300'000'000;
-// What the analysis of a libtorch takes, or what the programs and the results of seconds take (190
-// and 140 MiB were seen), beside the rings.
+// The memory that this program needs beside the rings: for the analysis of a libtorch, or for the
+// programs and the results of some seconds (190 and 140 MiB were seen).
 constexpr uint64_t kOwnMemoryBytes = 190 << 20;
 constexpr uint64_t kOwnMemoryWithoutOperatorsBytes = 64 << 20;
 constexpr uint32_t kSmallestFittedRing = 1 << 20;
-constexpr uint64_t kSmallestFittedFlight = 16 << 20;  // as --flight-recorder-memory has it
+// The least that --flight-recorder-memory takes.
+constexpr uint64_t kSmallestFittedFlight = 16 << 20;
 constexpr int64_t kLateSettleNs = 1'000'000'000;
 
 Host DescribeHost() {
@@ -64,15 +66,15 @@ absl::StatusOr<UniqueFd> OpenPidfd(Pid pid) {
                                         ErrnoText(errno) + "; Linux 5.15 or later is needed");
 }
 
-// What was asked for and is not recorded by jumps; empty = nothing.
+// Returns the option that asked for something that jumps do not record; empty where there is none.
 std::string AskedOfBpf(const RecordOptions& options) {
   if (options.info.system.any()) return "--activities " + options.info.system.ToText();
   if (options.sample_period_ns.has_value()) return "--sample";
   return "";
 }
 
-// Fails for processes without a program. A process with one has a thread with memory: it runs, and
-// does not belong to the kernel.
+// Fails for processes without a program. A process with a program has a thread with memory: it has
+// not ended, and is no thread of the kernel.
 absl::Status CheckPrograms(const std::vector<Pid>& pids) {
   for (const Pid pid : pids) {
     const std::vector<ThreadEntry> threads = ReadThreads(pid);
@@ -106,10 +108,11 @@ absl::Status RecordSession::PlanTargets() {
   const bool any = std::any_of(plans_.begin(), plans_.end(),
                                [](const auto& target) { return target.second.ok(); });
   if (!any && !plans_.empty()) return plans_.front().second.status();
-  // A forked one is attached to with its parent's plan.
+  // A forked child gets no plan here: it is attached to with its parent's plan.
   child_plans_ = PlanTogether(WithoutForks(children, options_.pids));
   for (auto& [pid, plan] : PlanTogether(WithoutForks(found, {}))) {
-    // One that is in the middle of its import is looked at again (ProcessSet::OnTorchMapped).
+    // A process that is in the middle of its import is looked at again later
+    // (ProcessSet::OnTorchMapped).
     if (plan.ok() && IsRegistering(*plan)) plan = Fail(ExitCode::kNoTorch, "it is being imported");
     plans_.emplace_back(Pid{pid}, std::move(plan));
   }
@@ -117,7 +120,7 @@ absl::Status RecordSession::PlanTargets() {
 }
 
 absl::StatusOr<ProbePlan> RecordSession::PlanTarget(Pid pid) {
-  // Before the analysis, which can do without and take its time.
+  // This is checked before the analysis, which needs no such right and may take long.
   if (options_.tier == Tier::kPatch) {
     if (absl::Status status = CheckTraceable(pid); !status.ok()) return status;
   }
@@ -127,8 +130,8 @@ absl::StatusOr<ProbePlan> RecordSession::PlanTarget(Pid pid) {
   return plan;
 }
 
-// Names and schemas of a plan that is made while torch's libraries register their operators would
-// be guessed, for the whole recording.
+// Waits until torch's libraries have registered their operators. In a plan that is made before,
+// names and schemas would be guessed, for the whole recording.
 absl::Status RecordSession::AwaitOperators(Pid pid, absl::StatusOr<ProbePlan>* plan) {
   if (!IsRegistering(**plan)) return absl::OkStatus();
   const int64_t deadline_ns = MonotonicNs() + kLongestImportNs;
@@ -139,11 +142,13 @@ absl::Status RecordSession::AwaitOperators(Pid pid, absl::StatusOr<ProbePlan>* p
     if (absl::Status status = WaitUntil(MonotonicNs() + kImportPollNs); !status.ok()) {
       return status;
     }
-    // Until its library's initialisers run, the Dispatcher is nowhere.
+    // The Dispatcher cannot be found before its library's initialisers have run, so the plan is
+    // made anew.
     const uint64_t now = AskLastOperator(reader_.get(), pid, /*image=*/0, **plan);
     if (now == 0 || std::exchange(last, now) != now) *plan = PlanRunning(pid, HasAgent(pid));
     if (!plan->ok()) return plan->status();
-    // One that has ended looks the same before it is looked at again.
+    // An import that has just ended looks like one under way until it is looked at again, so this
+    // is said only after that.
     if (!std::exchange(is_said, true) && IsRegistering(**plan) && callbacks_.on_import) {
       callbacks_.on_import(pid);
     }
@@ -161,11 +166,11 @@ absl::StatusOr<ProbePlan> RecordSession::PlanRunning(Pid pid, bool has_agent) co
   PlanOptions plan = options_.plan;
   plan.stop = &stop_;
   if (options_.all) plan.ShareWithOthers();
-  // CUPTI tells of CUDA's calls itself.
+  // With an agent CUPTI tells of CUDA's calls.
   if (has_agent) plan.cuda_calls = CudaCalls::kNever;
   absl::StatusOr<ProbePlan> made = PlanProcess(pid, plan);
   if (made.ok()) made->has_agent = has_agent;
-  // With -a its descendants are found anyway.
+  // With -a the process's descendants are found anyway.
   if (!made.ok() && !options_.all) return NameTorchDescendants(pid, made.status(), options_.pids);
   return made;
 }
@@ -309,7 +314,7 @@ absl::Status RecordSession::AttachTargets() {
     AttachHost();
     return absl::OkStatus();
   }
-  // One that cannot be recorded is named, and no reason to leave the others out.
+  // A process that cannot be recorded is named; the others are recorded all the same.
   std::vector<Pid> attached;
   std::vector<std::pair<size_t, absl::Status>> refused;  // indices into `plans_`
   for (size_t i = 0; i < plans_.size(); ++i) {
@@ -326,7 +331,7 @@ absl::Status RecordSession::AttachTargets() {
   for (size_t left = refused.size(); left-- > 0;) {
     const auto& [index, why] = refused[left];
     processes_->Refuse(plans_[index].first, why);
-    // The recording does not wait for its end.
+    // The recording must not wait for the end of a refused process.
     target_fds_.erase(target_fds_.begin() + static_cast<std::ptrdiff_t>(index));
     if (callbacks_.on_refused) callbacks_.on_refused(plans_[index].first, why);
   }
@@ -337,7 +342,8 @@ absl::Status RecordSession::AttachTargets() {
   return absl::OkStatus();
 }
 
-// What goes wrong with one process is named, and no reason to leave the others out.
+// Attaches to the processes of the host. A process that cannot be recorded is named; the others are
+// recorded all the same.
 void RecordSession::AttachHost() {
   for (auto& [pid, plan] : plans_) {
     absl::Status status = plan.status();
@@ -353,20 +359,21 @@ void RecordSession::AttachHost() {
 }
 
 absl::Status RecordSession::Start() {
-  // In the first block, so that a recording that ends early tells at least this.
+  // This goes into the first block, so that a recording that ends early has at least this.
   info_ = options_.info;
   info_.host = DescribeHost();
   info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
   sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });
   if (absl::Status status = FitOwnMemory(); !status.ok()) return status;
-  // While this process is small, so that its copy is.
+  // The worker is forked while this process is small, so that its copy is small, too.
   reader_ = std::make_unique<TargetReader>("proftrace-names", "reads names of recorded processes",
                                            ReadTargetWords);
   if (options_.info.system.operators) reader_->Start();
   const int64_t start_ns = options_.start_unix_ns.value_or(0) - MonotonicToUnixNs();
   if (options_.agent.has_value()) {
     if (options_.start_unix_ns.has_value()) {
-      // What is wrong with the targets is said now; agents record from their start on.
+      // Errors of the targets are told now. The agents are started only shortly before the window,
+      // because they record from their start on.
       if (absl::Status status = PlanTargets(); !status.ok()) return status;
       if (absl::Status status = WaitUntil(start_ns - kAgentLeadNs); !status.ok()) return status;
       target_fds_.clear();
@@ -374,7 +381,8 @@ absl::Status RecordSession::Start() {
     }
     agents_ = std::make_unique<GpuAgents>(*options_.agent, &sink_);
   }
-  // Before the ring is there: the analysis of a new library takes memory, and gives it back.
+  // Plans are made before the ring, because the analysis of a new library takes memory, and gives
+  // it back.
   if (absl::Status status = PlanTargets(); !status.ok()) return status;
   malloc_trim(0);
   if (options_.start_unix_ns.has_value()) {
@@ -401,7 +409,7 @@ absl::Status RecordSession::Start() {
       });
   if (absl::Status status = programs_->AttachProcessEvents(); !status.ok()) return status;
   if (options_.all && options_.info.system.operators) {
-    // Before they are looked for, so that none is missed in between.
+    // The watch begins before processes are looked for, so that none is missed in between.
     if (auto watch = MapWatch::Open(); watch.ok()) map_watch_ = *std::move(watch);
   }
   if (absl::Status status = MeasureAlone(); !status.ok()) return status;
@@ -421,7 +429,7 @@ absl::Status RecordSession::Start() {
       });
     }
   }
-  // A signal may have come before.
+  // A signal may have ended the wait before `start_ns`.
   const int64_t ready_ns = std::max(attached_ns, std::min(start_ns, MonotonicNs()));
   if (AskedForSteps() || callbacks_.on_progress || options_.max_overhead_percent.has_value() ||
       (options_.flight.has_value() && options_.flight->WatchesSteps())) {
@@ -438,7 +446,8 @@ absl::Status RecordSession::Start() {
         ready_ns);
   }
   if (options_.flight.has_value()) {
-    // What is let go is given back at once, whatever lies beside it.
+    // With this, memory that the flight recorder frees is returned to the system at once, whatever
+    // lies beside it.
     mallopt(M_MMAP_THRESHOLD, 64 << 10);
     FlightOptions flight = *options_.flight;
     flight.most_bytes = flight_bytes_;

@@ -22,11 +22,12 @@ namespace proftrace {
 namespace {
 
 constexpr int64_t kCountNs = 200'000'000;
-// A job that waits for its GPU or for data calls no operator for a while.
+// The longest time to wait for a first operator: a job that waits for its GPU or for data calls
+// none for a while.
 constexpr int64_t kLongestCountNs = 600'000'000;
 constexpr int kCountPollMs = 20;
 
-// What the reasons end with where jumps would be chosen.
+// Returns the reason `why` for jumps with the reason why they cannot be used.
 std::string WithoutJumps(const std::string& why, const absl::Status& refused) {
   return why + ", and jumps cannot be used: " + std::string(refused.message());
 }
@@ -51,7 +52,7 @@ std::vector<std::pair<Pid, const ProbePlan*>> RecordSession::PlansToCount() cons
   for (const auto& [pid, plan] : child_plans_) {
     if (plan.ok()) found.emplace_back(Pid{pid}, &*plan);
   }
-  // Forked children have their parents' plans.
+  // Forked children get their parents' plans.
   for (const Pid child : FindChildrenWithTorch()) {
     if (child_plans_.contains(Raw(child))) continue;
     Pid ancestor = child;
@@ -87,7 +88,7 @@ absl::StatusOr<std::vector<OperatorRates::Thread>> RecordSession::CountOperators
     status = Drain(kCountPollMs);
     passed_ns = MonotonicNs() - begin_ns;
   }
-  // The counter itself has slowed them.
+  // The counter itself has slowed the threads, which End() takes into account.
   std::vector<OperatorRates::Thread> threads = rates_.End(programs_->ns_per_hit());
   if (!status.ok()) return status;
   return threads;
@@ -98,14 +99,15 @@ absl::StatusOr<std::vector<OperatorRates::Thread>> RecordSession::CountOperators
 absl::Status RecordSession::CheckStacksByJumps(Pid pid) const {
   if (!options_.bpf.with_stack || !programs_->reads_stacks()) return absl::OkStatus();
   const absl::StatusOr<PythonReading> python = ReadPython(pid);
-  // Where there is no Python, or none that can be read, probes read no stacks either.
+  // Where there is no Python that can be read, probes read no stacks either.
   if (!python.ok() || python->state_place.ok()) return absl::OkStatus();
   return Fail(ExitCode::kHostUnfit,
               absl::StrFormat("rows of PID %u would have no Python stacks: %s", Raw(pid),
                               python->state_place.status().message()));
 }
 
-// Jumps in the processes that probes would slow by more than the limit; the others keep probes.
+// Chooses jumps for the processes that probes would slow by more than the limit. The others keep
+// probes.
 bool RecordSession::ChooseByRates(const std::vector<Pid>& counted,
                                   const std::vector<OperatorRates::Thread>& threads,
                                   TierChoice* choice) {
@@ -205,7 +207,8 @@ absl::Status RecordSession::PrepareJumps() {
   const absl::StatusOr<JumpCost> jump_cost = MeasureJumpCost();
   if (!jump_cost.ok()) return jump_cost.status();
   jump_cost_ = *jump_cost;
-  // Programs that read stacks have to know of the jumps beside them.
+  // The BPF programs are loaded anew, because those that read stacks have to know of the jumps
+  // beside them.
   if (options_.tier == Tier::kAuto && options_.bpf.with_stack && programs_->is_loaded()) {
     programs_.reset();
     if (absl::Status status = LoadPrograms(); !status.ok()) return status;
@@ -241,14 +244,14 @@ void RecordSession::TellTier() {
   if (!info_.tier_choice.has_value()) return;
   TierChoice& choice = *info_.tier_choice;
   NoteTier();
-  // One that cannot have jumps after all has probes.
+  // Processes that turned out to be unfit for jumps have probes.
   const std::string why = processes_->jumps_refused();
   if (info_.tier == "bpf" && !why.empty()) {
     choice.are_jumps_refused = true;
     choice.reason += ", and jumps cannot be used: " + why;
   }
   sink_.AddMetadata([&](MetadataWriter& writer) { writer.AddTierChoice(choice); });
-  // Without eBPF that is said instead.
+  // Where there is no eBPF, on_without_bpf tells that instead.
   if (callbacks_.on_tier && without_bpf_.empty()) callbacks_.on_tier(info_.tier, choice);
 }
 

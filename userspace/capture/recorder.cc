@@ -17,7 +17,7 @@ RecordResult Record(const RecordOptions& options, std::unique_ptr<CaptureWriter>
   try {
     return RecordSession(own, std::move(writer), callbacks, stop).Run();
   } catch (const std::system_error& error) {
-    // No thread could be started: they are all started before anything is recorded.
+    // A thread could not be started. All threads are started before anything is recorded.
     RecordResult result;
     result.status = NoMoreProcesses(error.code().value());
     return result;

@@ -20,11 +20,12 @@
 
 namespace proftrace {
 
-// How a process's budget has changed since the last look.
+// A change of a process's budget since the last look.
 struct BudgetNews {
   Pid pid{};
-  std::vector<std::string> demoted;        // the names of operators
-  std::optional<double> measured_percent;  // what is left of the overhead, when all is carried out
+  std::vector<std::string> demoted;  // the names of operators
+  // The overhead that is left once all changes are carried out.
+  std::optional<double> measured_percent;
 };
 
 // What the live line shows.
@@ -34,14 +35,14 @@ struct Progress {
   double records_per_s = 0;  // since the last progress
   uint64_t lost = 0;
   std::optional<double> step_ms;  // of the last step that was found
-  uint64_t steps = 0;             // found so far; not counted unless they are waited for
-  Tid step_tid{};                 // the thread that both are of: the one with the best evidence
+  uint64_t steps = 0;             // steps found so far; counted only where the user waits for steps
+  Tid step_tid{};  // the thread that step_ms and steps are of: the one with the best evidence
 };
 
 // What is recorded when every probe is live.
 struct Ready {
   size_t processes = 0;
-  uint32_t operator_count = 0;  // of the first; 0 while all targets are awaited ones
+  uint32_t operator_count = 0;  // operators of the first process; 0 while all targets are awaited
   double attach_s = 0;
 };
 
@@ -53,36 +54,41 @@ enum class Tier {
 };
 
 struct RecordOptions {
-  std::vector<Pid> pids;     // running processes
-  bool all = false;          // every PyTorch process of the host, also those that start later
-  std::vector<Pid> awaited;  // just started by us: attached to as soon as they have loaded PyTorch
-  // The window begins then, in nanoseconds since the Unix epoch; probes are put in shortly before.
+  std::vector<Pid> pids;  // running processes
+  bool all = false;       // every PyTorch process of the host, also those that start later
+  // Processes that this program has just started. They are attached to as soon as they have loaded
+  // PyTorch.
+  std::vector<Pid> awaited;
+  // When the window begins, in nanoseconds since the Unix epoch; probes are put in shortly before.
   std::optional<int64_t> start_unix_ns;
-  std::optional<double> duration_s;  // none: until `stop` or the end of all targets
-  std::optional<uint64_t> steps;     // until so many steps of the job are over
-  // Find the steps, however many: they are in the result and in the capture.
+  std::optional<double> duration_s;  // nullopt: until `stop` is set or all targets have ended
+  std::optional<uint64_t> steps;     // the recording ends when so many steps of the job are over
+  // Whether steps are found, however many, for the result and the capture.
   bool counts_steps = false;
-  // How much of the processes' time recording may take; operators are demoted to keep it. nullopt:
-  // no operator is demoted.
+  // The percentage of the processes' time that recording may take; operators are demoted to keep
+  // within it. nullopt: no operator is demoted.
   std::optional<double> max_overhead_percent;
-  bool keeps_counting = false;  // then none is left out altogether (tests)
-  // Threads are sampled so far apart (--sample); nullopt: not at all.
+  // Demoted operators are still counted, never left out altogether (tests).
+  bool keeps_counting = false;
+  // Nanoseconds between two samples of a thread (--sample); nullopt: threads are not sampled.
   std::optional<int64_t> sample_period_ns;
   // Threads are sampled when they wake others (--waker-stacks).
   bool samples_wakers = false;
   Tier tier = Tier::kAuto;
-  // With kAuto: what probes may slow a thread by before jumps take their place.
+  // With kAuto: the percentage by which probes may slow a thread before jumps take their place.
   double auto_limit_percent = 3;
-  // Not with kBpf: no BPF program is loaded. Without it they are loaded where that is possible.
+  // Whether no BPF program is loaded; not allowed with kBpf. Otherwise programs are loaded where
+  // that is possible.
   bool without_bpf = false;
   BpfOptions bpf;
   PlanOptions plan;
-  // Activity of GPUs by CUPTI: an agent is put into running processes that use one. None: not.
+  // Activity of GPUs by CUPTI: an agent is put into running processes that use one. nullopt: no
+  // agents.
   std::optional<AgentOptions> agent;
   // Only the last seconds are kept, and given to RecordCallbacks::on_dump.
   std::optional<FlightOptions> flight;
-  // `info.system`: without operators the processes need no PyTorch, and `all` means every one of
-  // the host.
+  // Where `info.system` has no operators, the processes need no PyTorch, and `all` means every
+  // process of the host.
   RecordingInfo info;  // version, arguments, trace name, metadata: written as they are
 };
 
@@ -94,23 +100,25 @@ struct RecordCallbacks {
   std::function<void(const std::string& why)> on_without_bpf;
   // Tells that recording waits for a process that is in the middle of its import of PyTorch.
   std::function<void(Pid pid)> on_import;
-  // Tells that one of several processes that were named cannot be recorded; the others are.
+  // Tells that one of several processes that were named cannot be recorded. The others are
+  // recorded.
   std::function<void(Pid pid, const absl::Status& why)> on_refused;
-  // Tells that a process has another tracer's jumps, and what they lie at is not recorded.
+  // Tells that a process has another tracer's jumps, so that the places where these lie are not
+  // recorded.
   std::function<void(const std::string& why)> on_anothers_jumps;
   // Tells in a sentence that a part of a process, or all of it, cannot be recorded, or gave
   // nothing.
   std::function<void(const std::string& what)> on_missing;
   // Tells that something of ours stays in a process.
   std::function<void(const std::string& what)> on_left_behind;
-  // --max-overhead: operators were demoted, or what is left was measured; so long after the
-  // window's begin.
+  // Tells that operators were demoted, or that the overhead left was measured (--max-overhead),
+  // `after_s` seconds after the window's begin.
   std::function<void(const BudgetNews&, double after_s)> on_budget;
   // Tells that a forked child is recorded, `after_ns` after its fork. On another thread.
   std::function<void(Pid child, int64_t after_ns)> on_follow;
   // Tells that an awaited process has loaded PyTorch and is recorded. On another thread.
   std::function<void(Pid pid, uint32_t operator_count)> on_awaited;
-  // Gets what a flight recorder has, to be written while the recording goes on.
+  // Gets a dump of the flight recorder, which is written while the recording goes on.
   std::function<void(FlightDump)> on_dump;
   // Gets the window that FlightOptions::summary_period_ns asks for.
   std::function<void(FlightDump)> on_summary;
@@ -118,21 +126,22 @@ struct RecordCallbacks {
 };
 
 struct RecordResult {
-  absl::Status status;    // how the recording ended; the capture holds what came before an error
-  bool attached = false;  // to one process at least: else nothing was recorded
+  absl::Status status;  // how the recording ended; the capture holds what came before an error
+  // Whether at least one process was attached to; otherwise nothing was recorded.
+  bool attached = false;
   uint64_t records = 0;
   uint64_t ring_lost = 0;
   Window window;
   Cost cost;
   std::optional<Budget> budget;         // when there was one
   std::optional<RecordedSteps> steps;   // when they were asked for and found
-  std::optional<FlightDump> last_dump;  // a flight recorder's; `window` is its own
-  uint64_t triggers_passed_over = 0;    // those that fired and made no dump
+  std::optional<FlightDump> last_dump;  // the flight recorder's; it has its own `window`
+  uint64_t triggers_passed_over = 0;    // triggers that fired without making a dump
   absl::Status code;                    // whether recorded processes run the code of their files
 };
 
 // Records into `writer` (null: a flight recorder) until the duration is over, `stop` is set, or no
-// target is left. Errors before the first probe is live come with nothing recorded.
+// target is left. Where it fails before the first probe is live, nothing is recorded.
 RecordResult Record(const RecordOptions& options, std::unique_ptr<CaptureWriter> writer,
                     const RecordCallbacks& callbacks, const std::atomic<bool>& stop);
 

@@ -7,16 +7,17 @@
 namespace proftrace {
 namespace {
 
-// The most that may be a thread's overhead, as a part of its time: beyond it nothing sensible can
-// be said of the rest.
+// The greatest overhead, as a part of a thread's time. Beyond it the rest is too small for a
+// sensible percentage.
 constexpr double kMostPart = 0.99;
-// Prices of jobs differ by no more, a relative standard deviation: beyond that it only says that
+// The greatest relative standard deviation of prices between jobs. A greater error only says that
 // nothing is known.
 constexpr double kMostDeviation = 0.7;
-// A relative error: where the price is known better than this, no range is told.
+// The relative error from which a range is told with the figure.
 constexpr double kWorthTelling = 0.1;
 
-// Returns how much longer it took, as what is left is what the job would have taken without.
+// Returns by how many percent the job took longer: the time without the cost is what it would have
+// taken.
 double PercentOf(double cost_ns, double used_ns) {
   const double part = std::min(kMostPart, cost_ns / std::max(1.0, used_ns));
   return 100.0 * part / (1.0 - part);
@@ -26,7 +27,7 @@ double NormalBelow(double at) { return std::erfc(-at / std::sqrt(2.0)) / 2; }
 
 // Returns the `at` below which a normal distribution has the part `below`; 0 < below <= 0.5.
 double NormalQuantile(double below) {
-  double low = -38;  // NormalBelow() of it is the least double
+  double low = -38;  // NormalBelow(low) is about the least double
   double high = 0;
   for (int i = 0; i < 60; ++i) {
     const double middle = (low + high) / 2;
@@ -41,13 +42,13 @@ double MedianPriceUpTo(double most, double error) {
   if (error <= 0) return 1;
   const double deviation = std::min(error, kMostDeviation);
   const double below = NormalBelow(std::log(most) / deviation);
-  // So far off nothing is left of the distribution.
+  // `most` is so far off that nothing of the distribution is left below it.
   if (below <= 0) return most;
   return std::min(most, std::exp(deviation * NormalQuantile(below / 2)));
 }
 
-// Scales what is known of hits and jumps only as well as `hit.error`; what was measured in other
-// ways stays.
+// Scales the costs of hits and jumps, which `hit.error` is for. Costs that were measured in other
+// ways stay.
 HitCost Scaled(HitCost hit, double factor) {
   hit.in_tracer *= factor;
   for (std::optional<double>* ns : {&hit.in_job, &hit.call_in_job, &hit.jump, &hit.stack}) {
@@ -58,17 +59,17 @@ HitCost Scaled(HitCost hit, double factor) {
 
 double ProbeNs(const HitCost& hit) { return hit.in_job.value_or(hit.in_tracer); }
 
-// Returns what reading the inputs adds to a hit.
+// Returns the nanoseconds that reading inputs adds to a hit.
 std::optional<double> ReadingNs(const HitCost& hit) {
   if (!hit.call_in_job) return std::nullopt;
   return std::max(0.0, *hit.call_in_job - ProbeNs(hit));
 }
 
-// What the hits were that the figure is made of.
+// The hits that the figure is made of.
 struct PricedHits {
   LiveMeter::Hits probed;
   LiveMeter::Hits jumped;
-  double share = 1;  // how many times the probed ones, for what was lost
+  double share = 1;  // factor on the probes' hits, for lost records
 
   double Ns(const HitCost& hit) const {
     return share * (static_cast<double>(probed.hits) * ProbeNs(hit) +
@@ -78,7 +79,7 @@ struct PricedHits {
   }
 };
 
-// Tells in words what a hit's price is known by.
+// Says in words how a hit's price was found.
 std::string PriceBasis(const HitCost& hit) {
   std::string basis;
   const bool has_probes = hit.in_job || hit.in_tracer > 0;
@@ -119,12 +120,13 @@ std::string PriceBasis(const HitCost& hit) {
 Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const RecordedTime& time,
                   uint64_t lost, const HitCost& hit) {
   Cost cost;
-  // Where there are jumps, nearly all records are theirs.
+  // Where there are jumps, nearly all records come from them, so the lost ones are counted as
+  // theirs.
   (hit.jump.has_value() ? cost.jumps : cost.probe_hits) = lost;
   cost.jumps += jumps.all().hits;
   cost.probe_hits += meter.all().hits;
   cost.input_readings = meter.all().readings;
-  // Whose records were lost is not known: the busiest thread is taken to have lost its share.
+  // It is not known whose records were lost. The busiest thread is taken to have lost its share.
   const bool by_cpu_time = time.cpu_ns.value_or(0) > 0;
   PricedHits hits{by_cpu_time ? meter.all() : meter.busiest_thread(),
                   by_cpu_time ? jumps.all() : jumps.busiest_thread()};
@@ -134,7 +136,8 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const Recorded
       static_cast<double>(hits.probed.system) * hit.system.value_or(0) + hit.counted;
   const auto used_ns = static_cast<double>(by_cpu_time ? *time.cpu_ns : time.window_ns);
 
-  // All hits together took no more than what the job used: a price that says so is too high.
+  // All hits together took no more time than the job used, so a price that says otherwise is too
+  // high.
   const double most = std::max(0.0, used_ns - other_ns) / std::max(1.0, hits.Ns(hit));
   const HitCost price = Scaled(hit, MedianPriceUpTo(most, hit.error));
   cost.ns_per_jump = price.jump.value_or(0);

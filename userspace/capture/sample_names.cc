@@ -21,12 +21,13 @@ namespace {
 constexpr char kEvaluation[] = "_PyEval_EvalFrameDefault";
 constexpr size_t kMostNameBytes = 1400;
 constexpr size_t kMostFileBytes = PT_SAMPLE_TEXT_BYTES - kMostNameBytes;
-// A job that makes code all the time does not fill the tracer's memory.
+// The limits of the tables, so that a job that makes code all the time does not fill the tracer's
+// memory.
 constexpr size_t kMostCodes = size_t{1} << 18;
 constexpr size_t kMostFrames = size_t{1} << 19;
 constexpr char kCut[] = "…";
 
-// The beginning of a name, or the end of a path, in whole characters of UTF-8.
+// Returns the beginning of a name, in whole characters of UTF-8, where the name is too long.
 std::string CutName(const std::string& name, size_t most_bytes) {
   if (name.size() <= most_bytes) return name;
   size_t end = most_bytes - (sizeof(kCut) - 1);
@@ -77,7 +78,7 @@ void SampleNames::RemoveProcess(Pid pid) {
 uint32_t SampleNames::FunctionOf(Pid pid, abi::pt_sample_frame_kind kind, const std::string& name,
                                  const std::string& file, int32_t first_line,
                                  std::vector<std::byte>* records) {
-  // They are told again then, by other numbers; those that were told stay good.
+  // After this, functions are told again by other numbers. The earlier numbers stay valid.
   if (function_ids_.size() >= kMostNames) function_ids_.clear();
   const auto [it, is_new] = function_ids_.try_emplace(
       {Raw(pid), static_cast<int>(kind), name, file, first_line}, last_function_ + 1);
@@ -102,7 +103,7 @@ uint32_t SampleNames::FunctionOf(Pid pid, abi::pt_sample_frame_kind kind, const 
 
 uint32_t SampleNames::FrameOf(Pid pid, uint32_t parent, const Frame& frame,
                               std::vector<std::byte>* records) {
-  // They are told again then, by other numbers.
+  // After this, frames are told again by other numbers.
   if (frame_ids_.size() >= kMostFrames) frame_ids_.clear();
   const auto [it, is_new] =
       frame_ids_.try_emplace({parent, frame.function, frame.line}, last_frame_ + 1);
@@ -195,13 +196,13 @@ void SampleNames::AddNative(Process* process, const SampleReading& sample,
       has_python = true;
       continue;
     }
-    // Between frames of Python's, the interpreter's own say nothing.
+    // Between Python's frames, the interpreter's own frames say nothing.
     if (native.kind != NativeKind::kOther && has_python) continue;
-    // What starts the interpreter says nothing either.
+    // The native frames that start the interpreter say nothing either.
     if (has_python && next_python >= sample.frames.size()) break;
     frames->push_back({native.function, 0});
   }
-  // Where the stack could not be followed so far.
+  // Python frames are left where the native stack could not be followed to its end.
   while (AddPython(process, sample, &next_python, frames, records)) {
   }
 }

@@ -1,5 +1,5 @@
-// Samples as they are recorded: what was read of a thread becomes frames with names, while the
-// process lives. Frames that were seen before are told of by their number. For one thread.
+// Turns samples into records: the stack that was read of a thread becomes frames with names, while
+// the process lives. A frame that was recorded before is referred to by its number. For one thread.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -22,11 +22,11 @@
 
 namespace proftrace {
 
-// How a process is read.
+// The facts by which a process is read.
 struct SampledProcess {
-  std::optional<PythonLayout> python;  // none: native frames alone
+  std::optional<PythonLayout> python;  // nullopt: only native frames are read
   uint32_t python_version = 0;         // 0x030b = 3.11
-  std::string python_file;             // that the interpreter lies in, as in /proc/PID/maps
+  std::string python_file;  // the file that the interpreter lies in, as in /proc/PID/maps
 };
 
 // The stack that was read of a thread. Samples refer to it by its number.
@@ -51,11 +51,12 @@ class SampleNames {
   void RemoveProcess(Pid pid);
   bool Knows(Pid pid) const { return processes_.contains(Raw(pid)); }
 
-  // Records that the sample needs and that were not told before go to `records`.
+  // Names a sample's frames. Appends to `records` those that the sample needs and that were not
+  // told before.
   NamedSample Name(const SampleReading& sample, std::vector<std::byte>* records);
 
  private:
-  // A code object as it was when its frame was read: another one may lie there later.
+  // A code object as it was when its frame was read. Another one may lie at the same address later.
   struct CodeKey {
     uint64_t code = 0;
     uint64_t file = 0;
@@ -68,10 +69,11 @@ class SampleNames {
     }
   };
   struct Code {
-    uint32_t function = 0;  // 0: no code object is there, or not that one any more
+    uint32_t function = 0;  // 0: no code object lies there, or another one by now
     std::optional<PythonLines> lines;
   };
-  // Whether a function of C is one of the interpreter's, and which.
+  // Whether a native function is one of the interpreter's, and whether it is the one that runs
+  // bytecode.
   enum class NativeKind : uint8_t { kOther, kInterpreter, kEvaluation };
   struct Native {
     uint32_t function = 0;
@@ -81,10 +83,10 @@ class SampleNames {
     explicit Process(Pid pid) : memory(pid) {}
     SampledProcess facts;
     ProcessMemory memory;
-    std::unique_ptr<NativeUnwinder> unwinder;  // none: it could not be made
+    std::unique_ptr<NativeUnwinder> unwinder;  // null: no unwinder could be made
     absl::flat_hash_map<CodeKey, Code> codes;
     absl::flat_hash_map<uint64_t, Native> natives;  // by address
-    uint64_t generation = 0;                        // of the unwinder, when they were found
+    uint64_t generation = 0;                        // the unwinder's, when the natives were found
   };
   struct Frame {
     uint32_t function = 0;
@@ -95,7 +97,8 @@ class SampleNames {
   uint32_t FunctionOf(Pid pid, abi::pt_sample_frame_kind kind, const std::string& name,
                       const std::string& file, int32_t first_line, std::vector<std::byte>* records);
   uint32_t FrameOf(Pid pid, uint32_t parent, const Frame& frame, std::vector<std::byte>* records);
-  // Appends the frames of Python that one call of the interpreter runs; false: there is none left.
+  // Appends the Python frames that one call of the interpreter runs. Returns false where no frame
+  // is left.
   bool AddPython(Process* process, const SampleReading& sample, size_t* next,
                  std::vector<Frame>* frames, std::vector<std::byte>* records);
   void AddNative(Process* process, const SampleReading& sample, std::vector<Frame>* frames,

@@ -25,7 +25,7 @@ namespace proftrace {
 namespace {
 
 constexpr uint32_t kSmallestRing = 4u << 20;
-// Some thousand wakers.
+// Room for the samples of some thousand wakers.
 constexpr uint32_t kSmallestWakerRing = 32u << 20;
 // How many samples a CPU may have between two looks of the tracer.
 constexpr uint32_t kSamplesPerCpu = 8;

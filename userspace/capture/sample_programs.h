@@ -1,5 +1,6 @@
-// The BPF programs of --sample and --waker-stacks: a clock on every CPU, and a list of threads. An
-// object of its own beside BpfPrograms; everything in the kernel goes with it.
+// The BPF programs of --sample and --waker-stacks: a clock on every CPU, and a list of threads. A
+// BPF object of its own beside BpfPrograms. Everything in the kernel is removed when it is
+// destroyed.
 #pragma once
 
 #include <absl/status/status.h>
@@ -19,20 +20,21 @@ namespace proftrace {
 
 class SamplePrograms {
  public:
-  // A sample that a clock took, or a waker's; shorter than the struct by what is not there of the
-  // stack.
+  // Gets a sample that a clock took, or a waker's. The memory behind it ends where the stack that
+  // was read ends, which may be before the end of the struct.
   using OnSample = std::function<void(const abi::pt_raw_sample&)>;
 
-  // Loads the programs. kNotPermitted, or kHostUnfit: this kernel does not take them (Linux 5.17 or
-  // later is needed). `wakers`: threads are sampled when they wake others.
+  // Loads the programs. Fails with kNotPermitted, or with kHostUnfit where this kernel does not
+  // take them (Linux 5.17 or later is needed). `wakers`: threads are sampled when they wake others.
   static absl::StatusOr<std::unique_ptr<SamplePrograms>> Load(bool wakers);
   ~SamplePrograms();
   SamplePrograms(const SamplePrograms&) = delete;
   SamplePrograms& operator=(const SamplePrograms&) = delete;
 
-  // Sets the clocks going, each `period_ns` apart; 0: none. Wakers are sampled from here on.
+  // Starts the clocks, which take a sample every `period_ns`; 0: no clocks. Wakers are sampled from
+  // here on.
   absl::Status Start(int64_t period_ns);
-  // Stops them.
+  // Stops the clocks and the sampling of wakers.
   void Stop();
 
   absl::Status AddProcess(Pid pid, const abi::pt_sampled_process& process);
@@ -42,7 +44,7 @@ class SamplePrograms {
   void Drain(const OnSample& on_sample);
   // Lists every thread of the sampled processes.
   absl::StatusOr<std::vector<abi::pt_thread_state>> ListThreads() const;
-  // Samples that there was no room for.
+  // Returns how many samples found no room.
   uint64_t lost() const;
 
  private:

@@ -13,7 +13,7 @@
 namespace proftrace {
 namespace {
 
-// The first byte of the question for the next task; what the last one gave is behind it.
+// The first byte of the question for the next task. The result of the last task follows it.
 constexpr char kNextTask = 'N';
 
 enum class TaskKind : uint8_t { kEnd = 0, kNew = 1, kOld = 2, kReading = 3 };
@@ -69,7 +69,7 @@ SampleReading DecodeReading(Pid pid, CacheReader* in) {
   return reading;
 }
 
-// The worker's: names, until there is nothing more to name.
+// Runs in the worker: names samples until there are no more tasks.
 absl::StatusOr<std::string> NameSamples(WorkerChannel* channel) {
   AskForEntries(channel);
   SampleNames names;
@@ -103,7 +103,7 @@ absl::StatusOr<std::string> NameSamples(WorkerChannel* channel) {
   }
 }
 
-// Whether all of it are whole records of names of that process.
+// Whether `records` holds only whole records of names, all of the process `pid`.
 bool AreNames(std::span<const std::byte> records, Pid pid) {
   while (!records.empty()) {
     abi::pt_record head;

@@ -1,5 +1,6 @@
-// The names of samples are found by a worker without rights (userspace/sandbox/worker.h): unwind
-// tables, symbols and Python's objects are the target's. It lasts as long as samples are taken.
+// Finds the names of samples in a worker without rights (userspace/sandbox/worker.h), because
+// unwind tables, symbols and Python's objects are the target's. The worker lasts as long as samples
+// are taken.
 #pragma once
 
 #include <absl/status/status.h>
@@ -27,23 +28,23 @@ struct NewSampledProcess {
 struct OldSampledProcess {
   Pid pid{};
 };
-// What a worker is told, in this order.
+// A task of the worker; the worker gets its tasks in order.
 using SampleTask = std::variant<NewSampledProcess, OldSampledProcess, SampleReading>;
 
 struct NamedReading {
   uint64_t number = 0;
   NamedSample sample;
-  std::vector<std::byte> records;  // that it needs and that were not told before
+  std::vector<std::byte> records;  // records that the sample needs and that were not told before
 };
 
 class SampleWorker {
  public:
-  // Waits for the next task; nullopt: there is none any more.
+  // Waits for the next task. Returns nullopt where no more will come.
   using NextTask = std::function<std::optional<SampleTask>()>;
   using OnNamed = std::function<void(NamedReading named)>;
 
-  // Works until there is no task any more, on the calling thread. Fails as RunWorker(): tasks after
-  // that are not done.
+  // Works on the calling thread until there is no task any more. Fails as RunWorker() does; later
+  // tasks are then not done.
   absl::Status Run(const NextTask& next, const OnNamed& on_named);
 
  private:
@@ -51,8 +52,8 @@ class SampleWorker {
   WorkerAnswer GiveTask(const NextTask& next);
 
   std::map<Pid, std::unique_ptr<TargetAnswers>> targets_;
-  Pid about_{};  // whose task is being done: of no other process anything is told
-  Pid asked_{};  // whose reading is being named
+  Pid about_{};  // the process of the current task: the worker gets nothing of any other process
+  Pid asked_{};  // the process whose reading is being named
   uint64_t number_ = 0;
 };
 

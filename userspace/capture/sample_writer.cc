@@ -88,7 +88,7 @@ void SampleWriter::Run() {
     const std::lock_guard lock(mutex_);
     failure_ = std::string(status.message());
   }
-  // What has no name is counted as lost.
+  // Looks without names are counted as lost.
   while (Next()) {
   }
 }

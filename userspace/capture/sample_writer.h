@@ -1,5 +1,5 @@
-// Makes records of what the sampler has read, on a thread of its own: finding the names of a
-// library's functions may take a second, and the next look at the threads does not wait for it.
+// Makes records of the sampler's readings, on a thread of its own: finding the names of a library's
+// functions may take a second, and the next look at the threads must not wait for it.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -24,7 +24,7 @@
 
 namespace proftrace {
 
-// `count` looks at a thread that found what was read.
+// The looks at a thread that all found the same reading; `count` is their number.
 struct SampleOf {
   uint64_t reading = 0;
   bool is_last = false;  // the reading is not needed any more
@@ -34,12 +34,12 @@ struct SampleOf {
   uint32_t count = 0;
   int32_t call = -1;
   uint8_t state = 0;  // enum pt_sample_state
-  Tid woken{};        // not a look, but what it was in when it woke this one; 0 = a look
+  Tid woken{};        // the thread that it woke at that moment, for a sample of a waker; 0 = a look
 };
 
 class SampleWriter {
  public:
-  // So many bytes may wait to be named; more is not taken.
+  // How many bytes of readings may wait to be named; no more are taken.
   static constexpr size_t kMostWaitingBytes = size_t{256} << 20;
 
   explicit SampleWriter(int64_t period_ns);
@@ -47,26 +47,27 @@ class SampleWriter {
   SampleWriter(const SampleWriter&) = delete;
   SampleWriter& operator=(const SampleWriter&) = delete;
 
-  // These may be called on any thread. What is added is dealt with in its order, from the next
-  // Wake() on.
+  // The following functions may be called on any thread. Items are dealt with in the order in which
+  // they were added, from the next Wake() on.
   void AddProcess(Pid pid, SampledProcess process);
   void RemoveProcess(Pid pid);
-  // Adds a reading. False where there is no room: samples that refer to it are left out, and
-  // counted.
+  // Adds a reading. Returns false where there is no room; samples that refer to it are then left
+  // out, and counted.
   bool Add(SampleReading reading);
   void Add(const SampleOf& sample);
   void Wake() { changed_.notify_all(); }
 
-  // Waits until all is dealt with, or `longest_ns` are over. Returns how many looks still wait
-  // then.
+  // Waits until all items are dealt with, or `longest_ns` are over. Returns how many looks still
+  // wait then.
   uint64_t Settle(int64_t longest_ns);
-  // Waits as Settle() does; the looks that still wait then are lost.
+  // Waits as Settle() does. The looks that still wait then are lost.
   void Finish(int64_t longest_ns);
-  // Calls append(record) for each record that is ready, in their order. From one thread.
+  // Calls append(record) for each record that is ready, in their order. To be called by one thread.
   void TakeRecords(const std::function<void(std::span<const std::byte>)>& append);
-  // Looks that are not in the records.
+  // Returns how many looks are not in the records.
   uint64_t lost() const { return lost_; }
-  // Says why no more names were found from some moment on; empty: that is not so.
+  // Returns a sentence that says why no more names were found from some moment on; empty where that
+  // did not happen.
   std::string failure() const;
 
  private:
@@ -90,7 +91,7 @@ class SampleWriter {
   std::vector<std::byte> ready_;
   std::atomic<uint64_t> lost_ = 0;
 
-  // The thread's own.
+  // The next two members are for the thread alone.
   absl::flat_hash_map<uint64_t, NamedSample> named_;  // by reading
   std::vector<std::byte> records_;
   std::thread thread_;

@@ -14,12 +14,13 @@ namespace proftrace {
 namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
-// What rests is written so often: a recorder that is killed loses no more of it.
+// How often the looks at resting threads are written. A recorder that is killed loses no more than
+// these.
 constexpr int64_t kWriteNs = kSecondNs;
-// Between two looks at the ring, where nothing else is looked at.
+// The time between two looks at the ring, where only wakers are sampled.
 constexpr int64_t kDrainNs = 5'000'000;
 constexpr int64_t kBetweenSearchesNs = 50'000'000;
-// At the end, for the names of what was read last.
+// How long the end waits for the names of the last readings.
 constexpr int64_t kLongestFinishNs = 10 * kSecondNs;
 constexpr size_t kStackPageBytes = 4096;
 // States of tasks (include/linux/sched.h).
@@ -34,7 +35,7 @@ uint8_t StateOf(const abi::pt_thread_state& thread) {
                                                     : abi::PT_SAMPLE_SLEEPING;
 }
 
-// The stack from `sp` on, as far as it goes.
+// Returns the stack from `sp` on, as far as it can be read.
 std::vector<uint8_t> ReadStack(const ProcessMemory& memory, uint64_t sp) {
   std::vector<uint8_t> stack(PT_SAMPLE_STACK_BYTES);
   size_t done = 0;
@@ -114,7 +115,8 @@ void Sampler::LookUntilStopped() {
   int64_t number = 0;
   int64_t last_write_ns = start_ns;
   while (!stop_.load(std::memory_order_relaxed)) {
-    // At once, before anything here wakes a thread that takes one of theirs off its CPU.
+    // The threads are listed first, before anything here wakes a thread that takes one of the job's
+    // off its CPU.
     absl::StatusOr<std::vector<abi::pt_thread_state>> threads = programs_->ListThreads();
     TakeNews();
     programs_->Drain([this](const abi::pt_raw_sample& raw) { OnRunning(raw); });
@@ -185,7 +187,8 @@ void Sampler::Look(const std::vector<abi::pt_thread_state>& threads, uint32_t el
     }
     readings.push_back(Read(thread));
   }
-  // Threads that have run since are over with what they rested in: their samples are written.
+  // Threads that have run since have left the place where they rested, so their samples are
+  // written.
   for (auto it = resting_.begin(); it != resting_.end();) {
     const auto here = it++;
     if (here->second.last_look == looks_) continue;
@@ -242,7 +245,7 @@ uint64_t Sampler::PythonStateOf(Pid pid, uint64_t thread_id, const PythonLayout&
   PythonStates& states = states_[Raw(pid)];
   const auto known = states.by_thread.find(thread_id);
   if (known != states.by_thread.end() && is_its_own(known->second)) return known->second;
-  // A thread of C++ alone has none.
+  // A thread that runs only C++ has no state. The lists are not searched for it at each look.
   const int64_t now_ns = MonotonicNs();
   if (now_ns < states.next_search_ns) return 0;
   states.by_thread.clear();
@@ -251,10 +254,12 @@ uint64_t Sampler::PythonStateOf(Pid pid, uint64_t thread_id, const PythonLayout&
   limits.frames = 1;
   for (const PythonThread& thread : ReadPythonThreads(memory, layout, limits).threads) {
     const auto [it, is_new] = states.by_thread.try_emplace(thread.thread_id, thread.state);
-    // In a process with several interpreters, the one that the thread was in before lies idle.
+    // In a process with several interpreters, the state of the interpreter that the thread was in
+    // before has no frames.
     if (!is_new && !thread.frames.empty()) it->second = thread.state;
   }
-  // A process with lists without an end does not hold the others up.
+  // Searches take at most a twentieth of the time, so that a process with endless lists does not
+  // hold the others up.
   const int64_t end_ns = MonotonicNs();
   states.next_search_ns = end_ns + std::max(kBetweenSearchesNs, 20 * (end_ns - now_ns));
   const auto found = states.by_thread.find(thread_id);

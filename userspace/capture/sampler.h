@@ -27,50 +27,52 @@ namespace proftrace {
 
 class Sampler {
  public:
-  // `period_ns`: between two samples of a thread; 0: only of wakers.
+  // `period_ns`: the time between two samples of a thread; 0: only wakers are sampled.
   Sampler(std::unique_ptr<SamplePrograms> programs, int64_t period_ns);
   ~Sampler();
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  // Samples a process from here on. From any thread. It may have had another program before.
+  // Samples a process from here on. May be called on any thread, and again when the process runs
+  // another program.
   absl::Status AddProcess(Pid pid, const SampledProcess& process);
   void RemoveProcess(Pid pid);
 
-  // Samples are taken from here on.
+  // Takes samples from here on.
   absl::Status Start();
-  // Takes no more samples; those that were taken can be had afterwards.
+  // Takes no more samples. TakeRecords() still gives the samples that were taken.
   void Stop();
 
-  // As SampleWriter::TakeRecords().
+  // Does what SampleWriter::TakeRecords() does.
   void TakeRecords(const std::function<void(std::span<const std::byte>)>& append) {
     writer_.TakeRecords(append);
   }
 
-  // As SampleWriter::Settle().
+  // Does what SampleWriter::Settle() does.
   uint64_t Settle(int64_t longest_ns) { return writer_.Settle(longest_ns); }
 
   // Return how many looks until now had no room, and how many were at threads that ran while they
-  // were read. From any thread.
+  // were read. May be called on any thread.
   uint64_t lost() const { return programs_->lost() + writer_.lost(); }
   uint64_t unsteady() const { return unsteady_; }
-  // As SampleWriter::failure().
+  // Returns what SampleWriter::failure() does.
   std::string failure() const { return writer_.failure(); }
 
  private:
   using ThreadKey = std::pair<uint32_t, uint32_t>;  // pid, tid
 
-  // A thread that does not run: it is as it was as long as it has not run.
+  // A thread that does not run. One reading stands for all looks at it until it runs again.
   struct Rest {
     uint64_t switches = 0;
     int64_t begin_ns = 0;
-    uint32_t count = 0;  // looks since then that were not written
+    uint32_t count = 0;  // looks since begin_ns that were not written yet
     uint32_t last_look = 0;
     uint64_t reading = 0;
     int32_t call = -1;
     uint8_t state = 0;
   };
-  // What was read of one that rests, until it is known that it rested meanwhile.
+  // What was read of a thread at rest, kept until it is known that the thread did not run
+  // meanwhile.
   struct Reading {
     abi::pt_thread_state thread;
     SampleReading read;
@@ -82,14 +84,14 @@ class Sampler {
   };
   struct News {
     Pid pid;
-    std::optional<SampledProcess> process;  // none: it is over
+    std::optional<SampledProcess> process;  // nullopt: the process is not sampled any more
   };
 
   void Run();
   void LookUntilStopped();
   void DrainUntilStopped();
   void TakeNews();
-  // `threads`: as they are now; `elapsed`: periods since the last look.
+  // Looks at the threads, as they were just listed. `elapsed`: periods since the last look.
   void Look(const std::vector<abi::pt_thread_state>& threads, uint32_t elapsed);
   void OnRunning(const abi::pt_raw_sample& raw);
   Reading Read(const abi::pt_thread_state& thread);
@@ -108,7 +110,7 @@ class Sampler {
 
   SampleWriter writer_;
 
-  // The thread's own.
+  // The next members are for the thread alone.
   absl::flat_hash_map<uint32_t, SampledProcess> processes_;  // by pid
   absl::flat_hash_map<uint32_t, PythonStates> states_;       // by pid
   absl::flat_hash_map<ThreadKey, Rest> resting_;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kSchemasFeature[] = "operator schemas";
 
-// Why some are missing; empty when none is.
+// Returns why some schemas are missing; empty where none is.
 std::string Reason(const SchemaTexts& reading) {
   if (!reading.refusal.empty()) return reading.refusal;
   if (reading.unreadable == 0) return "";
@@ -34,11 +34,12 @@ bool HasThreadsNamed(Pid pid, std::initializer_list<std::string_view> names) {
   });
 }
 
-// Whether the process has threads of a backend. A launcher has the store that its ranks meet at,
-// but no group.
+// Whether the process has threads of a backend. A launcher has a thread for the store that its
+// ranks meet at, but no group.
 bool HasGroupThreads(Pid pid) { return HasThreadsNamed(pid, {"pt_gloo", "pt_nccl"}); }
 
-// What a look through the heap of each process would cost is saved where threads tell.
+// Whether the process may have groups. Where threads' names tell that it has none, a costly look
+// through its heap is saved.
 bool MayHaveGroups(Pid pid, const ProbePlan& plan) {
   if (!NamesGroupThreads(plan.torch_version)) return true;
   return HasGroupThreads(pid) || HasThreadsNamed(pid, {"pt_tcpstore"});
@@ -77,7 +78,7 @@ void SchemaCollector::Collect(Pid pid, const ProbePlan& plan, uint32_t image,
   }
   Unsupported gap{kSchemasFeature, Reason(reading)};
   if (gap.reason.empty()) return;
-  // What lies there now is not what the plan is of.
+  // Where the program was replaced, other contents lie at the plan's addresses now.
   if (!HasFiles(pid, plan)) {
     gap.reason = "PID " + std::to_string(Raw(pid)) +
                  " had replaced its program, or had ended, before all of them were read";
@@ -94,7 +95,7 @@ void SchemaCollector::AddGap(Unsupported gap) {
 }
 
 void SchemaCollector::CollectJob(Pid pid, const ProbePlan& plan) {
-  // Groups first: the process may end soon.
+  // Groups are read first, because the process may end soon.
   const bool may_have_groups = MayHaveGroups(pid, plan);
   if (may_have_groups) CollectGroups(pid, plan);
   // A program may set its rank only once its imports are done.
@@ -114,7 +115,7 @@ void SchemaCollector::CollectGroups(Pid pid, const ProbePlan& plan) {
             "PID " + std::to_string(Raw(pid)) + " was not looked through: " + reading.cut});
   }
   if (reading.groups.empty()) {
-    // RANK alone says little: a launcher's other children have it too.
+    // RANK alone says little, because a launcher's other children have it too.
     if (reading.cut.empty() && HasGroupThreads(pid)) {
       AddGap({"process groups", "they were not found in the memory of PID " +
                                     std::to_string(Raw(pid)) + ", which has threads of them"});

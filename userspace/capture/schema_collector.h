@@ -1,6 +1,6 @@
 // Reads operators' schemas and process groups out of recorded processes and writes them into the
-// capture, on a thread of its own: it takes up to a tenth of a second a process, which neither the
-// first probe nor the ring may wait for.
+// capture. It does so on a thread of its own, because it takes up to a tenth of a second for each
+// process, which neither the first probe nor the ring may wait for.
 #pragma once
 
 #include <condition_variable>
@@ -26,16 +26,17 @@ class SchemaCollector {
   SchemaCollector(const SchemaCollector&) = delete;
   SchemaCollector& operator=(const SchemaCollector&) = delete;
 
-  // Begins with what is requested. Nothing is read before, so that it takes no time from the
-  // attaching of the first processes.
+  // Begins to read what was requested. Nothing is read before, so that reading takes no time from
+  // attaching to the first processes.
   void Start();
-  // Requests the schemas of the plan's operators, for address space `image`; they are read soon.
+  // Requests the schemas of the plan's operators, for the address space `image`; they are read
+  // soon.
   void Request(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t image);
   // Reads the schemas of `operators` now.
   void Collect(Pid pid, const ProbePlan& plan, uint32_t image,
                const std::vector<OperatorInfo>& operators);
-  // Reads what its environment says now of the job that it is of, and the process groups that it
-  // has, if its rank or its threads' names say that it has any.
+  // Reads what the process's environment says now of the job that it belongs to, and the process's
+  // groups if its rank or its threads' names say that it has any.
   void CollectJob(Pid pid, const ProbePlan& plan);
   // Waits until everything requested is written. Nothing may be requested afterwards.
   void Finish();
@@ -51,7 +52,7 @@ class SchemaCollector {
   };
   void Run();
   void CollectGroups(Pid pid, const ProbePlan& plan);
-  // Adds a gap once, whatever number of processes has it.
+  // Adds a gap once, however many processes have it.
   void AddGap(Unsupported gap);
 
   CaptureSink* sink_;

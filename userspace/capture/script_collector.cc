@@ -10,7 +10,7 @@
 namespace proftrace {
 namespace {
 
-// One process has so many at most: a job makes up as many as it likes.
+// The most pairs of one process, as a job can make up as many as it likes.
 constexpr size_t kMostPlaces = size_t{1} << 18;
 constexpr uint8_t kMostTries = 3;
 
@@ -72,7 +72,7 @@ void ScriptCollector::Observe(std::span<const std::byte> record) {
           ScriptKey{pid, process.image, place.first, place.second});
     }
   }
-  // No lock is held: an answer may come at once.
+  // No lock is held here, because an answer may come at once.
   for (auto& [question, key] : questions) {
     reader_->Ask(std::move(question),
                  [this, key = key](std::string_view answer) { OnAnswer(key, answer); });

@@ -1,6 +1,7 @@
-// Has the names read that rows of TorchScript are in (Module Hierarchy), and writes them into the
-// capture: records name what an interpreter ran by addresses alone (bpf/abi/script_records.h). Each
-// pair of code and node is read once, while its process runs; where that fails, a few times.
+// Has the names read that rows of TorchScript need (Module Hierarchy), and writes them into the
+// capture. Records name the code that an interpreter ran only by addresses
+// (bpf/abi/script_records.h). Each pair of code and node is read once, while its process runs, and
+// tried again a few times where that fails.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -36,13 +37,14 @@ class ScriptCollector {
   ScriptCollector(const ScriptCollector&) = delete;
   ScriptCollector& operator=(const ScriptCollector&) = delete;
 
-  // Has the process's rows tell what its interpreters run; to be called before its first probe.
-  // Returns what jumps need for that (its state's index is 0: they cannot). Adds to `gaps` why
-  // there is nothing to tell. It may have had another program before.
+  // Has the process's rows tell what its interpreters run. To be called before the process's first
+  // probe, and again when it runs another program. Returns the layout that jumps need for that;
+  // where they cannot tell, the layout's index of the state is 0. Adds a reason to `gaps` where
+  // there is nothing to tell.
   abi::pt_script_layout Prepare(BpfPrograms* programs, Pid pid, uint32_t image,
                                 const std::shared_ptr<const ProbePlan>& plan,
                                 std::vector<Unsupported>* gaps);
-  // Takes a PT_SCRIPT_STACK. On one thread.
+  // Takes a PT_SCRIPT_STACK. To be called on one thread.
   void Observe(std::span<const std::byte> record);
   // Forgets a process that has ended.
   void Forget(Pid pid);
@@ -53,7 +55,7 @@ class ScriptCollector {
   using Place = std::pair<uint64_t, uint64_t>;  // code, node
   struct State {
     uint8_t tries = 0;
-    bool is_settled = false;  // it is being asked for, or is known, or never will be
+    bool is_settled = false;  // it is being asked for, is known, or will never be asked for again
   };
   struct Process {
     ScriptReading reading;
@@ -68,7 +70,8 @@ class ScriptCollector {
   mutable std::mutex mutex_;
   absl::flat_hash_map<uint32_t, Process> processes_;  // by pid
   uint64_t not_read_ = 0;
-  // A forked child has its parent's plan, and everything at the same places.
+  // The last plan and its reading: a forked child has its parent's plan, and everything at the same
+  // places.
   std::weak_ptr<const ProbePlan> last_plan_;
   absl::StatusOr<ScriptReading> last_reading_ = absl::UnknownError("");
 };

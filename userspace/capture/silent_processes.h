@@ -1,4 +1,4 @@
-// Recorded processes of which no row came although they ran: nobody is to take that for a
+// Finds recorded processes that gave no row although they ran, so that nobody takes that for a
 // recording that works. Not thread-safe.
 #pragma once
 
@@ -19,9 +19,9 @@ namespace proftrace {
 
 class SilentProcesses {
  public:
-  // One that used less CPU time in the window may well have only waited.
+  // A process that used less CPU time than this in the window may have only waited.
   static constexpr int64_t kLeastCpuNs = 100'000'000;
-  // So many are named, the others counted.
+  // How many processes are named; the others are counted.
   static constexpr size_t kMostNamed = 8;
 
   // Takes a record of the window. Cheap: called for each.
@@ -31,13 +31,15 @@ class SilentProcesses {
     with_rows_.insert(head.pid);
   }
 
-  // Names those of `pids` that had no row: "PID 17 (2.00 s of CPU time)". nullopt where all had one
-  // or did not run. `explained`: processes of which is said elsewhere why they have none.
+  // Names those of `pids` that had no row: "PID 17 (2.00 s of CPU time)". nullopt where each of
+  // them had a row or did not run. `explained`: processes for which another message says why they
+  // have none.
   std::optional<std::string> Describe(std::span<const Pid> pids, const ProcessCpuTimes& cpu_times,
                                       const std::set<uint32_t>& explained) const;
 
  private:
-  // Whether a thread came to code that is recorded; not, say, that it forked or ended.
+  // Whether a record says that a thread came to code which is recorded; a fork or an end, for
+  // example, does not.
   static bool IsOfRow(uint8_t kind) {
     return kind != abi::PT_FORK && kind != abi::PT_EXEC && kind != abi::PT_THREAD_EXIT &&
            kind != abi::PT_LOSS_ANYWHERE && kind != abi::PT_COST && kind != abi::PT_COST_AGAIN;
@@ -47,7 +49,8 @@ class SilentProcesses {
   uint32_t last_pid_ = 0;
 };
 
-// Says why they are silent; `records_lost`: theirs may be among the lost ones.
+// Returns a sentence that says why they may be silent. `records_lost`: their records may be among
+// the lost ones.
 std::string WhySilent(const std::string& processes, bool records_lost);
 
 }  // namespace proftrace

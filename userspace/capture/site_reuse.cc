@@ -17,7 +17,7 @@ void SiteReuse::Observe(const abi::pt_record& head) {
   const uint64_t key = uint64_t{head.tid} << 32 | uint64_t{head.site} << 8 | head.kind;
   const uint64_t hits = ++hits_[head.tid];
   const auto [last, is_first] = last_.try_emplace(key, Use{begin_ns_, 0});
-  // One that was not seen before was not used since the burst began.
+  // A place that was not seen before was not used since the burst began.
   const auto passed_ns =
       static_cast<double>(head.time_ns - std::min(last->second.time_ns, head.time_ns));
   const double gap_ns =

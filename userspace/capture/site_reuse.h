@@ -1,7 +1,7 @@
-// Tells how cold the places are at which a job is recorded: a trampoline, or what the kernel keeps
-// of a probe, is still in the CPU's nearest caches where it is used again within microseconds of
-// the job's own time, and where it is used once a step it is not. Looks at some of the records
-// only. Not thread-safe.
+// Tells how cold the places are at which a job is recorded. A trampoline, or the kernel's data of a
+// probe, is still in the CPU's nearest caches where it is used again within microseconds of the
+// job's own time; where it is used once a step, it is not. Looks at only some of the records. Not
+// thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -16,20 +16,19 @@ namespace proftrace {
 
 class SiteReuse {
  public:
-  static constexpr size_t kBurst = 20'000;              // records that are looked at in one go
-  static constexpr int64_t kBetweenNs = 1'000'000'000;  // from one burst to the next
-  // Used again within the first time a place is as warm as in a loop; after the second one it is as
-  // cold as it gets. Where they lie was found with jobs whose CPU time was measured
-  // (tests/bench/RESULTS.md).
+  static constexpr size_t kBurst = 20'000;              // records that are looked at in one burst
+  static constexpr int64_t kBetweenNs = 1'000'000'000;  // from the begin of one burst to the next
+  // A place that is used again within kWarmNs is as warm as in a loop; after kColdNs it is as cold
+  // as it gets. Both were found with jobs whose CPU time was measured (tests/bench/RESULTS.md).
   static constexpr double kWarmNs = 4'000;
   static constexpr double kColdNs = 60'000;
   static constexpr uint64_t kFewest = 200;
 
-  // `ns_per_hit`: what a hit takes; it is no time of the job.
+  // `ns_per_hit`: the nanoseconds that a hit takes, which do not count as the job's own time.
   void SetCost(double ns_per_hit) { ns_per_hit_ = ns_per_hit; }
   // Takes every record, thread by thread in their order.
   void Observe(const abi::pt_record& head);
-  // Returns how cold the places are on average, from 0 to 1; nullopt: too few were seen.
+  // Returns how cold the places are on average, from 0 to 1; nullopt where too few uses were seen.
   std::optional<double> coldness() const;
 
  private:

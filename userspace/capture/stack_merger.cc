@@ -9,9 +9,10 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMostWords = sizeof(abi::pt_python_stack_record::words) / 8;
-// A job that makes code all the time: then it is told of again.
+// The most code objects that are known by their contents. A job that makes code all the time comes
+// to it; then code objects are told of again.
 constexpr size_t kMostKeptCodes = 1 << 16;
-constexpr size_t kMostKeptNumbers = 1 << 18;  // of each of two tables
+constexpr size_t kMostKeptNumbers = 1 << 18;  // in each of the two tables
 constexpr uint64_t kModuleAddress = (uint64_t{1} << PT_PYTHON_MODULE_ADDRESS_BITS) - 1;
 
 bool BeginsRow(uint8_t kind) {
@@ -95,7 +96,8 @@ void StackMerger::Add(std::span<const std::byte> record, RecordOrigin origin,
   on_record(record);
   if (head.kind != abi::PT_THREAD_EXIT) return;
   threads_.erase(head.tid);
-  // Only now: its end, which the kernel tells of, is observed before what its jumps told of last.
+  // This must not be done in Observe(), where the thread's end, which the kernel tells of, comes
+  // before the last records of its jumps.
   tellers_.erase({head.tid, RecordOrigin::kJump});
   tellers_.erase({head.tid, RecordOrigin::kProbe});
   handles_.erase({head.pid, head.tid});
@@ -133,11 +135,12 @@ void StackMerger::OnText(std::span<const std::byte> record, RecordOrigin origin,
     return;
   }
   if (origin != RecordOrigin::kJump) return on_record(record);
-  if (text.id != teller->code) return;  // what it belongs to was lost
+  if (text.id != teller->code) return;  // the record of its code object was lost
   teller->pieces.insert(teller->pieces.end(), record.begin(), record.end());
   const size_t bytes = std::min<size_t>(
       text.bytes, std::min(record.size(), sizeof(text)) - PT_PYTHON_TEXT_HEAD_BYTES);
-  // The part, where it begins, how long it and this piece are, the width, and the characters.
+  // The text gets the part, where the piece begins, the lengths of the whole and of this piece, the
+  // width, and the characters.
   const uint64_t facts[] = {text.offset, text.total, bytes,
                             static_cast<uint64_t>(text.part) << 8 | text.width};
   teller->text.append(reinterpret_cast<const char*>(facts), sizeof(facts));
@@ -205,7 +208,7 @@ uint64_t StackMerger::ModuleAt(const abi::pt_record& head, uint64_t address, Rec
   address &= kModuleAddress;
   const ModuleHandles& own = HandlesOf(head, origin);
   if (const auto told = own.find(address); told != own.end()) return told->second;
-  // What was told of it is lost, but others may have told of it, too.
+  // The source's own record of the module is lost, but another one may have told of it.
   const auto& all = modules_[head.pid];
   const auto module = all.find(address);
   return module == all.end() ? address : module->second.handle;
@@ -230,13 +233,14 @@ std::span<const std::byte> StackMerger::Renumber(std::span<const std::byte> reco
     }
     const std::optional<Code> code = NumberOf({renumbered_.head.pid, CodeOf(word)});
     if (!code.has_value()) {
-      // What was told of it is lost. Nothing is better than the frames of another row.
+      // The records of the code object are lost. No frames are better than the frames of another
+      // row.
       renumbered_.common = renumbered_.count = 0;
       renumbered_.flags = abi::PT_PYTHON_STACK_FAILED;
       renumbered_.head.words = PT_PYTHON_STACK_HEAD_BYTES / 8;
       return all.first(PT_PYTHON_STACK_HEAD_BYTES);
     }
-    // An instruction that is not known is that of a frame which has not begun.
+    // Where the distance is not known, the instruction becomes that of a frame which has not begun.
     const auto instruction = static_cast<uint32_t>(word);
     const uint32_t own = code->distance ? instruction - *code->distance : UINT32_MAX;
     word = (word & PT_PYTHON_FRAME_HAS_MODULE) | uint64_t{code->number} << 32 | own;
@@ -266,7 +270,7 @@ bool StackMerger::ReadStack(const abi::pt_python_stack_record& record, size_t wo
 void StackMerger::Tell(const abi::pt_record& head, const Stack& stack, Thread* thread,
                        const OnRecord& on_record) {
   Stack& told = thread->told;
-  // A stack that is not known has nothing to be told but that.
+  // A stack that is not known is told as such, and only once.
   if (!stack.is_known && (!told.is_known || told.frames.empty())) return;
   if (stack.is_known && told.is_known && stack.frames == told.frames && stack.flags == told.flags) {
     return;
@@ -291,7 +295,7 @@ void StackMerger::Tell(const abi::pt_record& head, const Stack& stack, Thread* t
       if ((frame.word & PT_PYTHON_FRAME_HAS_MODULE) != 0) made.words[words++] = frame.module;
       ++made.count;
     }
-    // In the last one, which all is in.
+    // The last record, which completes the stack, has its flags.
     if (done == stack.frames.size()) made.flags = stack.flags;
     const size_t bytes = PT_PYTHON_STACK_HEAD_BYTES + words * 8;
     made.head.words = static_cast<uint8_t>(bytes / 8);

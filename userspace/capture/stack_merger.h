@@ -1,11 +1,13 @@
-// Stacks of Python's from two sources, jumps and probes, as one. Each source tells of a thread's
-// stack as what is new since the one that it told of before; what comes out is new since whatever
-// was told of the thread. Each row has the stack that its own source read.
+// Merges Python's stacks from two sources, jumps and probes. Each source tells of a thread's stack
+// by the frames that are new since the stack that the same source told of before; the merged
+// records hold the frames that are new since the last stack of the thread, whichever source told of
+// that one. Each row has the stack that its own source read.
 //
-// Jumps tell of a code object once in each thread, and number them by process: it comes out once,
-// with a number of the recording's. So do modules: what lies at a module's address one after the
-// other is told apart above the bits of the address, as what tells of them does not wait for the
-// stacks that have them. Not thread-safe.
+// Jumps tell of a code object once in each thread, and number code objects by process: each code
+// object comes out once, with a number that is the recording's own. Modules come out once, too.
+// Modules that lie at the same address one after the other are told apart by the bits above the
+// address, because the records that tell of them do not wait for the stacks that have them. Not
+// thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -28,30 +30,30 @@ namespace proftrace {
 class StackMerger {
  public:
   using OnRecord = std::function<void(std::span<const std::byte> record)>;
-  // Returns how far a copy of a code object's instructions lies behind these, as
-  // ReadDistanceOfCopy(); nullopt: that is not known.
+  // Returns how far a copy of a code object's instructions lies behind the instructions themselves,
+  // as ReadDistanceOfCopy() does; nullopt: that is not known.
   using DistanceOfCopy =
       std::function<std::optional<uint32_t>(Pid pid, uint64_t code, uint32_t copy)>;
 
-  // `distance_of`: asked for the copies that jumps tell of.
+  // `distance_of`: is called for the copies that jumps tell of.
   explicit StackMerger(DistanceOfCopy distance_of) : distance_of_(std::move(distance_of)) {}
 
-  // Takes each source's records, as it gives them. Code and modules come out at once, as stacks of
-  // other threads may have them, too. Returns what is to be merged, good until the next call: the
-  // record, or nothing (empty).
+  // Takes each source's records in the order in which it gives them. Records of code and of modules
+  // go to `on_record` at once, as stacks of other threads may refer to them, too. Returns the
+  // record that is to be merged, valid until the next call; empty where the record was dealt with.
   std::span<const std::byte> Observe(std::span<const std::byte> record, RecordOrigin origin,
                                      const OnRecord& on_record);
-  // Takes the records that Observe() left: those of each thread in the order of both sources
-  // (RecordMerger).
+  // Takes the records that Observe() returned, once RecordMerger has put those of each thread in
+  // the order of both sources.
   void Add(std::span<const std::byte> record, RecordOrigin origin, const OnRecord& on_record);
 
-  // Numbers of code objects that jumps tell of; probes count from 1 on.
+  // The first number of code objects that jumps tell of; probes count from 1 on.
   static constexpr uint32_t kFirstCode = 1U << 30;
 
  private:
   struct Frame {
     uint64_t word = 0;    // as pt_python_stack_record has it
-    uint64_t module = 0;  // behind it, if it says so
+    uint64_t module = 0;  // the module, where `word` says that there is one
 
     bool operator==(const Frame&) const = default;
   };
@@ -67,16 +69,16 @@ class StackMerger {
     Stack told;
     RecordOrigin last = RecordOrigin::kProbe;
   };
-  // What a thread is telling of.
+  // The code object or module that a thread's records are telling of.
   struct Teller {
     uint32_t pid = 0;
-    bool skips_class = false;  // of a module that was known
-    // A code object that jumps tell of: its records, as long as they may not be all.
-    uint32_t code = 0;  // its number there; 0 = none
-    // How far what the thread runs lies behind the code object's own instructions.
+    bool skips_class = false;  // the module was known, so the name of its class is left out
+    // A code object that jumps tell of, while more of its records may come.
+    uint32_t code = 0;  // its number in the process; 0 = none
+    // How far the copy that the thread runs lies behind the code object's own instructions.
     std::optional<uint32_t> distance = 0;
     std::vector<std::byte> pieces;  // whole records
-    std::string text;               // what they say
+    std::string text;               // their contents
   };
 
   void OnCode(std::span<const std::byte> record, Teller* teller, const OnRecord& on_record);
@@ -84,7 +86,8 @@ class StackMerger {
               const OnRecord& on_record);
   void OnModule(std::span<const std::byte> record, RecordOrigin origin, Teller* teller,
                 const OnRecord& on_record);
-  // Returns the stack of a record with our numbers, in renumbered_.
+  // Returns a stack's record with the numbers of code and modules that came out; it lies in
+  // renumbered_.
   std::span<const std::byte> Renumber(std::span<const std::byte> record, RecordOrigin origin);
   // The handles of modules that a thread's stacks have, by the modules' addresses: the jumps of
   // each thread tell of modules by themselves, and all probes of a process together.
@@ -97,14 +100,15 @@ class StackMerger {
     std::optional<uint32_t> distance;
   };
   void KeepNumber(std::pair<uint32_t, uint32_t> theirs, Code ours);
-  // Returns our number of a code object that jumps tell of; nullopt: what was told of it is lost.
+  // Returns the number that came out for a code object of a jump; nullopt: the records that told of
+  // it are lost.
   std::optional<Code> NumberOf(std::pair<uint32_t, uint32_t> theirs);
   uint64_t ModuleAt(const abi::pt_record& head, uint64_t address, RecordOrigin origin);
-  // Reads a stack; false where it cannot be read: it is not known then.
+  // Reads a stack into `stack`. Returns false where it cannot be read; the stack is not known then.
   static bool ReadStack(const abi::pt_python_stack_record& record, size_t words, Stack* stack);
-  // Ends the code that is being told of, which is whole.
+  // Ends the code object that is being told of: all its records have come.
   void EndCode(Teller* teller, const OnRecord& on_record);
-  // Tells of `stack` before a record of this head.
+  // Hands out records that tell of `stack`, before the record with this head.
   void Tell(const abi::pt_record& head, const Stack& stack, Thread* thread,
             const OnRecord& on_record);
   void OnProcessEnd(uint32_t pid);
@@ -112,16 +116,17 @@ class StackMerger {
   const DistanceOfCopy distance_of_;
   absl::flat_hash_map<uint32_t, Thread> threads_;                           // by tid
   absl::flat_hash_map<std::pair<uint32_t, RecordOrigin>, Teller> tellers_;  // by tid
-  // By pid and their number: ours. When the first table is full it takes the second one's place, so
-  // that those stay which a stack has had since, or a job told of.
+  // The numbers that came out, by pid and the process's own number. When numbers_ is full it takes
+  // the place of older_numbers_. Numbers that a stack has had since, or that a job has told of
+  // since, stay.
   using CodeNumbers = absl::flat_hash_map<std::pair<uint32_t, uint32_t>, Code>;
   CodeNumbers numbers_;
   CodeNumbers older_numbers_;
   absl::flat_hash_map<std::string, uint32_t> codes_;  // by pid and contents
-  // The module that was told of last at an address.
+  // The last module that was told of at an address.
   struct Module {
     uint64_t type = 0;
-    uint64_t handle = 0;  // as it came out
+    uint64_t handle = 0;  // the handle that came out
   };
   absl::flat_hash_map<uint32_t, absl::flat_hash_map<uint64_t, Module>> modules_;  // by pid
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, ModuleHandles> handles_;     // by pid and tid

@@ -1,5 +1,5 @@
-// Which of two places on a thread's stack lies deeper, by the low halves of their addresses as
-// records have them.
+// Compares two places on a thread's stack by the low halves of their addresses, as records have
+// them.
 #pragma once
 
 #include <cstdint>

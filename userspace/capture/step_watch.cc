@@ -10,15 +10,15 @@
 namespace proftrace {
 namespace {
 
-// Kept of each thread to learn from: 2 MiB.
+// How many items of each thread are kept to find the steps' rule from: 2 MiB.
 constexpr size_t kMaxItems = 1u << 16;
-// How many annotations of a thread may be open at once: others' ends are not told from a job that
-// ends none.
+// How many annotations of a thread may be open at once, because a job may never end any.
 constexpr size_t kMostAnnotations = 64;
-// Names are few; a job that makes them up does not fill the memory.
+// The most names of annotations. Usually there are few; a job that makes them up must not fill the
+// memory.
 constexpr size_t kMaxSymbols = 1u << 16;
-// A round of several optimizer steps shows after two of them; who waits for few steps is not told
-// before so many markers were seen, or so long after.
+// A round of several optimizer steps shows after two rounds. Therefore steps count as sure only
+// when this many markers were seen, or this time after the number was reached.
 constexpr uint64_t kSureMarkers = 16;
 constexpr int64_t kSureAfterNs = 5'000'000'000;
 
@@ -64,7 +64,7 @@ std::optional<ItemClass> StepWatch::SiteClass(Pid pid, uint16_t site) {
   if (label.has_value()) {
     item_class = ClassifyItem(label->name, label->overload_name, /*is_annotation=*/false,
                               label->kind == SpanKind::kAutograd);
-    // Garbage is collected whenever there is enough of it.
+    // Collections of garbage come whenever there is enough of it, so they tell no steps.
     if (IsUnobserved(label->name) || label->kind == SpanKind::kCollection) item_class.reset();
   }
   site_classes_.emplace(key, item_class);
@@ -116,7 +116,8 @@ void StepWatch::OnBegin(const abi::pt_record& head, uint64_t what, ThreadState& 
 
 void StepWatch::OnEnd(const abi::pt_record& head, ThreadState& thread) {
   if (!thread.is_open || thread.in_leaf) return;
-  if (IsBelow(thread.sp, head.sp)) {  // of what encloses it: its own end was lost
+  // The end of a row that encloses the call: the call's own end was lost.
+  if (IsBelow(thread.sp, head.sp)) {
     CloseCall(thread, static_cast<int64_t>(head.time_ns));
     return;
   }
@@ -130,7 +131,8 @@ void StepWatch::OnEnd(const abi::pt_record& head, ThreadState& thread) {
 
 void StepWatch::OnAnnotationBegin(std::span<const std::byte> record, ThreadState& thread) {
   if (thread.in_leaf) return;
-  // Entering is a call itself: the annotation takes its place. Within another call, it is no item.
+  // Entering an annotation is a call itself, and the annotation takes that call's place. Within
+  // another call it is no item.
   if (thread.is_open && !thread.last_begin_was_item) return;
   const auto text = Read<abi::pt_text_record>(record);
   std::string name;
@@ -155,7 +157,7 @@ void StepWatch::OnAnnotationBegin(std::span<const std::byte> record, ThreadState
     if (open.size() >= kMostAnnotations) open.erase(open.begin());
     open.push_back({0, thread.finder.added() - 1});
   }
-  // What is left of entering is no item.
+  // The rest of the call that enters is no item.
   thread.is_open = false;
   thread.in_leaf = is_leaf;
   thread.leaf_handle = 0;
@@ -189,7 +191,7 @@ void StepWatch::OnAnnotationEnd(const abi::pt_record& head, uint64_t handle, Thr
     }
     open.erase(std::next(own).base());
   }
-  // Leaving is a call itself, and no item.
+  // Leaving an annotation is a call itself, which is no item.
   if (!thread.is_open || !thread.last_begin_was_item) return;
   thread.finder.RemoveLast();
   --thread.items;
@@ -251,7 +253,8 @@ void StepWatch::Forget(std::span<const std::byte> exit) {
   const uint64_t pid = record.head.pid;
   const uint64_t ended = pid << 32 | record.head.tid;
   const bool is_process = record.group_dead != 0;
-  // A thread that has ended gets no better: what is not the best one now is never asked for.
+  // A thread that has ended gets no better, so its steps are needed only if it is the best thread
+  // now.
   const ThreadState* best = most_steps_ == 0 ? Best() : nullptr;
   std::optional<uint64_t> ended_best = ended_best_;
   absl::erase_if(threads_, [&](const auto& thread) {

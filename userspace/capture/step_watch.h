@@ -1,7 +1,7 @@
-// Counts the steps of the recorded jobs while they run, from the stream of records: what the live
-// line shows and what --steps and --schedule wait for. It sees what nothing but annotations
-// encloses, as aggregate/steps does on the finished recording, and finds steps by the same code.
-// Memory is bounded by the threads' number, and by the steps'. Not thread-safe.
+// Counts the steps of the recorded jobs while they run, from the stream of records, for the live
+// line and for --steps and --schedule, which wait for steps. Like aggregate/steps on the finished
+// recording, it takes the calls that nothing but annotations encloses, and finds steps in them by
+// the same code. Memory is bounded by the number of threads and of steps. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -28,22 +28,22 @@ class StepWatch {
   // Returns the label of a site of a process's probe plan; nullopt when it is not known.
   using SiteLabel = std::function<std::optional<Label>(Pid pid, uint16_t site)>;
 
-  // `start_ns`: from when on what comes is complete. `most_steps`: about so many of the last steps
-  // of each thread are kept, and none of threads that have ended; 0 = all are kept, and of threads
-  // that have ended those of the best one.
+  // `start_ns`: the time from which records are complete. `most_steps`: about how many of the last
+  // steps of each thread are kept; a thread that has ended is then forgotten. 0 = all steps are
+  // kept, and among threads that have ended those of the best one.
   StepWatch(SiteLabel site_label, int64_t start_ns, size_t most_steps = 0)
       : site_label_(std::move(site_label)), start_ns_(start_ns), most_steps_(most_steps) {}
 
   // Takes any record, in the order of the ring.
   void Observe(std::span<const std::byte> record);
-  // Ends the recording at `end_ns`: what happened later is not part of it. Find() is then to be
-  // asked when all that came before has been observed.
+  // Ends the recording at `end_ns`; later records are not part of it. Find() is to be called when
+  // all records from before `end_ns` have been observed.
   void EndAt(int64_t end_ns) { end_ns_ = end_ns; }
 
   // Returns the steps of the thread with the best evidence; nullopt when there is none.
   std::optional<RecordedSteps> Find();
-  // Whether the first `count` whole steps are sure: told by good evidence, and seen often enough
-  // that a longer round would have shown.
+  // Whether the first `count` whole steps are certain: found by good evidence, and seen often
+  // enough that a longer round of optimizer steps would have shown.
   bool HasSurely(uint64_t count);
   size_t kept_threads() const { return threads_.size(); }
 
@@ -52,7 +52,7 @@ class StepWatch {
     uint64_t handle = 0;  // 0 = not known yet
     uint64_t item = 0;    // as the finder numbers them
   };
-  // A call that nothing encloses, or an annotation that may enclose items.
+  // The items of one thread: calls that nothing encloses, and annotations, which may enclose items.
   struct ThreadState {
     ThreadState(int64_t start_ns, size_t most_steps);
     StepFinder finder;
@@ -62,9 +62,9 @@ class StepWatch {
     bool last_begin_was_item = false;
     uint16_t site = 0;  // of the open call
     uint32_t sp = 0;
-    uint32_t nested_same = 0;                 // open calls of the same site within it
-    bool in_leaf = false;                     // within an annotation that stands for all in it
-    uint64_t leaf_handle = 0;                 // 0 = not known yet
+    uint32_t nested_same = 0;  // open calls of the same site within it
+    bool in_leaf = false;      // within an annotation that is one item, with all calls in it
+    uint64_t leaf_handle = 0;  // 0 = not known yet
     std::vector<OpenAnnotation> annotations;  // that enclose items, the innermost last
   };
 
@@ -85,15 +85,18 @@ class StepWatch {
   SiteLabel site_label_;
   int64_t start_ns_;
   size_t most_steps_;
-  int64_t now_ns_ = 0;  // of the latest record: what a busy job has not yet told is no pause
+  // Time of the latest record; it stands for now, so that records which are still to come make no
+  // pause.
+  int64_t now_ns_ = 0;
   std::optional<int64_t> end_ns_;
   absl::node_hash_map<uint64_t, ThreadState> threads_;  // by pid and tid
   uint64_t last_key_ = 0;
   ThreadState* last_ = nullptr;
   absl::flat_hash_map<uint64_t, std::optional<ItemClass>> site_classes_;  // by pid and site
   absl::flat_hash_map<std::string, uint32_t> symbols_;
-  std::optional<uint64_t> ended_best_;  // of the threads that have ended the one that is kept
-  std::optional<int64_t> reached_ns_;   // when the asked number was first reached
+  // Key of the best thread among those that have ended, which is kept.
+  std::optional<uint64_t> ended_best_;
+  std::optional<int64_t> reached_ns_;  // when HasSurely()'s count was first reached
 };
 
 }  // namespace proftrace

@@ -1,5 +1,5 @@
-// Measures stretches of time of some processes: their CPU time, their operators, their hits, for a
-// PriceComparison. Records come later than they are made, so a stretch is whole only some time
+// Measures CPU time, operators and hits of some processes in stretches of time, for a
+// PriceComparison. Records arrive later than they are made, so a stretch is complete only some time
 // after its end. Not thread-safe.
 #pragma once
 
@@ -21,21 +21,22 @@ class StretchMeter {
   bool empty() const { return pids_.empty(); }
   // Measures one process from here on, and counts the calls of each of its operators.
   void Follow(Pid pid);
-  // The one that was followed last; nullopt: none.
+  // Returns the process that was followed last; nullopt: none was.
   std::optional<Pid> followed() const { return followed_; }
 
-  // Begins a stretch; what came before is forgotten.
+  // Begins a stretch, and forgets the records from before.
   void Begin();
   // Ends the stretch, and begins the next one at the same moment.
   void Cut();
-  // Take every record, of probes and of jumps; those of other processes, and of before, are left
-  // out.
+  // Take every record of probes and of jumps. Records of other processes, and from before the
+  // stretch, are left out.
   void Observe(const abi::pt_record& head) { Count(head, /*is_jump=*/false); }
   void ObserveJump(const abi::pt_record& head) { Count(head, /*is_jump=*/true); }
   // Returns the stretch that ended at the last Cut(), once all records of it were observed;
-  // nullopt: there was none, or it was taken. `ns_per_system_record`: is not part of its CPU time.
-  // Operators are counted by the probe in the function that each of them calls; where that is not
-  // there, by their share of the hits in the last stretch that had it.
+  // nullopt: there was none, or it was taken. `ns_per_system_record`: the cost of a record of
+  // system activity, which is taken off its CPU time. Operators are counted by the probe in the
+  // function that each of them calls; where that is not there, by their share of the hits in the
+  // last stretch that had it.
   std::optional<ComparedStretch> Take(double ns_per_system_record);
   // Returns the CPU time that was used since the stretch began.
   int64_t UsedNs() const { return CpuTimeNs() - open_.begin_cpu_ns; }
@@ -44,8 +45,8 @@ class StretchMeter {
   struct Counts {
     uint64_t begin_ns = 0;
     int64_t begin_cpu_ns = 0;
-    uint64_t operators = 0;  // by the probe at the function that each one calls
-    uint64_t cost_hits = 0;  // of all probes that are there for measuring
+    uint64_t operators = 0;  // counted by the probe at the function that each operator calls
+    uint64_t cost_hits = 0;  // hits of all probes that are there only for measuring
     LiveMeter meter;
     LiveMeter jumps;
     std::vector<uint32_t> calls_by_site;

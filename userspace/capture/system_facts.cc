@@ -59,7 +59,7 @@ std::vector<abi::pt_system_call> SystemCallFactsForKernel() {
     unknown.arguments = 6;
     facts.push_back(info == nullptr ? unknown : FactsOf(*info));
   }
-  facts.emplace_back();  // PT_SYSTEM_FOREIGN_CALL: without arguments
+  facts.emplace_back();  // PT_SYSTEM_FOREIGN_CALL, which has no arguments
   return facts;
 }
 

@@ -7,7 +7,7 @@
 
 namespace proftrace {
 
-// Returns the facts by number, and last those of any call that is none of x86-64.
+// Returns the facts by the call's number. The last entry is for all calls that are not x86-64's.
 std::vector<abi::pt_system_call> SystemCallFactsForKernel();
 
 }  // namespace proftrace

@@ -34,10 +34,11 @@ namespace proftrace {
 namespace {
 
 constexpr uint32_t kMostThreads = 32768;
-// Arguments of the tracepoint io_uring_complete, with the context of the probe: since Linux 6.11.
+// The number of arguments of the tracepoint io_uring_complete, with the probe's context, since
+// Linux 6.11.
 constexpr int kShortCompletion = 4;
 
-// What the map `watched` says (bpf/kernel/system.bpf.h).
+// The values of the map `watched` (bpf/kernel/system.bpf.h).
 constexpr uint8_t kWatched = 1;
 constexpr uint8_t kWatchedFromExec = 2;
 
@@ -51,12 +52,12 @@ struct RestartedEntry {
   uint32_t call;
 };
 
-// A millisecond all in all.
+// The rounds take a millisecond in all.
 constexpr int kCostRounds = 9;
 constexpr int kCallsInRound = 100;
 
-// What a system call takes now, in this thread: the median of a loop. It is one that does little,
-// and counts as I/O.
+// Returns the nanoseconds that a system call takes now in this thread, the median of a loop. The
+// call does little, and counts as I/O.
 double CallNs() {
   std::array<int64_t, kCostRounds> times;
   for (int64_t& time_ns : times) {
@@ -74,7 +75,7 @@ absl::Status NotRecorded(const std::string& what, int error) {
   return Fail(code, "cannot record system activity: " + what + ": " + ErrnoText(error));
 }
 
-// How many arguments a tracepoint of this kernel has; 0: it has no such tracepoint.
+// Returns how many arguments a tracepoint of this kernel has; 0 where there is no such tracepoint.
 int ArgumentsOf(const btf* types, const char* tracepoint) {
   const std::string name = std::string("btf_trace_") + tracepoint;
   const int id = btf__find_by_name_kind(types, name.c_str(), BTF_KIND_TYPEDEF);
@@ -98,7 +99,7 @@ struct SystemPrograms::Impl {
   bpf_link* open_lister = nullptr;
   std::vector<bpf_link*> links;
   std::vector<Pid> awaited;
-  std::mutex mutex;  // of iterated_tgid
+  std::mutex mutex;  // guards iterated_tgid
 
   void Detach() {
     for (bpf_link* link : links) bpf_link__destroy(link);
@@ -130,8 +131,8 @@ struct SystemPrograms::Impl {
     return absl::OkStatus();
   }
 
-  // Tells which system calls those threads go on with that were in restart_syscall when they were
-  // found.
+  // Tells the programs with which system calls threads go on that were in restart_syscall when they
+  // were found.
   void TellRestartedCalls() const {
     const int map = bpf_map__fd(skeleton->maps.restarted_calls);
     uint32_t tid = 0;
@@ -147,8 +148,8 @@ struct SystemPrograms::Impl {
     }
   }
 
-  // Tells which of the process's threads wait for a lock of Python's, among those that waited as
-  // semaphores do when they were found.
+  // Tells the programs which of the process's threads wait for a lock of Python, among those that
+  // waited as for a semaphore when they were found.
   void TellBegunWaits(Pid pid, const PythonReading& python) const {
     const int map = bpf_map__fd(skeleton->maps.begun_waits);
     std::vector<uint32_t> tids;
@@ -286,7 +287,7 @@ absl::Status SystemPrograms::MeasureCall(double plain_ns) {
   absl::Status status = AddProcess(Pid{own});
   if (!status.ok()) return status;
   ns_per_call_ = std::max(0.0, CallNs() - plain_ns);
-  // As if nothing had been.
+  // The traces of the measurement are removed.
   (void)bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.watched), &own);
   status = impl_->ForgetThreads();
   if (!status.ok()) return status;
@@ -319,7 +320,7 @@ absl::Status SystemPrograms::OpenFaultCounters() {
       }
       bpf_link* link = bpf_program__attach_perf_event(program, fd.get());
       if (link == nullptr) return NotRecorded("page faults of a CPU", errno);
-      (void)fd.Release();  // the link has it from here on
+      (void)fd.Release();  // the link owns it from here on
       impl_->links.push_back(link);
       is_open = true;
     }
@@ -342,7 +343,7 @@ absl::Status SystemPrograms::AddProcesses(std::span<const Pid> pids) {
     }
   }
   const std::lock_guard lock(impl_->mutex);
-  // 0 = all that are watched.
+  // 0 stands for all watched processes.
   impl_->skeleton->bss->iterated_tgid = pids.size() == 1 ? Raw(pids.front()) : 0;
   absl::Status status = Impl::Iterate(impl_->begin_lister);
   impl_->TellRestartedCalls();
@@ -353,7 +354,7 @@ void SystemPrograms::AddPython(Pid pid, const PythonReading& python) {
   if (!wants_python_) return;
   const uint32_t key = Raw(pid);
   const abi::pt_waiting_python entry{python.gil, python.runtime.layout.stack};
-  // One that the map has no room for waits for events alone.
+  // Where the map has no room for the process, all its waits count as waits for events.
   (void)bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.waiting_pythons), &key, &entry,
                             BPF_ANY);
   impl_->TellBegunWaits(pid, python);

@@ -1,5 +1,6 @@
-// The BPF programs of --activities syscalls,io,sched,faults: an object of its own beside
-// BpfPrograms, with a ring of its own. Everything in the kernel goes with it.
+// The BPF programs of --activities syscalls,io,sched,faults: a BPF object of its own beside
+// BpfPrograms, with a ring of its own. Everything in the kernel is removed when the object is
+// destroyed.
 #pragma once
 
 #include <absl/status/status.h>
@@ -30,38 +31,40 @@ class SystemPrograms {
  public:
   using RecordCallback = std::function<void(std::span<const std::byte>)>;
 
-  // Loads and attaches: kNotPermitted, or kHostUnfit where this kernel does not take the programs
-  // (Linux 5.17 or later is needed). No process is recorded yet.
+  // Loads and attaches the programs; no process is recorded yet. Fails with kNotPermitted, or with
+  // kHostUnfit where this kernel does not take the programs (Linux 5.17 or later is needed).
   static absl::StatusOr<std::unique_ptr<SystemPrograms>> Load(const SystemOptions& options);
   ~SystemPrograms();
   SystemPrograms(const SystemPrograms&) = delete;
   SystemPrograms& operator=(const SystemPrograms&) = delete;
 
-  // Records the process from here on, with what its threads are in the middle of, and, with
-  // `follow_children`, those that it forks. From any thread.
+  // Records the process from here on, beginning with the calls and waits that its threads are in
+  // the middle of, and, with `follow_children`, the processes that it forks. May be called on any
+  // thread.
   absl::Status AddProcess(Pid pid);
   // Records many processes at once: the kernel's threads are gone through a single time.
   absl::Status AddProcesses(std::span<const Pid> pids);
 
-  // Python's locks of the process, and of those that it forks, are told from what its threads wait
-  // for work with from here on. Nothing where the scheduler is not recorded. From any thread.
+  // Tells, from here on, waits for Python's locks from waits for work, in the process and those
+  // that it forks. Does nothing where the scheduler is not recorded. May be called on any thread.
   void AddPython(Pid pid, const PythonReading& python);
   bool wants_python() const { return wants_python_; }
 
   // Hands over all records that are there.
   void Drain(const RecordCallback& callback);
-  // Tells of what threads are in the middle of, up to now: what they do from here on is told of as
-  // if they had just begun it.
+  // Makes records of the calls and waits that threads are in the middle of, up to now. The rest of
+  // each is recorded as if it began now.
   void TellOpen();
-  // Does what TellOpen() does, and nothing is recorded from here on. Drain() gives the rest.
+  // Does what TellOpen() does, and ends the recording. Drain() gives the rest of the records.
   void Stop();
 
-  // Records that there was no room for.
+  // Returns how many records found no room, and how many threads could not be followed for want of
+  // room.
   uint64_t lost() const;
   // Returns how much longer a system call takes when it is recorded: the median of a loop in this
   // process; nullopt where no calls are recorded.
   std::optional<double> ns_per_call() const { return ns_per_call_; }
-  // Returns what this kernel does not tell of.
+  // Returns the activities that this kernel does not tell of.
   const std::vector<Unsupported>& gaps() const { return gaps_; }
 
  private:
@@ -69,7 +72,7 @@ class SystemPrograms {
   SystemPrograms();
   absl::Status Attach(const SystemActivities& activities);
   absl::Status OpenFaultCounters();
-  // `plain_ns`: what one takes that nobody records.
+  // `plain_ns`: the nanoseconds that a system call takes while it is not recorded.
   absl::Status MeasureCall(double plain_ns);
 
   std::unique_ptr<Impl> impl_;

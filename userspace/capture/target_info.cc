@@ -44,19 +44,19 @@ std::vector<ThreadEntry> ReadThreads(Pid pid) {
   std::vector<ThreadEntry> threads;
   for (const uint32_t tid : ReadNumberedEntries(folder)) {
     std::string name = ReadSmallFile(folder + "/" + std::to_string(tid) + "/comm", 64);
-    if (name.empty()) continue;  // it has ended
-    // The kernel adds one; a name may be empty, and have line ends of its own.
+    if (name.empty()) continue;  // the thread has ended
+    // The kernel adds one line end. A name may be empty, and have line ends of its own.
     if (name.back() == '\n') name.pop_back();
     threads.push_back(ThreadEntry{pid, Tid{tid}, std::move(name)});
   }
   return threads;
 }
 
-// Field 4 of /proc/PID/stat; the second, the name in parentheses, may hold anything.
+// Reads field 4 of /proc/PID/stat. Field 2, the name in parentheses, may hold any characters.
 Pid ReadParent(Pid pid) {
   const std::string stat = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/stat", 4096);
   const size_t close = stat.rfind(')');
-  // ") S 4711"
+  // The text from there on is, for example, ") S 4711".
   if (close == std::string::npos || close + 4 > stat.size()) return Pid{0};
   return Pid{static_cast<uint32_t>(std::strtoul(stat.c_str() + close + 4, nullptr, 10))};
 }

@@ -1,4 +1,4 @@
-// Reads what a recording says of a process and its threads.
+// Reads the facts of processes and their threads that a recording has.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,31 @@
 
 namespace proftrace {
 
-// Describes a process by what /proc says. A process that has gone by now has only its pid.
+// Describes a process from /proc. For a process that has ended by now, only its pid is set.
 Target DescribeProcess(Pid pid);
 
-// Returns its living threads with their names.
+// Returns a process's living threads with their names.
 std::vector<ThreadEntry> ReadThreads(Pid pid);
 
-// Returns its parent; 0 when it has none, or is gone.
+// Returns a process's parent; 0 where it has none, or has ended.
 Pid ReadParent(Pid pid);
 
-// Returns its living children, their children, and so on.
+// Returns a process's living children, their children, and so on.
 std::vector<Pid> ReadDescendants(Pid pid);
 
-// Returns how many executable mappings it has of files that may be PyTorch's: cheap, to be asked
-// often.
+// Returns how many executable mappings a process has of files that may be PyTorch's. Cheap, so that
+// it can be called often.
 uint32_t CountTorchMappings(Pid pid);
 
-// The processes of the host that have such mappings, ascending, without this one.
+// The processes of the host that have such mappings, in ascending order, without this process.
 struct TorchProcesses {
   std::vector<Pid> pids;
-  uint32_t closed = 0;  // that this user may not look into
+  uint32_t closed = 0;  // processes that this user may not look into
 };
 TorchProcesses FindTorchProcesses();
 
-// Says why `closed` such processes are not recorded, to root or to another user.
+// Returns a sentence that says why `closed` processes are not recorded, for root or for another
+// user.
 std::string WhyClosed(uint32_t closed, bool is_root);
 
 }  // namespace proftrace

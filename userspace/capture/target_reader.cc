@@ -17,23 +17,24 @@
 namespace proftrace {
 namespace {
 
-// The first byte of the question for the next reading; the last one's result is behind it.
+// The first byte of the question for the next reading. The result of the last reading follows it.
 constexpr char kNextReading = 'N';
-// The worker has the memory of these processes open.
+// The most processes whose memory the worker keeps open.
 constexpr size_t kMostOpenMemories = 64;
-// For one reading: a name takes microseconds, a model of a hundred thousand modules a second.
+// The limits of one reading. A name takes microseconds, a model of a hundred thousand modules a
+// second.
 constexpr ReadBudget::Limits kLimitsOfReading{.bytes = uint64_t{4} << 30, .cpu_ns = 10'000'000'000};
 constexpr int64_t kLongestAnswerNs = 5'000'000'000;
-// After so many nothing more is read.
+// After this many workers nothing more is read.
 constexpr int kMostWorkers = 8;
-// Questions that wait. A job can make up as many as it likes.
+// The most questions that wait. A job can make up as many as it likes.
 constexpr size_t kMostQuestions = size_t{1} << 17;
 
-// The worker's: reads until there is nothing more to read.
+// Runs in the worker: answers questions until there are no more.
 absl::StatusOr<std::string> ReadTargets(WorkerChannel* channel,
                                         const TargetReader::Reading& reading) {
   AskForEntries(channel);
-  std::map<Pid, uint32_t> images;  // of those whose memory may be open
+  std::map<Pid, uint32_t> images;  // image by process, for processes whose memory may be open
   std::string done(1, kNextReading);
   while (true) {
     const WorkerAnswer answer = channel->Ask(done);
@@ -50,7 +51,7 @@ absl::StatusOr<std::string> ReadTargets(WorkerChannel* channel,
     if (!is_new && (image == 0 || known->second != image)) ForgetMemory(pid);
     known->second = image;
     std::string result;
-    // Another process may have that number now.
+    // Another process may have this pid now, so the memory is opened anew for a second try.
     for (int tries = 0; tries < 2 && result.empty(); ++tries) {
       if (tries > 0) ForgetMemory(pid);
       ReadBudget budget(kLimitsOfReading);
@@ -100,7 +101,7 @@ std::string TargetReader::AskNow(Question question) {
     std::condition_variable changed;
     std::optional<std::string> result;
   };
-  // Lives longer than this call where no answer comes in time.
+  // It lives longer than this call where no answer comes in time.
   const auto waiting = std::make_shared<Waiting>();
   Ask(std::move(question), [waiting](std::string_view result) {
     const std::lock_guard lock(waiting->mutex);
@@ -204,7 +205,7 @@ void TargetReader::NoteFailure(const absl::Status& status, bool is_last) {
   std::string why = is_late_ ? "the process that " + does_ + " had not answered for " +
                                    std::to_string(kLongestAnswerNs / 1'000'000'000) + " s"
                              : std::string(status.message());
-  // One of them says enough.
+  // The first failure says enough.
   if (failure_.empty()) failure_ = std::move(why);
   if (is_last) failure_ += "; so did others after it, and nothing more was read";
 }

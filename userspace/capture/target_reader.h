@@ -1,5 +1,6 @@
-// Short readings of recorded processes while they are recorded, by one worker without rights that
-// lasts as long as this (userspace/sandbox/worker.h): what lies in a target may be made to do harm.
+// Makes short readings of recorded processes while they are recorded. One worker without rights,
+// which lasts as long as this object (userspace/sandbox/worker.h), does the reading, because a
+// target's memory may be made to do harm.
 #pragma once
 
 #include <atomic>
@@ -20,38 +21,40 @@
 
 namespace proftrace {
 
-// A worker that crashes is replaced, and its question asked once more; a process whose question
-// ends a second one is asked nothing more, and failure() says so. May be used by all threads.
+// A worker that crashes is replaced, and its question asked once more. Where the same question ends
+// a second worker, nothing more is asked about that process, and failure() says so. May be used by
+// all threads.
 class TargetReader {
  public:
   struct Question {
     Pid pid{};
-    // The process's address space (CaptureMetadata::images): while it is the same, so is the
-    // memory that is open. 0 = not known.
+    // The process's address space (CaptureMetadata::images): as long as this number stays the same,
+    // the memory that was opened is read on. 0 = not known.
     uint32_t image = 0;
     std::string input;
   };
-  // The worker's: returns what was read of the process; empty: it could not be read.
+  // Runs in the worker. Returns what was read of the process; empty where it could not be read.
   using Reading = std::function<std::string(Pid pid, std::string_view input)>;
-  // Takes what Reading has returned; empty also where nobody reads any more. On the reader's
-  // thread, or on the one that asks.
+  // Takes what Reading has returned; empty also where no worker is left to read. Called on the
+  // reader's thread, or on the thread that asks.
   using OnRead = std::function<void(std::string_view result)>;
 
-  // `title`: of the worker in ps(1), at most 15 characters. `does` goes on "the process that …":
-  // "reads names". `reading` works on a copy of this process as it was when the worker began.
+  // `title`: the worker's name in ps(1), at most 15 characters. `does` completes "the process that
+  // …", for example "reads names". `reading` works on a copy of this process as it was when the
+  // worker began.
   TargetReader(std::string title, std::string does, Reading reading);
   ~TargetReader();
   TargetReader(const TargetReader&) = delete;
   TargetReader& operator=(const TargetReader&) = delete;
 
-  // Starts the worker. The first question does so otherwise.
+  // Starts the worker, which the first question would start otherwise.
   void Start();
   void Ask(Question question, OnRead on_read);
   // Asks and waits. A worker that does not answer for some seconds is replaced.
   std::string AskNow(Question question);
-  // Answers what was asked until now, for at most so long, and ends the worker.
+  // Answers the questions that were asked until now, for at most `longest_ns`, and ends the worker.
   void Finish(int64_t longest_ns);
-  // Returns sentences that say what ended workers before their time; empty: nothing did.
+  // Returns sentences that say why workers ended before their time; empty where none did.
   std::string failure() const;
 
  private:
@@ -64,7 +67,7 @@ class TargetReader {
   void Run();
   WorkerAnswer Answer(std::string_view question);
   WorkerAnswer GiveTask();
-  // Takes note of a worker's end. False: there is none to follow it.
+  // Takes note of a worker's end. Returns false where no other worker is to follow.
   bool MayGoOn(const absl::Status& status, int workers);
   void NoteFailure(const absl::Status& status, bool is_last);
 
@@ -79,9 +82,9 @@ class TargetReader {
   bool stop_ = false;
   bool is_over_ = false;                // no worker answers any more
   bool is_late_ = false;                // the worker has not answered for too long
-  std::atomic<bool> gives_up_ = false;  // ends the worker
+  std::atomic<bool> gives_up_ = false;  // true ends the worker
 
-  // The thread's own.
+  // The next members are for the thread alone.
   std::optional<Task> asked_;
   std::optional<TargetAnswers> answers_;  // about the process that `asked_` is about
   std::thread thread_;

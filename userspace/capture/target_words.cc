@@ -12,7 +12,7 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kLongestWord = 1024;
-// Offset of tp_name in PyTypeObject: PyVarObject is three words in every CPython with a GIL.
+// The offset of tp_name in PyTypeObject. PyVarObject is three words in every CPython with a GIL.
 constexpr uint64_t kNameInType = 24;
 
 enum class WordKind : uint8_t { kClassName, kPythonTypeName, kSymbol, kLastOperator, kScript };
@@ -23,13 +23,14 @@ CacheWriter QuestionFor(WordKind kind) {
   return out;
 }
 
-// A C string of at most kLongestWord characters. Read in pieces: the string may lie at the end of a
-// mapping.
+// Reads a C string of at most kLongestWord characters. It is read in pieces, because it may lie at
+// the end of a mapping.
 std::optional<std::string> ReadText(const TargetMemory& memory, uint64_t address) {
   std::string text;
   while (text.size() < kLongestWord) {
     char piece[64];
-    // Up to the next multiple of the piece: within a page, which is all there or not.
+    // A piece ends at the next multiple of its size, so that it lies within a page, which can be
+    // read as a whole or not at all.
     const size_t bytes = sizeof(piece) - (address + text.size()) % sizeof(piece);
     if (!memory.Read(address + text.size(), piece, bytes)) return std::nullopt;
     const char* end = static_cast<const char*>(std::memchr(piece, '\0', bytes));

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kGroup = "proftrace";
 constexpr std::string_view kPid = "pid_";  // no name may begin with a digit
-// The kernel takes so much of one write.
+// The kernel takes no more than this in one write.
 constexpr size_t kMostBytes = 4000;
 constexpr size_t kMostEventsBytes = size_t{16} << 20;
 
@@ -45,7 +45,8 @@ void Remove(const std::string& name) {
   (void)WriteFully(events.get(), "-:" + name + "\n");
 }
 
-// Names are GROUP/pid_PID_NUMBER_TIME, of the tracer.
+// Removes the events of tracers that have ended. Names are GROUP/pid_PID_NUMBER_TIME, with the
+// tracer's PID.
 void RemoveLeft(const std::string& folder) {
   const std::string events = ReadSmallFile(folder + "uprobe_events", kMostEventsBytes);
   const std::string prefix = "p:" + std::string(kGroup) + "/" + std::string(kPid);
@@ -76,12 +77,12 @@ std::unique_ptr<TraceEvent> TraceEvent::Make(int file_fd, const std::vector<Prob
   static std::atomic<uint32_t> number = 0;
   const UniqueFd events = OpenEvents();
   if (!events.valid()) return nullptr;
-  // The time: one in another PID namespace may have the same PID.
+  // The name has the time, because a tracer in another PID namespace may have the same PID.
   const std::string name = std::string(kGroup) + "/" + std::string(kPid) +
                            std::to_string(getpid()) + "_" + std::to_string(++number) + "_" +
                            std::to_string(MonotonicNs());
   const std::string begin = "p:" + name + " " + LinkOfDescriptor(file_fd) + ":";
-  // From here on its destructor takes away what there is.
+  // From here on the destructor removes the probes that were made.
   std::unique_ptr<TraceEvent> event(new TraceEvent(name, 0));
   std::string lines;
   for (size_t i = 0; i < points.size(); ++i) {
@@ -109,7 +110,7 @@ int TraceEvent::Open(Pid pid, int program_fd, UniqueFd* event) const {
   attributes.type = PERF_TYPE_TRACEPOINT;
   attributes.config = id_;
   attributes.sample_period = 1;
-  // The program runs for every thread: the kernel looks at the process's memory alone.
+  // The program runs for every thread, because the kernel only compares the process's memory.
   UniqueFd opened(
       static_cast<int>(syscall(SYS_perf_event_open, &attributes, static_cast<pid_t>(Raw(pid)), -1,
                                -1, PERF_FLAG_FD_CLOEXEC)));

@@ -2,7 +2,8 @@
 // that nothing of what they ran is recorded. A child that runs another program first does not
 // count, nor does one that runs in its parent's memory (vfork), where the parent's probes are.
 //
-// What the kernel tells of processes comes here at once, and is followed later: times decide.
+// The kernel's records of processes come here at once, but are followed later, so their times
+// decide.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +19,15 @@ namespace proftrace {
 // The caller locks.
 class UnprobedForks {
  public:
-  // Begins the window: what lies outside of it is no loss. Until then, everything lies outside.
+  // Begins the window. A child that ends outside of it is no loss; until this call all time is
+  // outside.
   void BeginWindow(int64_t start_ns) { start_ns_ = start_ns; }
   void EndWindow(int64_t end_ns) { end_ns_ = end_ns; }
 
-  // `is_recorded`: the parent is, by what has been followed of forks and execs until now.
+  // `is_recorded`: whether the parent is recorded, by the forks and execs that were followed until
+  // now.
   void OnFork(Pid parent, Pid child, int64_t time_ns, bool is_recorded);
-  // Notes a child that was found without its fork being told of.
+  // Notes a child that was found, not told of by the kernel.
   void OnFound(Pid child) { forks_.try_emplace(Raw(child), 0); }
   void OnExec(Pid pid);
   // Notes that a process is not recorded by its old program's plan any more.
@@ -33,12 +36,12 @@ class UnprobedForks {
 
   // Notes that a process's probes are live.
   void OnLive(Pid pid, int64_t time_ns);
-  // Forgets a process that is not recorded, and named elsewhere.
+  // Forgets a process that is not recorded; another message names it.
   void OnRefused(Pid pid) { forks_.erase(Raw(pid)); }
 
-  // Returns how many ended within the window, without probes.
+  // Returns how many children ended within the window without probes.
   uint64_t ended() const { return ended_; }
-  // Returns how many go on, and have no probes yet.
+  // Returns how many children live on and have no probes yet.
   size_t waiting() const;
 
  private:

@@ -12,7 +12,8 @@
 namespace proftrace {
 namespace {
 
-// The kind of rows that a place with this role is for; nothing for one that ends rows of any kind.
+// Returns the kind of rows that a place with this role is for; nullopt for a place that ends rows
+// of any kind.
 std::optional<std::string> KindOf(uint8_t role) {
   switch (role) {
     case abi::PT_ROLE_END:
@@ -55,7 +56,7 @@ std::optional<std::string> KindOf(uint8_t role) {
   }
 }
 
-// The function whose rows begin there; nothing for other kinds of rows.
+// Returns the function whose rows begin at a point; nullopt for other kinds of rows.
 std::optional<std::string> FunctionOf(const ProbePoint& point, const std::vector<SiteInfo>& sites) {
   if (RoleOf(point) != abi::PT_ROLE_GUARD_BEGIN || SiteOf(point) >= sites.size()) {
     return std::nullopt;

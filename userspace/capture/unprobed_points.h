@@ -1,4 +1,4 @@
-// Tells what is missing where places in the code have neither a jump nor a probe.
+// Tells which rows are missing where places in the code have neither a jump nor a probe.
 #pragma once
 
 #include <vector>

@@ -12,20 +12,20 @@
 namespace proftrace {
 namespace {
 
-// How many places of each mapping are read: one in every part of it that a job may have copied
-// away.
+// How many places of each mapping are read, so that one lies in every part that a job may have
+// copied away.
 constexpr size_t kMostPlacesOfMapping = 256;
-// Since Linux 6.18 a probe on a nop of five bytes becomes a call.
+// The instructions of a probe on a nop of five bytes, which becomes a call since Linux 6.18.
 constexpr uint8_t kCall = 0xe8;
 constexpr uint8_t kNopOf5Bytes[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
 
-// Where a point is in the process.
+// The place of a point in the process.
 struct Place {
   const ProbePoint* point;
   uint64_t address;
 };
 
-// Where a process has the code of one file.
+// Finds the places where a process has the code of one file.
 class ModulePlaces {
  public:
   ModulePlaces(const std::vector<Mapping>& mappings, const ModulePlan& module)
@@ -36,7 +36,7 @@ class ModulePlaces {
     }
   }
 
-  // The points of the plan in each mapping of the file's code.
+  // Returns the points of the plan in each mapping of the file's code.
   std::vector<std::vector<Place>> Find() const {
     std::vector<std::vector<Place>> found;
     for (const Mapping& mapping : mappings_) {
@@ -71,8 +71,8 @@ class ModulePlaces {
            mapping.device == module_.file.device;
   }
 
-  // Whether executable memory lies where the file's code would be: as far from the file's other
-  // mappings as in the file.
+  // Whether executable memory lies where the file's code would be, judged by the distance from the
+  // file's other mappings.
   bool HasCodeAt(uint64_t file_offset) const {
     return std::any_of(biases_.begin(), biases_.end(), [&](uint64_t bias) {
       const uint64_t address = bias + file_offset;
@@ -84,8 +84,8 @@ class ModulePlaces {
 
   const std::vector<Mapping>& mappings_;
   const ModulePlan& module_;
-  std::vector<const Mapping*> code_;  // of the whole process
-  std::set<uint64_t> biases_;         // of the file's mappings: address less offset
+  std::vector<const Mapping*> code_;  // all executable mappings of the process
+  std::set<uint64_t> biases_;         // address less file offset, of the file's mappings
 };
 
 UnreachedCode NothingOf(const ModulePlan& module) {
@@ -146,7 +146,7 @@ void AddReason(std::string part, std::string* text) {
   *text += std::move(part);
 }
 
-// A site is left out with all of its points.
+// Returns the sites that have a refused point: they are left out with all of their points.
 std::set<uint16_t> RefusedSites(const ModulePlan& module, const AttachReport& report) {
   std::set<uint16_t> sites;
   for (const RefusedPoint& refused : report.refused) {

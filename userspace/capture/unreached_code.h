@@ -2,7 +2,7 @@
 // them into private mappings of the probed file. It puts none where the process runs the same code
 // from somewhere else: text that was copied to anonymous memory (huge pages), a shared or writable
 // mapping, a file that overlayfs has copied up since it was mapped. Nothing would be recorded
-// there, and nobody would be told. So each place is looked at after the attach.
+// there, and nothing would say so. Therefore each place is looked at after attaching.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace proftrace {
 
-// Places of one file that have no probe although the kernel has taken them.
+// The places of one file that have no probe although the kernel has accepted probes there.
 struct UnreachedCode {
   std::string module;      // its name, from the target
   size_t points = 0;       // of the plan
@@ -34,9 +34,9 @@ struct UnreachedCode {
 using ReadModuleFile =
     std::function<bool(const ModulePlan& module, uint64_t offset, void* buffer, size_t bytes)>;
 
-// Returns the files of `modules` with places that have no probe. Sites that the kernel refused
-// (`report`) are not among these places. A few places of each mapping are read; all, where one of
-// these has no probe. A place that cannot be read counts as probed.
+// Returns the files of `modules` that have places without a probe. Sites that the kernel refused
+// (`report`) are not among these places. A few places of each mapping are read, and all of them
+// where one of the few has no probe. A place that cannot be read counts as probed.
 std::vector<UnreachedCode> FindUnreachedCode(const std::vector<Mapping>& mappings,
                                              const TargetMemory& memory,
                                              const ReadModuleFile& read_file,
@@ -49,9 +49,9 @@ std::vector<UnreachedCode> FindUnreachedCode(Pid pid, const std::vector<ModulePl
 // Whether a running process has at least one of the module's probes.
 bool HasAnyProbe(Pid pid, const ModulePlan& module, const AttachReport& report);
 
-// Files of `modules` of which the process runs code from memory that is not mapped from the file,
-// as where it has moved the code since the probes were placed. Only `not_of_file` is counted: by
-// now a budget may have taken probes out, and the process may have unloaded a library.
+// Returns the files of `modules` whose code the process runs from memory that is not mapped from
+// the file, as where it has moved the code since the probes were placed. Only `not_of_file` is
+// counted: by now a budget may have taken probes out, and the process may have unloaded a library.
 std::vector<UnreachedCode> FindMovedCode(const std::vector<Mapping>& mappings,
                                          const std::vector<ModulePlan>& modules);
 // Does that for a running process; empty where its mappings cannot be read or it has ended.
