@@ -30,10 +30,10 @@ extern "C" const uint8_t proftrace_on_operator[];
 extern "C" const uint8_t proftrace_recorder_end[];
 extern "C" const uint8_t proftrace_on_operator_stack[];
 extern "C" const uint8_t proftrace_recorder_stack_call[];
-// The end of all. The linker makes the name.
+// The end of the recorder's code; the linker makes the name.
 extern "C" const uint8_t __stop_proftrace_in_job[];  // NOLINT(bugprone-reserved-identifier)
 
-// Returns all of that code.
+// Returns the whole code of the recorder.
 inline std::span<const uint8_t> RecorderCode() {
   return {proftrace_recorder_code, __stop_proftrace_in_job};
 }
