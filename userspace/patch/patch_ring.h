@@ -155,16 +155,14 @@ class PatchRing {
  private:
   struct Slot {
     uint64_t head = 0;
-    int64_t waits_since_ns =
-        0;                    // when the record at `head` was first seen unfinished; 0 = it was not
-    uint64_t told_lost = 0;   // lost records that PT_LOSS records have told of
-    uint64_t last_ns = 0;     // time of the last record
-    uint32_t last_tid = 0;    // the loader's number in the last record; 0 = there was none yet
+    int64_t waits_since_ns = 0;  // since when `head` is seen unfinished; 0 = it is not
+    uint64_t told_lost = 0;      // lost records that PT_LOSS records have told of
+    uint64_t last_ns = 0;        // time of the last record
+    uint32_t last_tid = 0;       // the loader's number in the last record; 0 = there was none yet
     uint32_t own_number = 0;  // the job's number that thread_number_ was asked for last; 0 = none
     uint32_t number = 0;      // what thread_number_ returned for it
     uint64_t missing = 0;     // how many records, at least, the next PT_LOSS has to tell of
-    int64_t lapse_ns =
-        0;  // when a lapse of the thread's recording began; 0 = none is to be told of
+    int64_t lapse_ns = 0;     // when a lapse of its recording began; 0 = none is to be told
   };
 
   PatchRing(const PatchRingOptions& options, ThreadNumber thread_number)
