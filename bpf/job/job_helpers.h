@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What bpf/shared/common.bpf.h is to the BPF programs, for the same sources in a job's own threads
- * (job_recorder.c): the kernel's helpers as far as they use them, and how a record gets into the
- * calling thread's slot of the ring (patch_memory.h). Nothing is called outside of this code, no
- * system call is made, and memory is read as the job itself would read it.
+ * The counterpart of bpf/shared/common.bpf.h for the same sources in a job's own threads
+ * (job_recorder.c): the kernel's helpers that these sources use, and the functions that put a
+ * record into the calling thread's slot of the ring (patch_memory.h). No function outside of this
+ * code is called, no system call is made, and memory is read as the job itself would read it.
  */
 #ifndef PROFTRACE_BPF_COMMON_H
 #define PROFTRACE_BPF_COMMON_H
@@ -102,7 +102,7 @@ static __always_inline __u64 bpf_get_current_pid_tgid(void)
 {
 	return current_tid(job_ring());
 }
-/* All processes of a map are one here, because the job is one process. */
+/* Returns 0 for every map's key: the job is one process, so its maps have one entry. */
 static __always_inline __u32 current_tgid(void)
 {
 	return 0;

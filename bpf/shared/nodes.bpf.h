@@ -74,8 +74,8 @@ static __noinline int write_node_begin(struct pt_regs *ctx, __u64 node, __u64 co
 	if (unlikely(!node_class)) {
 		__u32 seen = PT_NODE_SEEN;
 
-		/* The loader reads the name from the process, which may end soon: it is told at
-		 * once, but not again and again when the map is full. */
+		/* The loader reads the class's name from the process, which may end soon. So the
+		 * loader is told at once, but not again and again when the map is full. */
 		if (!bpf_map_update_elem(&node_vtables, &key, &seen, BPF_NOEXIST))
 			is_new = true;
 	}

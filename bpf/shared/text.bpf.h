@@ -43,8 +43,7 @@ static __always_inline void give_name_back(struct long_name *name)
 }
 
 /* Reads the text at `characters` and the NUL behind it. Returns how many bytes were read, 0 or
- * less if it could not be read. Of a text longer than PT_NAME_BYTES, reads one byte more than
- * that. */
+ * less if it could not be read. If the text is longer than PT_NAME_BYTES, one byte more is read. */
 static __always_inline long read_long_name(struct long_name *name, __u64 characters)
 {
 	return bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)characters);
