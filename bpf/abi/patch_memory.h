@@ -52,8 +52,8 @@
 // Address of the jump at which Python's end waits; 0 = there is none.
 #define PATCH_RING_PYTHON_END 232
 // 32 bits: how many seccomp filters each thread of the process had when it got the ring, plus 1;
-// zero = not known. While the number is the same the filters are the same, because none is ever
-// taken away.
+// if it is not known, this is 0. While the number is the same the filters are the same, because
+// none is ever taken away.
 #define PATCH_RING_FILTERS 240
 // struct pt_script_layout. The index of its state's variable is 0 if rows of TorchScript do not
 // tell their modules.
@@ -128,12 +128,12 @@
 #define PATCH_CONTROL_OWNER 24	     // as PATCH_RING_OWNER
 #define PATCH_CONTROL_OWNER_START 32 // as PATCH_RING_OWNER_START
 #define PATCH_CONTROL_AUTOGRAD 40    // struct pt_autograd_layout
-// In pt_autograd_layout, as the next one: 16 bytes, an address and then an offset.
+// Offsets in pt_autograd_layout of two variables, each of 16 bytes: an address, then an offset.
 #define PATCH_AUTOGRAD_SEQUENCE 0
 #define PATCH_AUTOGRAD_GRAD_MODE 32
 // Vtables of torch::autograd::PyNode and similar classes; 0 = none.
 #define PATCH_CONTROL_PYTHON_NODES 112
-#define PATCH_PYTHON_NODES 8	      // how many there are
+#define PATCH_PYTHON_NODES 8	      // how many there may be
 #define PATCH_CONTROL_ANNOTATIONS 176 // OperatorDef*, enum pt_annotation_step; 0 ends them
 #define PATCH_ANNOTATIONS 8	      // how many there may be
 #define PATCH_CONTROL_FIELDS 304      // bytes of all fields up to here

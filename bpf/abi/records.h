@@ -37,8 +37,8 @@ typedef __s8 pt_s8;
 #endif
 
 enum pt_kind {
-	PT_SPAN_BEGIN = 1,  /* entry of an operator; struct pt_record, or struct pt_pointer_record
-			       where autograd records it: its sequence number */
+	PT_SPAN_BEGIN = 1,  /* entry of an operator; struct pt_record, or, if autograd records it,
+			       struct pt_pointer_record: its sequence number */
 	PT_SPAN_END = 2,    /* exit site of any span; struct pt_record */
 	PT_CATCH = 3,	    /* __cxa_begin_catch, _Unwind_SetIP; struct pt_record */
 	PT_BOXED_BEGIN = 4, /* entry of a callBoxed copy; struct pt_pointer_record: OperatorDef* */
@@ -59,7 +59,7 @@ enum pt_kind {
 	PT_COST = 15,	       /* a second probe behind a PT_SPAN_BEGIN's; never in a capture */
 	PT_GUARD_BEGIN = 16,   /* an at::RecordFunction is made; struct pt_guard_record */
 	PT_GUARD_END = 17,     /* it is destroyed; struct pt_pointer_record: its handle. `site` is 1
-				  where only an exception gets there, else 0 */
+				  if only an exception leads there, else 0 */
 	PT_FRAME_BEGIN = 18,   /* a frame of TorchScript's interpreter; struct pt_guard_record */
 	PT_FRAME_END = 19,     /* struct pt_pair_record: its handle, its object */
 	PT_ANNOTATION_GUARD = 20, /* struct pt_pointer_record: the at::RecordFunction of the
@@ -67,7 +67,7 @@ enum pt_kind {
 	PT_WORK_TITLE = 21,  /* an asynchronous work is made, whose row begins when it is executed;
 				struct pt_guard_record with a name */
 	PT_WORK_BEGIN = 22,  /* struct pt_pointer_record: the work, as PT_WORK_TITLE named it */
-	PT_INPUTS = 23,	     /* what this thread's next begin of the same sp and site is called with
+	PT_INPUTS = 23,	     /* the inputs of this thread's next begin of the same sp and site
 				(--record-shapes); struct pt_inputs_record */
 	PT_INPUTS_MORE = 24, /* this thread's last PT_INPUTS goes on; struct pt_inputs_record */
 	PT_SPILLED_INPUTS = 25, /* the floating-point arguments of this thread's last begin, in the
@@ -80,7 +80,7 @@ enum pt_kind {
 	PT_DEVICE_MEMORY = 34, /* of a device, or of shared CPU memory; struct pt_memory_record:
 				  bytes < 0 = a free. While torch.profiler runs, PT_ALLOCATION and
 				  PT_FREE are followed by one that says the same */
-	PT_OUT_OF_MEMORY = 35, /* struct pt_memory_record: what was asked for */
+	PT_OUT_OF_MEMORY = 35, /* struct pt_memory_record: the bytes that were asked for */
 	PT_STACKED_ALLOCATION = 36, /* PT_ALLOCATION, PT_FREE, in the stack that this thread was */
 	PT_STACKED_FREE = 37,	    /* last told to have (--with-stack) */
 	PT_SEQUENCE = 40,     /* struct pt_pointer_record: the sequence number of the row that this
@@ -90,11 +90,11 @@ enum pt_kind {
 	PT_THREAD_NUMBER = 42, /* struct pt_pointer_record: torch's number of this thread */
 	PT_LOSS_ANYWHERE = 48, /* threads that could not be noted lost records before this one;
 				  struct pt_pointer_record: how many */
-	PT_OPERATOR_CALL = 50, /* a PT_SPAN_BEGIN, and what the operator is called with;
+	PT_OPERATOR_CALL = 50, /* a PT_SPAN_BEGIN with the inputs of the operator;
 				  struct pt_call_record */
 	PT_SIZED_BEGIN = 52,   /* a PT_SPAN_BEGIN; struct pt_pointer_record: how many bytes the
 				  call copies, sets or allocates */
-	PT_NAMED_BEGIN = 53,   /* a call that is no operator's begins; struct pt_pointer_record: the
+	PT_NAMED_BEGIN = 53,   /* begin of a call that is no operator; struct pt_pointer_record: the
 				  number of the c10::Symbol that names it (PT_PLACE_SYMBOL; 0 = it
 				  has the site's name), its at::RecordScope << 32 */
 	/* --with-stack (bpf/abi/python_records.h). */
@@ -105,8 +105,8 @@ enum pt_kind {
 				  frames name it, its type's address. A PT_PYTHON_TEXT follows */
 	/* --sample (bpf/abi/sample_records.h). Written by the tracer, which has found the names. */
 	PT_SAMPLE = 64,		 /* struct pt_sample_record */
-	PT_SAMPLE_FUNCTION = 65, /* struct pt_sample_function_record; comes before frames of it */
-	PT_SAMPLE_FRAME = 66,	 /* struct pt_sample_frame_record; comes before what uses it */
+	PT_SAMPLE_FUNCTION = 65, /* struct pt_sample_function_record; comes before its frames */
+	PT_SAMPLE_FRAME = 66,	 /* struct pt_sample_frame_record; comes before records with it */
 	/* --activities syscalls,io,sched,faults (bpf/abi/system_records.h). */
 	PT_SYSTEM_CALL = 67,
 	PT_OFF_CPU = 68,
@@ -144,8 +144,8 @@ struct pt_node_record {
 	struct pt_record head;
 	pt_u64 vtable;	    /* of the Node */
 	pt_u64 python_type; /* PyTypeObject* of a PyNode's object, else meaningless; 0 = not read */
-	/* Only when the vtable is known to be PyNode's (record longer by this): tp_name and a NUL;
-	 * where it is full, PT_TEXT_MORE until one is shorter than it could be. */
+	/* Only if the vtable is known to be PyNode's (then the record is longer by this): tp_name
+	 * and a NUL. If it is full, PT_TEXT_MORE records follow, the last not full. */
 	char type_name[PT_TYPE_NAME_BYTES];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_node_record) == 104, "pt_node_record");
@@ -212,8 +212,8 @@ struct pt_exit_record {
 PT_STATIC_ASSERT(sizeof(struct pt_exit_record) == 48, "pt_exit_record");
 
 /*
- * Inputs: values, one after the other, each beginning with a word that has its enum pt_value in the
- * low byte. The values of a PT_INPUTS and of its PT_INPUTS_MOREs are one sequence, cut anywhere.
+ * Inputs: a sequence of values. Each begins with a word that has its enum pt_value in the low byte.
+ * The values of a PT_INPUTS and of its PT_INPUTS_MOREs are one sequence, cut at any word.
  */
 struct pt_inputs_record {
 	struct pt_record head;
@@ -221,7 +221,7 @@ struct pt_inputs_record {
 	pt_u8 flags;   /* of enum pt_inputs_flag */
 	pt_u8 spilled; /* PT_INPUTS: how many PT_VALUE_SPILLED there are; PT_KEYWORDS: 1 = torch
 			  takes the row's scope from the keyword "scope" */
-	pt_u32 words;  /* of all values; PT_INPUTS_MORE: of those before these */
+	pt_u32 words;  /* of all values; PT_INPUTS_MORE: of the values before these */
 	pt_u64 values[251];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_inputs_record) == 2040, "pt_inputs_record");
@@ -293,12 +293,12 @@ PT_STATIC_ASSERT(sizeof(struct pt_memory_record) == 64, "pt_memory_record");
 /*
  * What a probe does, given to the program in its attach cookie:
  *   bits 0..15 site, 16..23 role, 24..31 register that holds the argument (enum pt_register),
- *   48..63 the place of what the record names (a key of the map `value_places`), 0 = none,
+ *   48..63 the place of the record's name (a key of the map `value_places`), 0 = none,
  *   32..47 PT_ROLE_NODE_BEGIN and PT_ROLE_PLACED_NODE: offset of the Python object's pointer in a
  *          PyNode, 0 = do not read;
  *          PT_ROLE_BOXED_BEGIN: the register that holds the Stack* (enum pt_register).
- *          PT_ROLE_GUARD_* and PT_ROLE_FRAME_*: signed, what to add to bits 24..31's register (here
- *          by its hardware number) for the handle.
+ *          PT_ROLE_GUARD_* and PT_ROLE_FRAME_*: signed: the handle is the register in bits 24..31
+ *          (here by its hardware number) plus this.
  */
 enum pt_role {
 	PT_ROLE_BEGIN = 1,
@@ -356,7 +356,7 @@ enum pt_role {
 #define PT_RANGE_HANDLE(tid) ((unsigned long long)(tid) << 32 | 1)
 
 /*
- * Where the key set is, and what of it matters: bits 24..27 a register (by its hardware number),
+ * Where the key set is, and which keys matter: bits 24..27 a register (by its hardware number),
  * bit 28 set = in memory there, at the signed offset of bits 32..47; bits 48..56 the bytes from the
  * stack pointer there up to that of the entry, in units of 8; 57..62 the lowest of the three
  * autograd keys; 63 set = only the highest key of the set counts (before 2.2).
@@ -417,8 +417,8 @@ enum pt_register {
 
 /*
  * Where the target keeps something, from its registers on: value = base + offsets[0], then for each
- * further offset value = *(u64 *)value + offset. With an index, what a register holds is added too,
- * after the offset of one step: an element of an array.
+ * further offset value = *(u64 *)value + offset. With an index, a register's value is added too,
+ * after the offset of one step, for an element of an array.
  */
 #define PT_PLACE_OFFSETS 6
 enum pt_place_base {
@@ -433,7 +433,7 @@ enum pt_place_form {
 	PT_PLACE_C_STRING = 1,	    /* the address of a text that ends with NUL */
 	PT_PLACE_PYTHON_STRING = 2, /* the address of a Python str */
 	PT_PLACE_NOTHING = 3,	    /* no name is read: only the inputs of the row */
-	PT_PLACE_PYTHON_TYPE = 4,   /* the address of a Python type, whose name it is */
+	PT_PLACE_PYTHON_TYPE = 4,   /* the address of a Python type, whose name is read */
 	PT_PLACE_SYMBOL = 5,	    /* the number of a c10::Symbol (32 bits), whose text the loader
 				       reads. Only for PT_ROLE_PLACED_BEGIN */
 };
@@ -478,7 +478,7 @@ enum pt_argument_kind {
 	PT_ARGUMENT_STACK_VALUES = 16,	/* address of a std::vector<c10::IValue>: each element is an
 					   argument */
 	PT_ARGUMENT_SAVED_DOUBLE = 17,	/* at offset `value_offset` from rsp (`place` 0) or rbp */
-	PT_ARGUMENT_SYMBOLIC_WORD = 50, /* what a c10::SymInt has */
+	PT_ARGUMENT_SYMBOLIC_WORD = 50, /* the word of a c10::SymInt */
 	PT_ARGUMENT_LIST = 60,		/* address of a c10::List, shown only when empty */
 	PT_ARGUMENT_OBJECT_VECTOR = 64, /* address of a std::vector, shown only when empty */
 	PT_ARGUMENT_INT_VECTOR = 65,	/* address of a std::vector<int64_t> */
@@ -493,7 +493,7 @@ enum pt_argument_kind {
 	PT_ARGUMENT_PYTHON_ARGUMENTS = 67, /* address of a Python tuple: each item is an argument */
 	/* Address of a Python list or tuple, null = none: each item that torch infers a type of is
 	 * an argument. Then the address of a dict of keyword values, null = none; `value_offset` 1
-	 * = its "scope" is the row's. */
+	 * = its value "scope" is the row's scope. */
 	PT_ARGUMENT_INFERRED_VALUES = 68,
 };
 

@@ -101,7 +101,7 @@ enum pt_sample_state {
 	PT_SAMPLE_RUNNING = 0,
 	PT_SAMPLE_RUNNABLE = 1, /* it waits for a CPU */
 	PT_SAMPLE_SLEEPING = 2,
-	PT_SAMPLE_UNINTERRUPTIBLE = 3, /* it sleeps, and no signal wakes it: disks mostly */
+	PT_SAMPLE_UNINTERRUPTIBLE = 3, /* it sleeps, and no signal wakes it: mostly for a disk */
 	PT_SAMPLE_STOPPED = 4,	       /* by a signal or a debugger */
 };
 

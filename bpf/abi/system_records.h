@@ -61,7 +61,7 @@ PT_STATIC_ASSERT(sizeof(struct pt_system_call) == 16, "pt_system_call");
 #define PT_SYSTEM_TIME_IS_LEFT 0x80
 
 enum pt_system_call_flag {
-	PT_SYSTEM_CALL_IS_IO = 1,      /* of files or the network: what `io` records */
+	PT_SYSTEM_CALL_IS_IO = 1,      /* works on files or the network: `io` records it */
 	PT_SYSTEM_CALL_GIVES_FILE = 2, /* its result is a file descriptor */
 	PT_SYSTEM_CALL_RENAMES = 4,    /* files may have other names after the call */
 	/* On success `path` is gone, so the new program's path is recorded. */

@@ -10,8 +10,8 @@ namespace {
 struct Kind {
   uint32_t number;
   const char* name;
-  bool is_dumped;  // what was there before is told as well, where CUPTI can
-  bool is_shared;  // Kineto (torch.profiler) uses it, too, and turns it off when it is done
+  bool is_dumped;  // earlier activity is recorded as well, if CUPTI can dump it
+  bool is_shared;  // Kineto (torch.profiler) uses the kind, too, and turns it off when it is done
 };
 
 // GRAPH_TRACE is left out, because with it the kernels of a CUDA graph have no records of their
@@ -282,7 +282,7 @@ bool Session::Look() {
 }
 
 bool Session::Flush() {
-  Read();  // of the clock until now
+  Read();  // reads the records made with the clock as it is until now
   if (!Look()) return false;
   cupti_.ActivityFlushAll(0);
   Read();

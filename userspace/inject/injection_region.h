@@ -63,7 +63,7 @@ class InjectionRegion {
     return address >= address_ && address < address_ + kRegionBytes;
   }
   bool IsStillThere() const;
-  // Whether there is a jump to this region, or what is left of one.
+  // Whether there is a jump to this region, or the rest of one.
   bool IsPatched(const PatchSite& site) const;
   // Puts the site's bytes back as in the file, except breakpoints of others.
   bool PutBack(const PatchSite& site) const;

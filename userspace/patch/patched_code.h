@@ -1,5 +1,5 @@
-// The code side of a patched process: where regions for trampolines lie, what is in them, and the
-// jumps. Reads and writes the process's memory; stops nobody.
+// The code of a patched process: where regions for trampolines lie, their contents, and the jumps.
+// Reads and writes the process's memory; stops nobody.
 #pragma once
 
 #include <absl/status/status.h>
