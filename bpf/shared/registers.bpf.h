@@ -84,8 +84,8 @@ static __noinline __u64 hardware_register(struct pt_regs *ctx, __u32 number)
 	return hardware_register_here(ctx, number);
 }
 
-/* Reads a word. This is not inline: for a copy into a stack frame below 64 bytes, the kernel
- * does not check which object lies there. */
+/* Reads a word. This is not inline, because a stack frame below 64 bytes is on the kernel's own
+ * stack, and the kernel copies into it without checking which object lies there. */
 static __noinline __u64 read_word(__u64 address)
 {
 	__u64 word = 0;

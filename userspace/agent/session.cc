@@ -66,7 +66,7 @@ constexpr uint32_t kMostCallbacks = 1024;  // 877 and 567 in CUDA 13.5
 constexpr uint64_t kTailLimitNs = 1'000'000'000;
 constexpr uint64_t kTailPollNs = 5'000'000;
 // How long the record of a call of our own is waited for. After that, so many calls are made that
-// they fill the buffer that they go to, if it is ours.
+// they fill whichever of our buffers they go to.
 constexpr uint64_t kAnswerLimitNs = 50'000'000;
 constexpr uint64_t kAnswerPollNs = 1'000'000;
 constexpr size_t kCallsOfABuffer = BufferPool::kBufferBytes / sizeof(CallActivity) + 1;

@@ -25,7 +25,7 @@ class Hurry {
   Hurry(const Hurry&) = delete;
   Hurry& operator=(const Hurry&) = delete;
 
-  // Whether the thread runs before all others by a real-time policy.
+  // Whether the thread runs before all ordinary ones, by a real-time policy.
   bool is_first() const { return has_policy_; }
 
  private:

@@ -60,7 +60,7 @@ struct PatchRingOptions {
   // The offset of a thread's id in its thread control block in the job, in bytes.
   int32_t tid_offset = 0;
   uint64_t address = 0;  // where the job has the memory mapped
-  uint32_t salt = 0;     // added to the numbers of records' places; any number
+  uint32_t salt = 0;     // a position plus this is the number of a record's place; any number
   JobFacts facts;
   // The tables that the cookies of spots refer to by a number, which is 1 for the first entry.
   std::vector<abi::pt_place> places;
