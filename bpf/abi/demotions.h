@@ -19,8 +19,9 @@ PT_STATIC_ASSERT(sizeof(struct pt_demotion_key) == 8, "pt_demotion_key");
 #define PT_MOST_DEMOTIONS 4096 /* a power of two */
 
 enum pt_demotion {
-	PT_DEMOTION_BEGINS = 1, /* its ends are still recorded: calls may be open */
-	PT_DEMOTION_WHOLE = 2,	/* neither begins nor ends */
+	/* Begins are only counted; ends are still recorded, as calls may be open. */
+	PT_DEMOTION_BEGINS = 1,
+	PT_DEMOTION_WHOLE = 2, /* neither begins nor ends are recorded */
 };
 
 #ifdef __cplusplus

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the GPU agent (userspace/agent/, inside the job) hands over: the records that it writes into
- * a ring in shared memory and that a capture file holds in blocks of their own, and the page that
- * the agent and the loader speak over. Rules as in records.h: kinds are only appended, a layout
- * only grows at its end, no reader may trust the contents.
+ * The contract between the GPU agent (userspace/agent/, inside the job) and the loader: the records
+ * that the agent writes into a ring in shared memory and that a capture file holds in blocks of
+ * their own, and the page by which both communicate. The rules are those of records.h: kinds are
+ * only appended, a layout only grows at its end, no reader may trust the contents.
  *
- * Times are CLOCK_MONOTONIC in nanoseconds. In every record head.time_ns is when it began (0 = not
- * known), head.pid the process and head.tid the OS thread of a call (0 = none); sp and site are 0.
- * The agent writes ids of its own PID namespace, the loader puts in its own before the capture.
+ * Times are CLOCK_MONOTONIC in nanoseconds. In every record, head.time_ns is the begin (0 = not
+ * known), head.pid the process, and head.tid the OS thread of a call (0 = none); sp and site are 0.
+ * The agent writes ids of its own PID namespace; the loader replaces them by its own before they
+ * get into the capture.
  */
 #ifndef PROFTRACE_BPF_ABI_GPU_RECORDS_H
 #define PROFTRACE_BPF_ABI_GPU_RECORDS_H
@@ -20,7 +21,7 @@ namespace proftrace::abi
 #endif
 
 enum pt_gpu_kind {
-	PT_GPU_NAME = 96,      /* struct pt_gpu_name_record: comes before what uses its id */
+	PT_GPU_NAME = 96,      /* struct pt_gpu_name_record: comes before records with its id */
 	PT_GPU_KERNEL = 97,    /* struct pt_gpu_kernel_record */
 	PT_GPU_MEMCPY = 98,    /* struct pt_gpu_memcpy_record */
 	PT_GPU_MEMSET = 99,    /* struct pt_gpu_memset_record */
@@ -28,14 +29,14 @@ enum pt_gpu_kind {
 	PT_GPU_CALL = 101,     /* struct pt_gpu_call_record: of the CUDA Runtime or Driver */
 	PT_GPU_EXTERNAL = 102, /* struct pt_gpu_external_record */
 	PT_GPU_MARKER = 103,   /* struct pt_gpu_marker_record: NVTX */
-	PT_GPU_OVERHEAD = 104, /* struct pt_gpu_overhead_record: CUPTI's and the driver's own */
-	PT_GPU_MEMORY = 105,   /* struct pt_gpu_memory_record: cudaMalloc and its like */
+	PT_GPU_OVERHEAD = 104, /* struct pt_gpu_overhead_record: of CUPTI and of the driver */
+	PT_GPU_MEMORY = 105,   /* struct pt_gpu_memory_record: cudaMalloc and similar calls */
 	PT_GPU_POOL = 106,     /* struct pt_gpu_pool_record */
 	PT_GPU_DEVICE = 107,   /* struct pt_gpu_device_record */
 	PT_GPU_CONTEXT = 108,  /* struct pt_gpu_context_record */
 	PT_GPU_GRAPH = 109,    /* struct pt_gpu_graph_record: a CUDA graph traced as a whole */
 	PT_GPU_EVENT = 110,    /* struct pt_gpu_event_record: cudaEventRecord, on the device */
-	PT_GPU_DROPPED = 111,  /* struct pt_gpu_count_record: CUPTI dropped so many records */
+	PT_GPU_DROPPED = 111,  /* struct pt_gpu_count_record: CUPTI dropped `count` records */
 	PT_GPU_UNKNOWN = 112,  /* struct pt_gpu_count_record: records of `which` CUpti_ActivityKind
 				  that the agent could not read */
 	PT_GPU_CLOCK = 113,    /* struct pt_gpu_clock_record */
@@ -44,24 +45,24 @@ enum pt_gpu_kind {
 #define PT_GPU_TEXT_BYTES 1984
 #define PT_GPU_NAME_LIMIT 65536 /* longer names are cut there */
 
-/* Parts of one name follow each other; `length` is the whole one's. */
+/* The parts of one name follow each other; `length` is that of the whole name. */
 struct pt_gpu_name_record {
 	struct pt_record head;
 	pt_u64
 	    id; /* of the text: equal texts may have several ids, never the reverse. 0 = no name */
 	pt_u32 length;
-	pt_u32 offset;		      /* of this part */
-	char text[PT_GPU_TEXT_BYTES]; /* the record ends with the last 8 bytes that are used */
+	pt_u32 offset;		      /* of this part in the name, in bytes */
+	char text[PT_GPU_TEXT_BYTES]; /* the record ends with the last 8 bytes that are in use */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_gpu_name_record) == 2024, "pt_gpu_name_record");
 #define PT_GPU_NAME_HEAD_BYTES 40
 
-#define PT_GPU_NOWHERE 0xffffffffu /* of a device, context, stream or graph: none, or not told */
+#define PT_GPU_NOWHERE 0xffffffffu /* no device, context, stream or graph, or it is not told */
 
 struct pt_gpu_kernel_record {
 	struct pt_record head;
 	pt_u64 end_ns;
-	pt_u64 queued_ns; /* 0 = not recorded; so is submitted_ns */
+	pt_u64 queued_ns; /* 0 = not recorded, also for submitted_ns */
 	pt_u64 submitted_ns;
 	pt_u64 name; /* mangled */
 	pt_u64 graph_node;
@@ -75,11 +76,11 @@ struct pt_gpu_kernel_record {
 	pt_s32 cluster[3]; /* zeros = none */
 	pt_s32 static_shared_bytes;
 	pt_s32 dynamic_shared_bytes;
-	pt_u32 registers;   /* a thread */
-	pt_u32 local_bytes; /* a thread */
+	pt_u32 registers;   /* per thread */
+	pt_u32 local_bytes; /* per thread */
 	pt_s32 priority;    /* of the stream */
 	pt_u32 channel;
-	pt_u32 shared_executed_bytes; /* what the driver set aside for a block; 0 = not told */
+	pt_u32 shared_executed_bytes; /* set aside by the driver for a block; 0 = not told */
 	pt_u32 reserved;
 };
 PT_STATIC_ASSERT(sizeof(struct pt_gpu_kernel_record) == 152, "pt_gpu_kernel_record");
@@ -122,7 +123,7 @@ struct pt_gpu_memset_record {
 PT_STATIC_ASSERT(sizeof(struct pt_gpu_memset_record) == 80, "pt_gpu_memset_record");
 
 struct pt_gpu_sync_record {
-	struct pt_record head; /* tid = 0: CUPTI does not tell it */
+	struct pt_record head; /* tid = 0, because CUPTI does not tell it */
 	pt_u64 end_ns;
 	pt_u32 type; /* CUpti_ActivitySynchronizationType */
 	pt_u32 correlation;
@@ -141,7 +142,7 @@ enum pt_gpu_call_domain {
 struct pt_gpu_call_record {
 	struct pt_record head;
 	pt_u64 end_ns;
-	pt_u64 name; /* as CUPTI has it, with its version: cudaLaunchKernel_v7000 */
+	pt_u64 name; /* with its version, as CUPTI names it: cudaLaunchKernel_v7000 */
 	pt_u32 correlation;
 	pt_u32 callback; /* CUpti_CallbackId */
 	pt_u32 result;	 /* of the call; 0 = success */
@@ -159,11 +160,12 @@ struct pt_gpu_external_record {
 PT_STATIC_ASSERT(sizeof(struct pt_gpu_external_record) == 40, "pt_gpu_external_record");
 
 struct pt_gpu_marker_record {
-	struct pt_record head; /* when it was set; the thread, where the marker is a thread's */
-	pt_u64 name;	       /* 0 at the end of a range */
-	pt_u64 domain;	       /* name of the NVTX domain; 0 = the default one */
-	pt_u32 id;	       /* the begin and the end of a range have the same */
-	pt_u32 flags;	       /* CUpti_ActivityFlag: marker bits */
+	/* The time at which it was set; its thread, if it is a thread's marker. */
+	struct pt_record head;
+	pt_u64 name;   /* 0 at the end of a range */
+	pt_u64 domain; /* name of the NVTX domain; 0 = the default one */
+	pt_u32 id;     /* the same at the begin and the end of a range */
+	pt_u32 flags;  /* CUpti_ActivityFlag: marker bits */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_gpu_marker_record) == 48, "pt_gpu_marker_record");
 
@@ -247,7 +249,7 @@ struct pt_gpu_graph_record {
 PT_STATIC_ASSERT(sizeof(struct pt_gpu_graph_record) == 56, "pt_gpu_graph_record");
 
 struct pt_gpu_event_record {
-	struct pt_record head; /* when the device reached it; 0 = not told */
+	struct pt_record head; /* the time at which the device reached it; 0 = not told */
 	pt_u32 correlation;
 	pt_u32 event;
 	pt_u32 device;
@@ -265,19 +267,20 @@ struct pt_gpu_count_record {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_gpu_count_record) == 40, "pt_gpu_count_record");
 
-/* One look at CUPTI's clock between two at CLOCK_MONOTONIC: bounds of how far they are apart. */
+/* A reading of CUPTI's clock between two readings of CLOCK_MONOTONIC, which bound the difference
+ * of the clocks. */
 struct pt_gpu_clock_record {
-	struct pt_record head; /* CLOCK_MONOTONIC before */
+	struct pt_record head; /* CLOCK_MONOTONIC, read before cupti_ns */
 	pt_u64 cupti_ns;
-	pt_u64 after_ns; /* CLOCK_MONOTONIC after */
+	pt_u64 after_ns; /* CLOCK_MONOTONIC, read after cupti_ns */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_gpu_clock_record) == 40, "pt_gpu_clock_record");
 
 /*
- * The shared memory: struct pt_agent_page, then the ring, `ring_bytes` long, a power of two.
- * `written` and `taken` count bytes from the beginning on; a record is whole in the ring and may
- * wrap around its end. The agent's one thread writes; where a record has no room it counts it in
- * `ring_dropped` and goes on.
+ * The shared memory holds struct pt_agent_page, and then the ring, whose size `ring_bytes` is a
+ * power of two. `written` and `taken` count bytes since the beginning. A record lies whole in the
+ * ring and may wrap around its end. Only the agent's one thread writes; a record that has no room
+ * is counted in `ring_dropped` and left out.
  */
 #define PT_AGENT_MAGIC 0x5047414546544f52ull
 #define PT_AGENT_VERSION 1
@@ -291,8 +294,8 @@ enum pt_agent_state {
 	PT_AGENT_RUNNING = 1, /* activity is being recorded */
 	PT_AGENT_STOPPED =
 	    2, /* all is in the ring, CUPTI is left alone, no thread of ours is left */
-	PT_AGENT_FAILED = 3,   /* `message` says why; as PT_AGENT_STOPPED else */
-	PT_AGENT_FLUSHING = 4, /* stopping: CUPTI is asked for its last records */
+	PT_AGENT_FAILED = 3,   /* as PT_AGENT_STOPPED, because of an error; `message` tells it */
+	PT_AGENT_FLUSHING = 4, /* on the way to a stop: CUPTI is asked for its last records */
 };
 
 enum pt_agent_command {
@@ -302,47 +305,49 @@ enum pt_agent_command {
 
 enum pt_agent_failure {
 	PT_AGENT_NO_FAILURE = 0,
-	PT_AGENT_NO_CUPTI = 1,	    /* no libcupti is mapped, nor found */
-	PT_AGENT_OLD_CUPTI = 2,	    /* one that the agent does not know the layouts of */
+	PT_AGENT_NO_CUPTI = 1,	    /* no libcupti is mapped, and none was found */
+	PT_AGENT_OLD_CUPTI = 2,	    /* a version whose layouts the agent does not know */
 	PT_AGENT_TAKEN = 3,	    /* another subscriber has CUPTI (torch.profiler, nsys) */
-	PT_AGENT_NOT_PERMITTED = 4, /* by the driver */
-	PT_AGENT_CUPTI_ERROR = 5,   /* any other; `cupti_result` */
+	PT_AGENT_NOT_PERMITTED = 4, /* the driver does not permit it */
+	PT_AGENT_CUPTI_ERROR = 5,   /* any other error; see `cupti_result` */
 	PT_AGENT_NO_MEMORY = 6,
 	PT_AGENT_ABANDONED = 7, /* the loader went away */
 };
 
 struct pt_agent_page {
-	pt_u64 magic; /* written last, when the rest is valid */
+	pt_u64 magic; /* written last, when all other fields are valid */
 	pt_u32 version;
 	pt_u32 page_bytes;
 	pt_u64 ring_bytes;
-	pt_u32 pid;	  /* in its own namespace */
-	pt_u32 memory_fd; /* of this memory in the job; closed there when the agent has stopped */
+	pt_u32 pid;	  /* of the job, in its own PID namespace */
+	pt_u32 memory_fd; /* of this memory, in the job; closed there when the agent has stopped */
 	/* Written by the agent. */
-	pt_u32 state;			      /* enum pt_agent_state */
-	pt_u32 failure;			      /* enum pt_agent_failure */
-	pt_u32 cupti_result;		      /* CUptiResult of what failed */
-	pt_u32 cupti_version;		      /* cuptiGetVersion */
-	pt_u32 driver_version;		      /* cuDriverGetVersion: 12040; 0 = not known */
-	pt_u32 runtime_version;		      /* cudaRuntimeGetVersion; 0 = not known */
-	pt_u64 cupti_records;		      /* that CUPTI gave, of whatever kind */
-	pt_u64 ring_records;		      /* written, of CUPTI's: not names, clocks, counts */
-	pt_u64 ring_dropped;		      /* had no room */
-	pt_u64 unread_records;		      /* of kinds or layouts that the agent does not know */
-	pt_u64 cupti_dropped;		      /* by CUPTI's own count */
-	pt_u64 buffers_refused;		      /* CUPTI asked for one and none was left */
+	pt_u32 state;		/* enum pt_agent_state */
+	pt_u32 failure;		/* enum pt_agent_failure */
+	pt_u32 cupti_result;	/* CUptiResult of the call that failed */
+	pt_u32 cupti_version;	/* cuptiGetVersion */
+	pt_u32 driver_version;	/* cuDriverGetVersion: 12040; 0 = not known */
+	pt_u32 runtime_version; /* cudaRuntimeGetVersion; 0 = not known */
+	pt_u64 cupti_records;	/* records of any kind that CUPTI gave */
+	/* Records of CUPTI's that were written: without names, clocks, counts. */
+	pt_u64 ring_records;
+	pt_u64 ring_dropped;   /* records for which the ring had no room */
+	pt_u64 unread_records; /* of kinds or layouts that the agent does not know */
+	pt_u64 cupti_dropped;  /* records that CUPTI itself says it dropped */
+	/* How often CUPTI asked for a buffer and none was left. */
+	pt_u64 buffers_refused;
 	char message[PT_AGENT_MESSAGE_BYTES]; /* NUL terminated */
 	/* Written by the loader. */
-	pt_u32 command; /* enum pt_agent_command; a futex: wake it after a change */
+	pt_u32 command; /* enum pt_agent_command; a futex: to be woken after each change */
 	pt_u32 reserved;
-	pt_u64 heartbeat_ns; /* CLOCK_MONOTONIC: when the loader last looked. Older than
-				PT_AGENT_HEARTBEAT_LIMIT_NS: the agent stops by itself */
-	/* Written by the agent; zeros by older ones. */
-	pt_u64 incomplete_buffers; /* CUPTI handed over with a record that was not complete: the
-				      rest of the buffer could not be read */
-	pt_u64 incomplete_bytes;   /* of those rests */
+	pt_u64 heartbeat_ns; /* CLOCK_MONOTONIC: when the loader last looked. If that is longer
+			      * ago than PT_AGENT_HEARTBEAT_LIMIT_NS, the agent stops by itself */
+	/* Written by the agent; older agents leave zeros. */
+	pt_u64 incomplete_buffers; /* buffers that CUPTI handed over with an incomplete record:
+				    * the rest of the buffer could not be read */
+	pt_u64 incomplete_bytes;   /* bytes of those rests */
 	pt_u8 reserved_bytes[PT_AGENT_PAGE_BYTES / 2 - 392];
-	/* In the second half of the page, each in a cache line of its own. */
+	/* These two are in the second half of the page, each in a cache line of its own. */
 	pt_u64 written; /* by the agent */
 	pt_u8 reserved_line[56];
 	pt_u64 taken; /* by the loader */

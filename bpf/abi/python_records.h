@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Python stacks (--with-stack): how CPython lies in memory, and the records of code objects and of
- * stacks. Rules as in bpf/abi/records.h, which these records belong to.
+ * Python stacks (--with-stack): the layout of CPython's objects in memory, and the records of code
+ * objects and of stacks. These records belong to bpf/abi/records.h and follow its rules.
  */
 #ifndef PROFTRACE_BPF_ABI_PYTHON_RECORDS_H
 #define PROFTRACE_BPF_ABI_PYTHON_RECORDS_H
@@ -14,8 +14,8 @@ namespace proftrace::abi
 #endif
 
 /*
- * How CPython 3.9 to 3.15 lies in memory, in one process: the value of the map `python_layouts`.
- * Offsets in bytes. Up to 3.10 a frame is a PyFrameObject, from 3.11 on a _PyInterpreterFrame.
+ * The layout of CPython 3.9 to 3.15 in one process: the value of the map `python_layouts`. Offsets
+ * are in bytes. Up to 3.10 a frame is a PyFrameObject, from 3.11 on a _PyInterpreterFrame.
  */
 struct pt_python_layout {
 	pt_u64 interpreters;	    /* address of _PyRuntime.interpreters.head */
@@ -24,58 +24,66 @@ struct pt_python_layout {
 	pt_u16 interpreter_threads; /* to the pointer to its first PyThreadState */
 	pt_u16 thread_next;	    /* in a PyThreadState */
 	pt_u16 thread_id;	    /* pthread_self() of its thread: the base of the segment fs */
-	pt_u16 thread_frame;	/* to the pointer to its innermost frame, or (thread_indirect) to
-				   that to what has it */
-	pt_u16 thread_indirect; /* set = 1 + where it is there (3.11 and 3.12: _PyCFrame) */
-	pt_u16 frame_bytes;	/* how much of a frame is read: up to the end of the last field
-				   below, at most PT_PYTHON_FRAME_BYTES */
+	pt_u16 thread_frame; /* to the pointer to its innermost frame, or (thread_indirect) to
+			      * the pointer to the structure that has it */
+	/* 0 = none; else 1 + the frame pointer's offset there (3.11 and 3.12: _PyCFrame). */
+	pt_u16 thread_indirect;
+	pt_u16 frame_bytes; /* how much of a frame is read: up to the end of the last field
+			       below, at most PT_PYTHON_FRAME_BYTES */
 	pt_u16 frame_code;
 	pt_u16 frame_previous;
 	pt_u16
 	    frame_instruction; /* the address of an instruction; up to 3.10 its number (4 bytes) */
 	pt_u16 frame_owner;    /* 1 byte; 0 = frames have none */
-	pt_u16 owner_limit;    /* frames with an owner from here on are none of Python's code */
+	pt_u16 owner_limit;    /* frames whose owner is this or more do not run Python code */
 	pt_u16 frame_locals;   /* the first local variable; may lie behind frame_bytes */
 	pt_u16 code_file;      /* in a PyCodeObject: pointers to str */
 	pt_u16 code_name;
 	pt_u16 code_qualified_name; /* 0 = none (up to 3.10) */
 	pt_u16 code_first_line;	    /* 4 bytes */
 	pt_u16 code_lines;	    /* pointer to the bytes of co_linetable, or co_lnotab (3.9) */
-	pt_u16 code_instructions;   /* its instructions lie here (from 3.11 on); 0 = elsewhere */
-	pt_u16 text_length;	    /* in a str: 8 bytes, in characters */
-	pt_u16 text_state;	    /* 4 bytes: bits 2..4 bytes a character, bit 6 ASCII */
-	pt_u16 text_ascii;	    /* where the characters begin */
-	pt_u16 text_wide;	    /* the same of a str that is not ASCII, but compact */
-	pt_u16 bytes_length;	    /* in a bytes: 8 bytes */
+	/* Its instructions begin here (3.11 and later); 0 = elsewhere. */
+	pt_u16 code_instructions;
+	pt_u16 text_length;  /* in a str: 8 bytes, in characters */
+	pt_u16 text_state;   /* 4 bytes: bits 2..4 bytes a character, bit 6 ASCII */
+	pt_u16 text_ascii;   /* where the characters of an ASCII str begin */
+	pt_u16 text_wide;    /* where the characters of any other compact str begin */
+	pt_u16 bytes_length; /* in a bytes: 8 bytes */
 	pt_u16 bytes_data;
-	pt_u16 cell_value;	 /* in a cell: the pointer to what it holds */
-	pt_u16 pointer_tags;	 /* bits of a frame's references that are no address: 3 in 3.14 */
-	pt_u8 instruction_shift; /* 3.9: frame_instruction counts bytes: shift by 1 */
-	pt_u8 text_shift;	 /* bits of the 4 bytes at text_state below those of text_state */
-	pt_u16 frame_entry;	 /* 1 byte: C code called it (3.11); 0 = frames do not say it */
-	pt_u16 code_arguments;	 /* 4 bytes: how many arguments by position it takes */
-	pt_s16 state_place;	 /* from a thread's control block (pthread_self()) to where it keeps
-				    its PyThreadState; 0 = not known */
-	pt_u16 object_head;	 /* how much longer the head of each object is than with a global
-				    interpreter lock: all that lies behind it lies so much further */
-	pt_u16 code_copies;	 /* in a PyCodeObject: to the pointers to the copies of its
-				    instructions, one a thread, behind their number (8 bytes); 0 = it
-				    has none. The first is what lies at code_instructions. */
-	pt_u16 frame_copy;	 /* 4 bytes: which of the copies the frame runs */
+	pt_u16 cell_value; /* in a cell: the pointer to the object that it holds */
+	/* Bits of a frame's references that are not part of an address: 3 in 3.14. */
+	pt_u16 pointer_tags;
+	/* By how much frame_instruction is shifted: 1 in 3.9, where it counts bytes. */
+	pt_u8 instruction_shift;
+	/* How many bits of the 4 bytes at text_state lie below those of text_state. */
+	pt_u8 text_shift;
+	/* 1 byte: C code called the frame (3.11); 0 = frames do not tell. */
+	pt_u16 frame_entry;
+	pt_u16 code_arguments; /* 4 bytes: how many positional arguments the code takes */
+	pt_s16 state_place;    /* from a thread's control block (pthread_self()) to its pointer
+				* to its PyThreadState; 0 = not known */
+	pt_u16 object_head;    /* how much longer the head of each object is than with a global
+				* interpreter lock: all fields behind it are moved by so much */
+	pt_u16 code_copies;    /* in a PyCodeObject: to the pointers to the copies of its
+				* instructions, one for each thread, which follow their number
+				* (8 bytes); 0 = it has none. The first copy is the one at
+				* code_instructions. */
+	pt_u16 frame_copy;     /* 4 bytes: which of the copies the frame runs */
 	pt_u16 reserved;
 };
 PT_STATIC_ASSERT(sizeof(struct pt_python_layout) == 88, "pt_python_layout");
 #define PT_PYTHON_FRAME_BYTES 128
 
-#define PT_PYTHON_MOST_FRAMES 128   /* of a stack: the innermost ones */
-#define PT_PYTHON_NAME_BYTES 4000   /* of a name or a file's name that are kept */
+#define PT_PYTHON_MOST_FRAMES 128   /* of a stack that are recorded: the innermost ones */
+#define PT_PYTHON_NAME_BYTES 4000   /* of a name, or a file's name, that are kept */
 #define PT_PYTHON_LINES_BYTES 65536 /* of a table of line numbers that are kept */
 
-/* A code object that was not seen before, or its address is used again. Comes before each stack
- * that has it in the order of its thread; on other threads it may come a little later. */
+/* A code object that was not seen before, or that has the address of an earlier one. The record
+ * comes before each stack of its thread that has the code; on other threads it may come a little
+ * later. */
 struct pt_python_code_record {
-	struct pt_record head; /* sp: 0 in captures; in a job's ring the copy of the instructions
-				  that the thread runs (pt_python_layout.frame_copy) */
+	struct pt_record head; /* sp: 0 in captures; in a job's ring, the copy of the
+				* instructions that the thread runs (pt_python_layout.frame_copy) */
 	pt_u64 address;
 	pt_u32 id; /* of this recording, from 1 on */
 	pt_s32 first_line;
@@ -90,7 +98,8 @@ enum pt_python_part {
 	PT_PYTHON_CLASS_NAME = 4, /* of an nn.Module: `id` is 0 */
 };
 
-/* A part of what the last PT_PYTHON_CODE of the same thread began, from `offset` on. */
+/* A part of the code object that the last PT_PYTHON_CODE of the same thread announced; it is
+ * continued from `offset` on. */
 #define PT_PYTHON_TEXT_BYTES 232
 #define PT_PYTHON_MORE_TEXT_BYTES 1984
 struct pt_python_text_record {
@@ -98,27 +107,28 @@ struct pt_python_text_record {
 	pt_u32 id;
 	pt_u32 offset; /* bytes */
 	pt_u32 total;  /* bytes of the whole part, kept or not */
-	pt_u16 bytes;  /* of it here */
+	pt_u16 bytes;  /* how many of its bytes are here */
 	pt_u8 part;    /* enum pt_python_part */
-	pt_u8 width;   /* bytes a character: 1 (Latin-1), 2 or 4; 0 = could not be read */
-	/* PT_PYTHON_TEXT_BYTES or PT_PYTHON_MORE_TEXT_BYTES of room: the record's size says */
+	pt_u8 width;   /* bytes per character: 1 (Latin-1), 2 or 4; 0 = could not be read */
+	/* Room for PT_PYTHON_TEXT_BYTES or PT_PYTHON_MORE_TEXT_BYTES; the record's size tells
+	 * which. */
 	pt_u8 text[PT_PYTHON_MORE_TEXT_BYTES];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_python_text_record) == 2024, "pt_python_text_record");
 #define PT_PYTHON_TEXT_HEAD_BYTES 40
 
 /*
- * The Python stack of this thread from here on: the `common` outermost frames of the one before,
- * then the frames in `words`, outer ones first. A frame is a word: bits 0..31 the number of the
- * instruction (of two bytes), 32..62 the code's id, 63 set = the next word names the nn.Module
- * whose call it is, as the PT_PYTHON_MODULE that told of it: by its address, and above that (tier
- * patch) how many others had lain there before it.
+ * The Python stack of this thread from here on: the `common` outermost frames of the stack before,
+ * then the frames in `words`, outer frames first. A frame is one word: bits 0..31 are the number of
+ * the instruction (each of two bytes), and 32..62 the code's id. If bit 63 is set, the next word
+ * names the nn.Module whose call the frame is, as its PT_PYTHON_MODULE did: by the module's
+ * address, and above that (tier patch) by how many other modules had that address before.
  */
 #define PT_PYTHON_MODULE_ADDRESS_BITS 48
 struct pt_python_stack_record {
 	struct pt_record head;
 	pt_u16 common;
-	pt_u16 count; /* of frames that follow */
+	pt_u16 count; /* how many frames follow */
 	pt_u8 flags;  /* of enum pt_python_stack_flag */
 	pt_u8 reserved[3];
 	pt_u64 words[251];
@@ -128,19 +138,19 @@ PT_STATIC_ASSERT(sizeof(struct pt_python_stack_record) == 2040, "pt_python_stack
 #define PT_PYTHON_FRAME_HAS_MODULE (1ULL << 63)
 
 enum pt_python_stack_flag {
-	PT_PYTHON_STACK_CUT = 1,    /* there are more frames further out */
-	PT_PYTHON_STACK_FAILED = 2, /* further out something could not be read */
+	PT_PYTHON_STACK_CUT = 1,    /* there are more frames beyond the outermost one */
+	PT_PYTHON_STACK_FAILED = 2, /* frames beyond the outermost one could not be read */
 };
 
-/* A `length` of a name (struct pt_guard_record): all bytes, and those of a character where the name
- * is a Python str's own characters, not UTF-8 (1: Latin-1, 2, 4). */
+/* The `length` of a name (struct pt_guard_record): the bytes of the whole name, and, if the text
+ * is in the encoding of a Python str instead of UTF-8, the bytes per character (1: Latin-1, 2,
+ * 4). */
 #define PT_TEXT_WIDTH_SHIFT 24
 #define PT_TEXT_LENGTH(length) ((length)&0xffffff)
 #define PT_TEXT_WIDTH(length) ((length) >> PT_TEXT_WIDTH_SHIFT & 7)
 
 #ifdef __cplusplus
-/* Records that are no events of their own time: what follows, however late, is understood by them.
- */
+/* Whether the record has no time of its own: records that follow, however late, refer to it. */
 constexpr bool IsOfStacks(pt_u8 kind)
 {
 	return kind >= PT_PYTHON_CODE && kind <= PT_PYTHON_MODULE;

@@ -37,8 +37,8 @@ typedef __s8 pt_s8;
 #endif
 
 enum pt_kind {
-	PT_SPAN_BEGIN = 1,  /* entry of an operator; struct pt_record, or struct pt_pointer_record
-			       where autograd records it: its sequence number */
+	PT_SPAN_BEGIN = 1,  /* entry of an operator; struct pt_record, or, if autograd records it,
+			       struct pt_pointer_record: its sequence number */
 	PT_SPAN_END = 2,    /* exit site of any span; struct pt_record */
 	PT_CATCH = 3,	    /* __cxa_begin_catch, _Unwind_SetIP; struct pt_record */
 	PT_BOXED_BEGIN = 4, /* entry of a callBoxed copy; struct pt_pointer_record: OperatorDef* */
@@ -59,7 +59,7 @@ enum pt_kind {
 	PT_COST = 15,	       /* a second probe behind a PT_SPAN_BEGIN's; never in a capture */
 	PT_GUARD_BEGIN = 16,   /* an at::RecordFunction is made; struct pt_guard_record */
 	PT_GUARD_END = 17,     /* it is destroyed; struct pt_pointer_record: its handle. `site` is 1
-				  where only an exception gets there, else 0 */
+				  if only an exception leads there, else 0 */
 	PT_FRAME_BEGIN = 18,   /* a frame of TorchScript's interpreter; struct pt_guard_record */
 	PT_FRAME_END = 19,     /* struct pt_pair_record: its handle, its object */
 	PT_ANNOTATION_GUARD = 20, /* struct pt_pointer_record: the at::RecordFunction of the
@@ -67,7 +67,7 @@ enum pt_kind {
 	PT_WORK_TITLE = 21,  /* an asynchronous work is made, whose row begins when it is executed;
 				struct pt_guard_record with a name */
 	PT_WORK_BEGIN = 22,  /* struct pt_pointer_record: the work, as PT_WORK_TITLE named it */
-	PT_INPUTS = 23,	     /* what this thread's next begin of the same sp and site is called with
+	PT_INPUTS = 23,	     /* the inputs of this thread's next begin of the same sp and site
 				(--record-shapes); struct pt_inputs_record */
 	PT_INPUTS_MORE = 24, /* this thread's last PT_INPUTS goes on; struct pt_inputs_record */
 	PT_SPILLED_INPUTS = 25, /* the floating-point arguments of this thread's last begin, in the
@@ -80,7 +80,7 @@ enum pt_kind {
 	PT_DEVICE_MEMORY = 34, /* of a device, or of shared CPU memory; struct pt_memory_record:
 				  bytes < 0 = a free. While torch.profiler runs, PT_ALLOCATION and
 				  PT_FREE are followed by one that says the same */
-	PT_OUT_OF_MEMORY = 35, /* struct pt_memory_record: what was asked for */
+	PT_OUT_OF_MEMORY = 35, /* struct pt_memory_record: the bytes that were asked for */
 	PT_STACKED_ALLOCATION = 36, /* PT_ALLOCATION, PT_FREE, in the stack that this thread was */
 	PT_STACKED_FREE = 37,	    /* last told to have (--with-stack) */
 	PT_SEQUENCE = 40,     /* struct pt_pointer_record: the sequence number of the row that this
@@ -90,11 +90,11 @@ enum pt_kind {
 	PT_THREAD_NUMBER = 42, /* struct pt_pointer_record: torch's number of this thread */
 	PT_LOSS_ANYWHERE = 48, /* threads that could not be noted lost records before this one;
 				  struct pt_pointer_record: how many */
-	PT_OPERATOR_CALL = 50, /* a PT_SPAN_BEGIN, and what the operator is called with;
+	PT_OPERATOR_CALL = 50, /* a PT_SPAN_BEGIN with the inputs of the operator;
 				  struct pt_call_record */
 	PT_SIZED_BEGIN = 52,   /* a PT_SPAN_BEGIN; struct pt_pointer_record: how many bytes the
 				  call copies, sets or allocates */
-	PT_NAMED_BEGIN = 53,   /* a call that is no operator's begins; struct pt_pointer_record: the
+	PT_NAMED_BEGIN = 53,   /* begin of a call that is no operator; struct pt_pointer_record: the
 				  number of the c10::Symbol that names it (PT_PLACE_SYMBOL; 0 = it
 				  has the site's name), its at::RecordScope << 32 */
 	/* --with-stack (bpf/abi/python_records.h). */
@@ -105,8 +105,8 @@ enum pt_kind {
 				  frames name it, its type's address. A PT_PYTHON_TEXT follows */
 	/* --sample (bpf/abi/sample_records.h). Written by the tracer, which has found the names. */
 	PT_SAMPLE = 64,		 /* struct pt_sample_record */
-	PT_SAMPLE_FUNCTION = 65, /* struct pt_sample_function_record; comes before frames of it */
-	PT_SAMPLE_FRAME = 66,	 /* struct pt_sample_frame_record; comes before what uses it */
+	PT_SAMPLE_FUNCTION = 65, /* struct pt_sample_function_record; comes before its frames */
+	PT_SAMPLE_FRAME = 66,	 /* struct pt_sample_frame_record; comes before records with it */
 	/* --activities syscalls,io,sched,faults (bpf/abi/system_records.h). */
 	PT_SYSTEM_CALL = 67,
 	PT_OFF_CPU = 68,
@@ -144,8 +144,8 @@ struct pt_node_record {
 	struct pt_record head;
 	pt_u64 vtable;	    /* of the Node */
 	pt_u64 python_type; /* PyTypeObject* of a PyNode's object, else meaningless; 0 = not read */
-	/* Only when the vtable is known to be PyNode's (record longer by this): tp_name and a NUL;
-	 * where it is full, PT_TEXT_MORE until one is shorter than it could be. */
+	/* Only if the vtable is known to be PyNode's (then the record is longer by this): tp_name
+	 * and a NUL. If it is full, PT_TEXT_MORE records follow, the last not full. */
 	char type_name[PT_TYPE_NAME_BYTES];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_node_record) == 104, "pt_node_record");
@@ -153,8 +153,8 @@ PT_STATIC_ASSERT(sizeof(struct pt_node_record) == 104, "pt_node_record");
 
 #define PT_TEXT_BYTES 248
 
-/* A name. The first PT_TEXT_BYTES at most; `length` is the full one. Read failures give length
- * 0xffffffff. */
+/* A name: at most its first PT_TEXT_BYTES; `length` is the full length, or 0xffffffff if the
+ * name could not be read. */
 struct pt_text_record {
 	struct pt_record head;
 	pt_u32 length;
@@ -164,7 +164,7 @@ struct pt_text_record {
 PT_STATIC_ASSERT(sizeof(struct pt_text_record) == 280, "pt_text_record");
 #define PT_TEXT_READ_FAILED 0xffffffffu
 
-/* The part of a longer name from `offset` on; as many follow as PT_NAME_BYTES needs. */
+/* The part of a longer name from `offset` on. Several follow, up to PT_NAME_BYTES of the name. */
 #define PT_TEXT_MORE_BYTES 2000
 #define PT_NAME_BYTES 4096 /* names are cut here */
 struct pt_text_more_record {
@@ -175,15 +175,15 @@ struct pt_text_more_record {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_text_more_record) == 2032, "pt_text_more_record");
 
-/* A row that has an object of its own, told by the object's address: it need not begin and end on
- * one thread. */
+/* A row that has an object of its own, and is identified by that object's address. It need not
+ * begin and end on one thread. */
 struct pt_guard_record {
 	struct pt_record head;
 	pt_u64 handle; /* the address of the object */
-	pt_u64 object; /* PT_FRAME_BEGIN: the frame's code; frames may move, their code does not */
+	pt_u64 object; /* PT_FRAME_BEGIN: the frame's code, which does not move, while frames may */
 	pt_u32 scope;  /* at::RecordScope, as the target passed it */
 	pt_u32 length; /* of the name; PT_TEXT_READ_FAILED */
-	/* Only where the name is not the site's own (record longer by this). */
+	/* Only if the name is not the site's own (then the record is longer by this). */
 	char text[PT_TEXT_BYTES];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_guard_record) == 296, "pt_guard_record");
@@ -206,14 +206,14 @@ PT_STATIC_ASSERT(sizeof(struct pt_fork_record) == 32, "pt_fork_record");
 struct pt_exit_record {
 	struct pt_record head;
 	pt_u32 group_dead; /* 1 = the last thread of the process */
-	pt_u32 exit_code;  /* as wait() tells it: the signal in bits 0..6, exit()'s in 8..15 */
+	pt_u32 exit_code;  /* as in wait(): the signal in bits 0..6, exit()'s argument in 8..15 */
 	char comm[16];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_exit_record) == 48, "pt_exit_record");
 
 /*
- * Inputs: values, one after the other, each beginning with a word that has its enum pt_value in the
- * low byte. The values of a PT_INPUTS and of its PT_INPUTS_MOREs are one sequence, cut anywhere.
+ * Inputs: a sequence of values. Each begins with a word that has its enum pt_value in the low byte.
+ * The values of a PT_INPUTS and of its PT_INPUTS_MOREs are one sequence, cut at any word.
  */
 struct pt_inputs_record {
 	struct pt_record head;
@@ -221,17 +221,17 @@ struct pt_inputs_record {
 	pt_u8 flags;   /* of enum pt_inputs_flag */
 	pt_u8 spilled; /* PT_INPUTS: how many PT_VALUE_SPILLED there are; PT_KEYWORDS: 1 = torch
 			  takes the row's scope from the keyword "scope" */
-	pt_u32 words;  /* of all values; PT_INPUTS_MORE: of those before these */
+	pt_u32 words;  /* of all values; PT_INPUTS_MORE: of the values before these */
 	pt_u64 values[251];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_inputs_record) == 2040, "pt_inputs_record");
 #define PT_INPUTS_HEAD_BYTES 32
 
-/* An operator with its inputs, where they fit. Else they come before it, in a PT_INPUTS. */
+/* An operator with its inputs, if they fit. If not, they come before it, in a PT_INPUTS. */
 struct pt_call_record {
 	struct pt_record head;
-	pt_u64 facts; /* bits 0..47 the sequence number + 1, 0 = none; 48..55 how many arguments;
-			 56..63 of enum pt_inputs_flag */
+	pt_u64 facts; /* bits 0..47: the sequence number + 1, 0 = none; 48..55: the number of
+		       * arguments; 56..63: enum pt_inputs_flag */
 	pt_u64 values[251];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_call_record) == 2040, "pt_call_record");
@@ -239,10 +239,10 @@ PT_STATIC_ASSERT(sizeof(struct pt_call_record) == 2040, "pt_call_record");
 #define PT_CALL_SEQUENCE_BITS 48
 
 enum pt_inputs_flag {
-	PT_INPUTS_CUT = 1,	   /* there was no room for all: `values` is not complete */
+	PT_INPUTS_CUT = 1,	   /* there was no room for all values: `values` is not complete */
 	PT_INPUTS_FAILED = 2,	   /* something could not be read */
-	PT_INPUTS_IMPLAUSIBLE = 4, /* something is no tensor, or no list */
-	PT_INPUTS_UNTOLD = 8,	   /* what torch shows of a Python object is not known */
+	PT_INPUTS_IMPLAUSIBLE = 4, /* something that should be a tensor or a list is none */
+	PT_INPUTS_UNTOLD = 8,	   /* it is not known what torch shows of a Python object */
 };
 
 enum pt_value {
@@ -274,14 +274,14 @@ enum pt_tensor_flag {
 	PT_TENSOR_PACKED = 2,
 };
 
-/* PT_ALLOCATION and PT_FREE have no use for sp and site: these hold bits 0..31 and 32..47 of the
- * block's address. More bits has only a process that asks mmap for them (5-level paging). */
+/* PT_ALLOCATION and PT_FREE do not need sp and site: these hold bits 0..31 and 32..47 of the
+ * block's address. Only a process that asks mmap for them has more bits (5-level paging). */
 
 struct pt_memory_record {
 	struct pt_record head;
 	pt_u64 address;
 	pt_s64 bytes;
-	pt_u64 allocated; /* by the device's allocator, after this */
+	pt_u64 allocated; /* in the device's allocator, after this */
 	pt_u64 reserved;
 	pt_u8 device_type;  /* c10::DeviceType: 0 = CPU, 1 = CUDA */
 	pt_s8 device_index; /* -1 = none */
@@ -293,12 +293,12 @@ PT_STATIC_ASSERT(sizeof(struct pt_memory_record) == 64, "pt_memory_record");
 /*
  * What a probe does, given to the program in its attach cookie:
  *   bits 0..15 site, 16..23 role, 24..31 register that holds the argument (enum pt_register),
- *   48..63 the place of what the record names (a key of the map `value_places`), 0 = none,
+ *   48..63 the place of the record's name (a key of the map `value_places`), 0 = none,
  *   32..47 PT_ROLE_NODE_BEGIN and PT_ROLE_PLACED_NODE: offset of the Python object's pointer in a
  *          PyNode, 0 = do not read;
  *          PT_ROLE_BOXED_BEGIN: the register that holds the Stack* (enum pt_register).
- *          PT_ROLE_GUARD_* and PT_ROLE_FRAME_*: signed, what to add to bits 24..31's register (here
- *          by its hardware number) for the handle.
+ *          PT_ROLE_GUARD_* and PT_ROLE_FRAME_*: signed: the handle is the register in bits 24..31
+ *          (here by its hardware number) plus this.
  */
 enum pt_role {
 	PT_ROLE_BEGIN = 1,
@@ -311,7 +311,7 @@ enum pt_role {
 	PT_ROLE_COST = 8,
 	PT_ROLE_GUARD_BEGIN = 9,
 	PT_ROLE_GUARD_END = 10,
-	PT_ROLE_GUARD_UNWOUND = 11, /* the end in code that only an exception runs */
+	PT_ROLE_GUARD_UNWOUND = 11, /* the end in code that runs only for an exception */
 	PT_ROLE_FRAME_BEGIN = 12,
 	PT_ROLE_FRAME_END = 13,
 	PT_ROLE_PLACED_BEGIN = 14, /* an operator; its OperatorDef* is at the cookie's place */
@@ -323,10 +323,10 @@ enum pt_role {
 	PT_ROLE_SPILLED_INPUTS = 19,
 	/* PT_ROLE_NODE_BEGIN in the middle of a function: the Node* is at the cookie's place. */
 	PT_ROLE_PLACED_NODE = 20,
-	PT_ROLE_WORK_END = 21,	 /* as PT_ROLE_WORK_BEGIN, of one whose row is told by it */
+	PT_ROLE_WORK_END = 21,	 /* as PT_ROLE_WORK_BEGIN, for a work whose end ends the row */
 	PT_ROLE_UNWOUND = 22,	 /* PT_CATCH; the handle is the address of the stack pointer */
 	PT_ROLE_GROUP_CALL = 23, /* the handle: where the group, bits 24..31, counts (4 bytes) */
-	/* Entries in libc10 (--profile-memory): their arguments have fixed places. */
+	/* Entries of functions in libc10 (--profile-memory), whose arguments have fixed places. */
 	PT_ROLE_ALLOCATION = 32,	/* ProfiledCPUMemoryReporter::New(void*, size_t) */
 	PT_ROLE_FREE = 33,		/* ProfiledCPUMemoryReporter::Delete(void*) */
 	PT_ROLE_CPU_OUT_OF_MEMORY = 34, /* ProfiledCPUMemoryReporter::OutOfMemory(size_t) */
@@ -347,16 +347,16 @@ enum pt_role {
 	PT_ROLE_RANGE_PUSH = 70,  /* f(const char *name) */
 	PT_ROLE_RANGE_POP = 71,	  /* f() */
 	PT_ROLE_RANGE_MARK = 72,  /* f(const char *name): a range that is over at once */
-	PT_ROLE_SIZED_BEGIN = 80, /* PT_ROLE_BEGIN, and the argument's value */
-	/* Jumps only: where Python, once it ends, gives up what its threads have. No record. */
+	PT_ROLE_SIZED_BEGIN = 80, /* PT_ROLE_BEGIN, with the value of the argument */
+	/* Jumps only: where Python, as it ends, frees the states of its threads. No record. */
 	PT_ROLE_PYTHON_END = 81,
 };
 
-/* The handle of all ranges of a thread: the last open one ends first. Odd, as no pointer is. */
+/* The handle of all ranges of a thread: the last open one ends first. Pointers are not odd. */
 #define PT_RANGE_HANDLE(tid) ((unsigned long long)(tid) << 32 | 1)
 
 /*
- * Where the key set is, and what of it matters: bits 24..27 a register (by its hardware number),
+ * Where the key set is, and which keys matter: bits 24..27 a register (by its hardware number),
  * bit 28 set = in memory there, at the signed offset of bits 32..47; bits 48..56 the bytes from the
  * stack pointer there up to that of the entry, in units of 8; 57..62 the lowest of the three
  * autograd keys; 63 set = only the highest key of the set counts (before 2.2).
@@ -379,15 +379,15 @@ enum pt_role {
 	((unsigned long long)((sequence) / 8 & 0xff) << 48 |                                       \
 	 (unsigned long long)((thread) / 8 & 0xff) << 56)
 
-/* A thread_local variable: at `offset` in what the tls_index (of the ABI for TLS: module, offset)
- * at `index` names. */
+/* A thread_local variable: at `offset` in the memory that the tls_index (of the ABI for TLS:
+ * module, offset) at `index` names. */
 struct pt_thread_variable {
 	pt_u64 index; /* 0 = not known */
 	pt_s64 offset;
 };
 
-/* Where one process keeps what sequence numbers come from: the value of the map `autograd_layouts`.
- */
+/* Where one process keeps the state that sequence numbers come from: the value of the map
+ * `autograd_layouts`. */
 struct pt_autograd_layout {
 	struct pt_thread_variable sequence;	 /* the next number */
 	struct pt_thread_variable thread_number; /* 0 = the thread has none yet */
@@ -410,30 +410,30 @@ enum pt_register {
 #define PT_COOKIE(site, role, reg, offset)                                                         \
 	((unsigned long long)((site)&0xffff) | (unsigned long long)((role)&0xff) << 16 |           \
 	 (unsigned long long)((reg)&0xff) << 24 | (unsigned long long)((offset)&0xffff) << 32)
-/* For probes that are in a link which another one may take over from: tells which of the two it
- * is. No role uses this bit. */
+/* For probes whose link may be replaced by another one: tells which of the two links a probe is
+ * in. No role uses this bit. */
 #define PT_COOKIE_GENERATION (1ULL << 30)
 #define PT_COOKIE_PLACE(place) ((unsigned long long)((place)&0xffff) << 48)
 
 /*
  * Where the target keeps something, from its registers on: value = base + offsets[0], then for each
- * further offset value = *(u64 *)value + offset. With an index, what a register holds is added too,
- * after the offset of one step: an element of an array.
+ * further offset value = *(u64 *)value + offset. With an index, a register's value is added too,
+ * after the offset of one step, for an element of an array.
  */
 #define PT_PLACE_OFFSETS 6
 enum pt_place_base {
 	PT_PLACE_RAX = 0, /* registers by their hardware numbers: rax, rcx, rdx, rbx, rsp, rbp, rsi,
 			     rdi, r8 to r15 */
 	PT_PLACE_ADDRESS = 16,	/* pt_place.address */
-	PT_PLACE_CONSTANT = 17, /* pt_place.address is a number */
+	PT_PLACE_CONSTANT = 17, /* pt_place.address, a number that is no address */
 	PT_PLACE_UNKNOWN = 18,
 };
 enum pt_place_form {
 	PT_PLACE_WORD = 0,	    /* the value itself */
 	PT_PLACE_C_STRING = 1,	    /* the address of a text that ends with NUL */
 	PT_PLACE_PYTHON_STRING = 2, /* the address of a Python str */
-	PT_PLACE_NOTHING = 3,	    /* no name: only what the row is called with */
-	PT_PLACE_PYTHON_TYPE = 4,   /* the address of a Python type, whose name it is */
+	PT_PLACE_NOTHING = 3,	    /* no name is read: only the inputs of the row */
+	PT_PLACE_PYTHON_TYPE = 4,   /* the address of a Python type, whose name is read */
 	PT_PLACE_SYMBOL = 5,	    /* the number of a c10::Symbol (32 bits), whose text the loader
 				       reads. Only for PT_ROLE_PLACED_BEGIN */
 };
@@ -446,17 +446,17 @@ struct pt_place {
 	pt_u8 text_offset; /* PT_PLACE_PYTHON_STRING: sizeof(PyASCIIObject) */
 	pt_u32 inputs;	   /* of the row that begins there: key of the map `row_inputs`, 0 = none */
 	pt_u8 is_byte;	   /* set = only the lowest byte is the value */
-	pt_u8 is_content;  /* set = what will be in the object whose address is the argument */
+	pt_u8 is_content;  /* set = the content to be of the object whose address is the argument */
 	pt_u8 index;	   /* 1 + a register by its hardware number, 0 = no index */
 	pt_u8 index_shift; /* added: register << shift */
 	pt_u8 index_step;  /* after which of the offsets, from 0 */
 	pt_u8 reserved;
-	pt_u16 otherwise; /* 1 + index of the place that is read where this one leads through a null
-			     pointer, 0 = none */
+	pt_u16 otherwise; /* 1 + index of the place that is read instead if this one leads
+			   * through a null pointer; 0 = none */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_place) == 48, "pt_place");
 
-/* How an argument is passed, and what torch shows of it. */
+/* How an argument is passed, and whether torch shows it. */
 enum pt_argument_kind {
 	PT_ARGUMENT_OTHER = 0,	       /* nothing */
 	PT_ARGUMENT_TENSOR = 1,	       /* address of an at::Tensor */
@@ -478,7 +478,7 @@ enum pt_argument_kind {
 	PT_ARGUMENT_STACK_VALUES = 16,	/* address of a std::vector<c10::IValue>: each element is an
 					   argument */
 	PT_ARGUMENT_SAVED_DOUBLE = 17,	/* at offset `value_offset` from rsp (`place` 0) or rbp */
-	PT_ARGUMENT_SYMBOLIC_WORD = 50, /* what a c10::SymInt has */
+	PT_ARGUMENT_SYMBOLIC_WORD = 50, /* the word of a c10::SymInt */
 	PT_ARGUMENT_LIST = 60,		/* address of a c10::List, shown only when empty */
 	PT_ARGUMENT_OBJECT_VECTOR = 64, /* address of a std::vector, shown only when empty */
 	PT_ARGUMENT_INT_VECTOR = 65,	/* address of a std::vector<int64_t> */
@@ -493,18 +493,18 @@ enum pt_argument_kind {
 	PT_ARGUMENT_PYTHON_ARGUMENTS = 67, /* address of a Python tuple: each item is an argument */
 	/* Address of a Python list or tuple, null = none: each item that torch infers a type of is
 	 * an argument. Then the address of a dict of keyword values, null = none; `value_offset` 1
-	 * = its "scope" is the row's. */
+	 * = its value "scope" is the row's scope. */
 	PT_ARGUMENT_INFERRED_VALUES = 68,
 };
 
-/* Where an argument's word is, at the probe. */
+/* Where an argument's word is when the probe is hit. */
 enum pt_argument_place {
 	PT_ARGUMENT_REGISTER = 0, /* + enum pt_register, or (PT_ROLE_OPERATOR_CALL) 0 to 5 for rbx,
 				     rbp, r12 to r15 */
 	PT_ARGUMENT_STACK = 6,	  /* + index of the word behind the signature's first_word */
 	PT_ARGUMENT_VECTOR_REGISTER = 0xe0, /* + number: not readable at the entry */
 	PT_ARGUMENT_IN_MEMORY = 0xfd,	    /* of a flag: `flag_offset` bytes from the address */
-	PT_ARGUMENT_NULL_IS_NONE = 0xfe,    /* of a flag: a null address with a count is none */
+	PT_ARGUMENT_NULL_IS_NONE = 0xfe,    /* of a flag: null with a count means no value */
 	PT_ARGUMENT_NOWHERE = 0xff,
 };
 
@@ -519,15 +519,15 @@ struct pt_argument {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_argument) == 8, "pt_argument");
 
-/* How objects of torch lie in memory, in one process. */
+/* The layout of torch's objects in memory, in one process. */
 struct pt_torch_layout {
 	pt_u64 undefined_tensor; /* address of the one UndefinedTensorImpl */
 	pt_u64 tensor_vtable;	 /* of a c10::TensorType */
-	pt_u64 nested_keys;	 /* in TensorImpl::key_set_: torch shows no sizes of such tensors */
-	pt_u64 unstrided_keys;	 /* in key_set_, too: sparse tensors and others without strides */
-	pt_u16 key_set_offset;	 /* in a TensorImpl; all other fields are told from it */
-	pt_u16 dtypes;		 /* numbers of valid ones are below this */
-	pt_u8 scalar_uint_tag;	 /* c10::Scalar::Tag; 0xff = none */
+	pt_u64 nested_keys; /* in TensorImpl::key_set_: torch shows no sizes of tensors with it */
+	pt_u64 unstrided_keys; /* in key_set_, too: sparse and other tensors without strides */
+	pt_u16 key_set_offset; /* in a TensorImpl; all other fields are found from it */
+	pt_u16 dtypes;	       /* the numbers of valid data types are below this */
+	pt_u8 scalar_uint_tag; /* c10::Scalar::Tag; 0xff = none */
 	pt_u8 scalar_complex_tag;
 	pt_u8 scalar_bool_tag;
 	pt_u8 value_bool_tag; /* c10::IValue::Tag */
@@ -537,11 +537,11 @@ struct pt_torch_layout {
 			       lowest bit on; 0 = none */
 	pt_u8 python_tensor;   /* offset of the TensorImpl* in a Python tensor; 0 = not known */
 	pt_u8 python_items;    /* offset of the first item in a tuple */
-	pt_u8 python_long_tag; /* set = ints of Python have tags, and a str is shorter (3.12) */
+	pt_u8 python_long_tag; /* not 0: Python's ints have tags, and a str is shorter (3.12) */
 	pt_u8
 	    python_numbers; /* set = torch shows the numbers among a custom Function's arguments */
-	pt_u8 python_dict_kind; /* 1 = a dict's table tells of what kind its keys are (3.11); 2 =
-				   and values outside of the table have a head (3.13) */
+	pt_u8 python_dict_kind; /* 1 = a dict's table tells the kind of its keys (3.11); 2 = and
+				 * values outside of the table have a head (3.13) */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_torch_layout) == 48, "pt_torch_layout");
 
@@ -550,7 +550,7 @@ PT_STATIC_ASSERT(sizeof(struct pt_torch_layout) == 48, "pt_torch_layout");
 struct pt_signature {
 	struct pt_torch_layout layout;
 	pt_u32 count;
-	pt_u16 first_word;  /* of the stack, counted from its pointer at the probe on */
+	pt_u16 first_word;  /* of the stack, counted from the stack pointer at the probe */
 	pt_u16 stack_words; /* how many are read, at most PT_MOST_STACK_WORDS */
 	pt_u64 begin;	    /* PT_ROLE_OPERATOR_CALL: bits 24..63 as PT_ROLE_OPERATOR_BEGIN's cookie
 			       has them */
@@ -558,8 +558,8 @@ struct pt_signature {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_signature) == 448, "pt_signature");
 
-/* What a row that is no whole function is called with: the words of its arguments, each at a place
- * of its own where the row begins. */
+/* The inputs of a row that is no whole function: the words of its arguments, each at its own
+ * place where the row begins. */
 #define PT_ROW_WORDS 20 /* numbered as enum pt_argument_place: six registers, then the stack */
 struct pt_row_inputs {
 	pt_u32 signature; /* a key of the map `signatures`; 0 = that of the operator (the map
@@ -569,7 +569,7 @@ struct pt_row_inputs {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_row_inputs) == 968, "pt_row_inputs");
 
-/* What an operator means for annotations: the value of the map `annotation_operators`. */
+/* The effect of an operator on annotations: the value of the map `annotation_operators`. */
 enum pt_annotation_step {
 	PT_ANNOTATION_ENTER = 1,
 	PT_ANNOTATION_EXIT = 2,
@@ -577,19 +577,19 @@ enum pt_annotation_step {
 	PT_ANNOTATION_OLD_STRINGS = 0x100, /* std::string of the pre-C++11 ABI */
 };
 
-/* Tells what an autograd node's vtable is: the value of the map `node_vtables`. */
+/* Tells the class of an autograd node's vtable: the value of the map `node_vtables`. */
 enum pt_node_class {
-	PT_NODE_SEEN = 1,   /* the loader has been told of it */
-	PT_NODE_PYTHON = 2, /* PyNode's: named by its Python object */
-	PT_NODE_PLAIN = 3,  /* any other: named by its own class */
+	PT_NODE_SEEN = 1,   /* the loader has been told of the vtable */
+	PT_NODE_PYTHON = 2, /* PyNode's: its nodes are named by their Python objects */
+	PT_NODE_PLAIN = 3,  /* any other: its nodes are named by its class */
 };
 
-/* Drop counters, by reason: the index into the map `drops`. */
+/* The reasons for dropped records: indexes into the map `drops`. */
 enum pt_drop {
 	PT_DROP_RING_FULL = 0,
 	PT_DROP_READ_FAILED = 1,
-	PT_DROP_FORK = 2, /* of PT_FORK: the child is not known to the loader */
-	PT_DROP_EXIT = 3, /* of PT_THREAD_EXIT: the loader does not know that a process has ended */
+	PT_DROP_FORK = 2, /* a PT_FORK: the loader does not know of the child */
+	PT_DROP_EXIT = 3, /* a PT_THREAD_EXIT: the loader does not know that a process has ended */
 	PT_DROP_COUNT = 4,
 };
 

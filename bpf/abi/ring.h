@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The ring that BPF programs write and the loader reads: an array of chunks, mapped by both. A
- * record lies behind a word that says how long it is and, last of all, that it is whole; what was
- * read is zero again. A record may reach over its chunk's end into what the chunk has behind it:
- * it never lies in two pieces.
+ * The ring that BPF programs write and the loader reads: an array of chunks, which both have
+ * mapped. Each record follows a word that tells the record's length and, written last, that the
+ * record is whole. The reader sets what it has read to zero again. A record may reach beyond its
+ * chunk's end into the chunk's slack, so it is never in two pieces.
  */
 #ifndef PROFTRACE_ABI_RING_H
 #define PROFTRACE_ABI_RING_H
@@ -13,8 +13,8 @@
 #define PT_RING_HEAD_BYTES 8u
 #define PT_RING_MOST_RECORD_BYTES 2040u /* pt_record.words has 8 bits */
 
-/* The word before a record: the lower half is PT_RING_WHOLE once it is written, the upper one its
- * bytes. */
+/* The word before a record: its lower half is PT_RING_WHOLE once the record is written, its
+ * upper half the record's bytes. */
 #define PT_RING_WHOLE 1u
 
 #endif

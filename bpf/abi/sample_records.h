@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Samples (--sample): what the programs in bpf/kernel/samples.bpf.c hand to the tracer, which finds
- * the names while the process lives; and the records that it writes of them.
+ * Samples (--sample): the structures that the programs in bpf/kernel/samples.bpf.c hand to the
+ * tracer, which finds the names while the process lives, and the records that the tracer writes.
  */
 #ifndef PROFTRACE_BPF_ABI_SAMPLE_RECORDS_H
 #define PROFTRACE_BPF_ABI_SAMPLE_RECORDS_H
@@ -15,11 +15,12 @@ namespace proftrace::abi
 
 /* A process that is sampled: the value of the map `sampled`. */
 struct pt_sampled_process {
-	struct pt_python_layout python; /* version 0: it has no Python, or one that is not known */
+	/* Version 0: the process has no Python, or one whose layout is not known. */
+	struct pt_python_layout python;
 };
 
-/* What a stack is unwound with: those registers that a function must give back as they were, and
- * where it is. */
+/* The registers that a stack is unwound with: the address, and the registers that a function
+ * must preserve. */
 struct pt_user_registers {
 	pt_u64 ip;
 	pt_u64 sp;
@@ -37,32 +38,34 @@ PT_STATIC_ASSERT(sizeof(struct pt_user_registers) == 72, "pt_user_registers");
 struct pt_thread_state {
 	pt_u64 time_ns;	  /* CLOCK_MONOTONIC */
 	pt_u64 switches;  /* how often it was taken off a CPU */
-	pt_u64 thread_id; /* the base of its segment fs: pthread_self() */
+	pt_u64 thread_id; /* pthread_self(): the base of the thread's segment fs */
 	pt_u32 pid;	  /* tgid, in the tracer's PID namespace */
 	pt_u32 tid;
-	pt_u32 on_cpu; /* 1 = it runs, or did until it was looked for: what
-			  follows is old */
+	pt_u32 on_cpu; /* 1 = it is running, or was until it was looked at: the following fields
+			* are out of date */
 	pt_u32 state;  /* task_struct.__state: 0 = it waits for a CPU, 1 = it sleeps, 2 = it
-			  sleeps and no signal wakes it */
+			* sleeps and no signal wakes it */
 	struct pt_user_registers registers;
 };
 PT_STATIC_ASSERT(sizeof(struct pt_thread_state) == 112, "pt_thread_state");
 
 struct pt_sampled_frame {
-	pt_u64 code; /* 0 = no frame of Python's code: one that C begins to run Python with */
-	pt_u64 instruction; /* as the frame has it */
-	/* Of the code object, when the frame was read: by them it is known to be the same later. */
+	pt_u64 code; /* 0 = not a frame of Python code, but one by which C enters the interpreter */
+	pt_u64 instruction; /* in the form that the frame has it */
+	/* These two are the code object's when the frame was read. They tell later whether it is
+	 * still the same code object. */
 	pt_u64 file;
 	pt_u64 name;
 };
 
 #define PT_SAMPLE_FRAMES 128
 #define PT_SAMPLE_STACK_BYTES 32768
-#define PT_WAKER_STACK_BYTES 8192 /* of a waker: interrupts wait while they are copied */
-/* Bit 63 of pt_sampled_frame.instruction: C code called it (as far as frames say so themselves). */
+#define PT_WAKER_STACK_BYTES 8192 /* of a waker: interrupts have to wait while they are copied */
+/* Bit 63 of pt_sampled_frame.instruction: C code called the frame (in versions whose frames tell
+ * it). */
 #define PT_SAMPLE_FRAME_IS_ENTRY (1ULL << 63)
 
-/* A thread that ran when the clock struck, or that wakes another one. */
+/* A thread that was running when the clock struck, or that wakes another thread. */
 struct pt_raw_sample {
 	pt_u64 time_ns;
 	pt_u32 pid;
@@ -70,7 +73,7 @@ struct pt_raw_sample {
 	pt_u32 frame_count;
 	pt_u32 flags; /* of enum pt_python_stack_flag */
 	pt_u32 stack_bytes;
-	pt_u32 woken_tid; /* the thread that it wakes; 0 = none */
+	pt_u32 woken_tid; /* the thread that this one wakes; 0 = none */
 	struct pt_user_registers registers;
 	struct pt_sampled_frame frames[PT_SAMPLE_FRAMES]; /* innermost first */
 	pt_u8 stack[PT_SAMPLE_STACK_BYTES];		  /* from registers.sp on */
@@ -79,15 +82,15 @@ struct pt_raw_sample {
 PT_STATIC_ASSERT(sizeof(struct pt_raw_sample) == PT_RAW_SAMPLE_HEAD_BYTES + PT_SAMPLE_STACK_BYTES,
 		 "pt_raw_sample");
 
-/* Records of a capture: rules as in bpf/abi/records.h, which they belong to. */
+/* The records of a capture. They belong to bpf/abi/records.h and follow its rules. */
 
-/* `count` looks at a thread, `period_ns` apart, the first one at head.time_ns. */
+/* A thread was looked at `count` times, each `period_ns` after the last, first at head.time_ns. */
 struct pt_sample_record {
 	struct pt_record head;
 	pt_u64 period_ns;
 	pt_u32 count;
-	pt_u32 frame; /* the innermost one's id; 0 = nothing could be read */
-	pt_s32 call;  /* the system call that it is in; -1 = none */
+	pt_u32 frame; /* id of the innermost frame; 0 = nothing could be read */
+	pt_s32 call;  /* the system call that the thread is in; -1 = none */
 	pt_u8 state;  /* enum pt_sample_state */
 	pt_u8 flags;  /* enum pt_sample_flag */
 	pt_u8 reserved[2];
@@ -98,7 +101,7 @@ enum pt_sample_state {
 	PT_SAMPLE_RUNNING = 0,
 	PT_SAMPLE_RUNNABLE = 1, /* it waits for a CPU */
 	PT_SAMPLE_SLEEPING = 2,
-	PT_SAMPLE_UNINTERRUPTIBLE = 3, /* it sleeps, and no signal wakes it: disks mostly */
+	PT_SAMPLE_UNINTERRUPTIBLE = 3, /* it sleeps, and no signal wakes it: mostly for a disk */
 	PT_SAMPLE_STOPPED = 4,	       /* by a signal or a debugger */
 };
 
@@ -107,7 +110,8 @@ enum pt_sample_flag {
 	PT_SAMPLE_PYTHON_CUT = 2, /* Python frames end before the outermost one */
 };
 
-/* PT_WAKER. What a thread ran when it woke another one; head: the waker, and when. */
+/* PT_WAKER: the frame that a thread was in when it woke another thread; head has the waker and
+ * the time. */
 struct pt_waker_record {
 	struct pt_record head;
 	pt_u32 frame; /* as pt_sample_record.frame */
@@ -126,21 +130,22 @@ enum pt_sample_frame_kind {
 #define PT_SAMPLE_TEXT_BYTES 1992
 struct pt_sample_function_record {
 	struct pt_record head;
-	pt_u32 id; /* of this recording, from 1 on */
+	pt_u32 id; /* unique in this recording, from 1 on */
 	pt_s32 first_line;
 	pt_u16 name_bytes;
 	pt_u16 file_bytes;
 	pt_u8 kind; /* enum pt_sample_frame_kind */
 	pt_u8 reserved[3];
-	char text[PT_SAMPLE_TEXT_BYTES]; /* UTF-8: the name, then the file; cut to what there is */
+	/* UTF-8: the name, then the file; only as long as both are. */
+	char text[PT_SAMPLE_TEXT_BYTES];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_sample_function_record) == 2032, "pt_sample_function_record");
 #define PT_SAMPLE_FUNCTION_HEAD_BYTES 40
 
 struct pt_sample_frame_record {
 	struct pt_record head;
-	pt_u32 id;     /* of this recording, from 1 on */
-	pt_u32 parent; /* the frame that called it; 0 = none */
+	pt_u32 id;     /* unique in this recording, from 1 on */
+	pt_u32 parent; /* the caller's frame; 0 = none */
 	pt_u32 function;
 	pt_s32 line; /* 0 = not known */
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What bpf/shared/common.bpf.h is to the BPF programs, for the same sources in a job's own threads
- * (job_recorder.c): the kernel's helpers as far as they use them, and how a record gets into the
- * calling thread's slot of the ring (patch_memory.h). Nothing is called outside of this code, no
- * system call is made, and memory is read as the job itself would read it.
+ * The counterpart of bpf/shared/common.bpf.h for the same sources in a job's own threads
+ * (job_recorder.c): the kernel's helpers that these sources use, and the functions that put a
+ * record into the calling thread's slot of the ring (patch_memory.h). No function outside of this
+ * code is called, no system call is made, and memory is read as the job itself would read it.
  */
 #ifndef PROFTRACE_BPF_COMMON_H
 #define PROFTRACE_BPF_COMMON_H
@@ -26,7 +26,7 @@ typedef int8_t __s8;
 #include "bpf/abi/records.h"
 #include "bpf/abi/script_records.h"
 
-/* The registers as the kernel lays them out; recorder_code.S fills this. */
+/* The registers in the kernel's layout; recorder_code.S fills them in. */
 struct pt_regs {
 	__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
 	__u64 orig_ax; /* the cookie */
@@ -67,8 +67,8 @@ static __always_inline __u64 thread_pointer(void)
 	return pointer;
 }
 
-/* Returns the ring, or NULL: recording is off. A child that a signal handler forks may lose the
- * ring between any two looks; then what is begun is left as it is. */
+/* Returns the ring, or NULL if recording is off. A child that a signal handler forks may lose
+ * the ring between any two looks; an unfinished record is then left as it is. */
 static __always_inline char *job_ring(void)
 {
 	return (char *)FIELD(__u64, proftrace_control, PATCH_CONTROL_RING);
@@ -102,7 +102,7 @@ static __always_inline __u64 bpf_get_current_pid_tgid(void)
 {
 	return current_tid(job_ring());
 }
-/* The job is one process, so its maps have one entry. */
+/* Returns 0 for every map's key: the job is one process, so its maps have one entry. */
 static __always_inline __u32 current_tgid(void)
 {
 	return 0;
@@ -116,8 +116,8 @@ static __always_inline __u64 bpf_get_current_task(void)
 
 #define MOST_COPIED_WORDS 16
 
-/* Copies word by word: a copy of a length that is not known here would be a call, and for some
- * words this takes a third of what the processor's own copy takes. */
+/* Copies word by word: a copy whose length is not known here would be a call, and for a few
+ * words this takes a third of the time of the processor's own copy. */
 static __always_inline void copy_bytes(void *to, const void *from, __u64 bytes)
 {
 	if (__builtin_constant_p(bytes) && bytes % 8 == 0 && bytes / 8 <= MOST_COPIED_WORDS)
@@ -134,11 +134,11 @@ static __always_inline void copy_bytes(void *to, const void *from, __u64 bytes)
 		asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
 }
 
-/* Such reads are of memory that the job itself reads at this moment, or has for as long as the
- * thread lives. */
+/* Reads through these helpers are of memory that the job itself reads at this moment, or that
+ * lives as long as the thread does. */
 #define LOWEST_ADDRESS 0x10000
-/* The kernel's TASK_SIZE_MAX: what a process maps ends there, and without randomized addresses the
- * first thread's stack does. */
+/* The kernel's TASK_SIZE_MAX: mappings of a process end there, and so does the first thread's
+ * stack if addresses are not randomized. */
 #define END_OF_ADDRESSES 0x7ffffffff000
 #define MAY_HOLD(address, bytes)                                                                   \
 	((__u64)(address)-LOWEST_ADDRESS <=                                                        \
@@ -173,7 +173,8 @@ static __always_inline struct pt_script_layout *script_layout(void)
 }
 
 #define IS_MAP_OF(map, type) __builtin_types_compatible_p(__typeof__(*(map)->value), type)
-/* Keeps nothing of a thread: addresses of its variables are good only while it runs. */
+/* Keeps nothing about a thread, because the addresses of its variables are valid only while it
+ * runs. */
 #define bpf_map_lookup_elem(map, key)                                                              \
 	((void)(key), (__typeof__((map)->value))(IS_MAP_OF(map, struct pt_autograd_layout)         \
 						     ? (void *)autograd_layout()                   \
@@ -199,12 +200,12 @@ static __always_inline void count_drop(__u32 reason)
 {
 	char *ring = job_ring();
 
-	(void)reason; /* nothing else fails here */
+	(void)reason; /* no other reason can occur here */
 	if (ring)
 		__atomic_fetch_add((__u64 *)(ring + PATCH_RING_READ_FAILED), 1, __ATOMIC_RELAXED);
 }
 
-/* The reader gives a loss the time of what came before it. */
+/* The reader gives a loss the time of the record before it. */
 #define threads_with_losses 0
 
 #include "bpf/job/job_slots.h"
@@ -215,8 +216,8 @@ static __always_inline __u32 demotion_of(const char *ring, __u16 site)
 	return ((const volatile __u16 *)FIELD(__u64, ring, PATCH_RING_DEMOTIONS))[site];
 }
 
-/* Counts a call of a site that is only counted: in one instruction, as signal handlers count,
- * too. */
+/* Counts a call of a site that is only counted. It takes one instruction, because signal
+ * handlers count as well. */
 static __noinline void count_call(char *ring, __u32 demotion)
 {
 	char *slot = own_slot(ring);
@@ -225,7 +226,8 @@ static __noinline void count_call(char *ring, __u32 demotion)
 	if (!slot)
 		return;
 	counter = (__u64 *)FIELD(__u64, slot, PATCH_SLOT_COUNTS);
-	/* The counter lies within the counters, whatever the job has written into the ring. */
+	/* The mask keeps the counter among the counters, whatever the job has written into the
+	 * ring. */
 	counter += demotion >> 1 & (PATCH_COUNTERS - 1);
 	asm volatile("incq %0" : "+m"(*counter) : : "cc");
 }
@@ -240,8 +242,8 @@ static __always_inline bool is_only_counted(char *ring, __u16 site)
 	return true;
 }
 
-/* Takes them in one instruction: a signal handler may write records before and after, not
- * within. */
+/* Reserves words in one instruction: a signal handler may write records before it and after it,
+ * but not in between. */
 static __always_inline __u64 take_words(char *slot, __u64 words)
 {
 	asm volatile("xadd %0, %1"
@@ -257,7 +259,7 @@ static __always_inline struct pt_record *record_at(char *ring, char *slot, __u64
 	return (struct pt_record *)(FIELD(__u64, slot, PATCH_SLOT_WORDS) + position * 8);
 }
 
-/* Makes a record valid, by the number of its place. */
+/* Makes a record valid by writing the number of its place. */
 static __always_inline void commit(char *ring, struct pt_record *record, __u64 position)
 {
 	__u32 number = (__u32)position + FIELD(__u32, ring, PATCH_RING_SALT);
@@ -283,8 +285,8 @@ static __always_inline void fill_head(struct pt_record *record, __u64 sp, __u16 
 	fill_head_at(record, bpf_ktime_get_ns(), sp, site, kind, bytes);
 }
 
-/* Slow path, for a ring without room as of the last look, or after a loss: reads the reader's
- * position again. Returns whether there is room now. */
+/* Reads the reader's position again. This is the slow path, for a slot that had no room at the
+ * last look, or that has a loss to report. Returns whether there is room now. */
 static __noinline bool look_again(char *ring, char *slot)
 {
 	__u64 head = FIELD(__u64, slot, PATCH_SLOT_HEAD);
@@ -298,7 +300,7 @@ static __noinline bool look_again(char *ring, char *slot)
 	if (tail - head > limit) {
 		++FIELD(__u64, slot, PATCH_SLOT_LOST);
 		++FIELD(__u32, slot, PATCH_SLOT_LOSSES);
-		/* So that the next record comes here, too, and tells of the loss first. */
+		/* The next record then comes here, too, and reports the loss first. */
 		FIELD(__u64, slot, PATCH_SLOT_FLOOR) = tail - limit - 1;
 		return false;
 	}
@@ -338,7 +340,7 @@ static __always_inline void *reserve(__u64 bytes)
 	return record_at(ring, slot, take_words(slot, bytes / 8));
 }
 
-/* Submits a record. Its position is the last one behind the tail that has its place. */
+/* Submits a record. Its position is the last one before the tail that has its address. */
 static __always_inline void submit(void *record)
 {
 	char *ring = job_ring();
@@ -353,7 +355,7 @@ static __always_inline void submit(void *record)
 	commit(ring, record, tail - ((tail - index) & FIELD(__u64, ring, PATCH_RING_MASK)));
 }
 
-/* The loop also ends when the ring is taken away, in a child that a signal handler has forked. */
+/* The loop also ends if the ring is taken away, in a child that a signal handler has forked. */
 #define bpf_loop(times, visit, context, flags)                                                     \
 	({                                                                                         \
 		__u32 loop_times = (times);                                                        \
@@ -363,15 +365,15 @@ static __always_inline void submit(void *record)
 		loop_round;                                                                        \
 	})
 
-/* Records without room are counted in their slot. */
+/* Records without room are counted in the slot. */
 #define note_loss() ((void)0)
 #define announce_loss() 1
 #define reserve_room(bytes) reserve(bytes)
-/* The loader looks often enough. */
+/* The loader looks often enough without being woken. */
 #define wake_loader() ((void)0)
 #define submit_and_wake(record) submit(record)
 
-/* Copies a record that lies elsewhere into the ring. Returns whether it is written. */
+/* Copies a record that lies elsewhere into the ring. Returns whether it was written. */
 static __noinline bool write_copy(const __u64 *words, __u64 bytes)
 {
 	char *ring = job_ring();
@@ -385,7 +387,7 @@ static __noinline bool write_copy(const __u64 *words, __u64 bytes)
 	position = take_words(slot, bytes / 8);
 	to = (__u64 *)record_at(ring, slot, position);
 	to[0] = words[0];
-	/* The low half of the second word makes it valid. */
+	/* The low half of the second word makes the record valid. */
 	((__u32 *)to)[3] = ((const __u32 *)words)[3];
 	for (__u64 i = 2; i < bytes / 8; ++i)
 		to[i] = words[i];
@@ -410,7 +412,8 @@ static __always_inline __u64 is_announced(void)
 }
 #define IS_ANNOUNCED() is_announced()
 
-/* Addresses of a thread's variables are good only while it runs. */
+/* Places are not used here, because the addresses of a thread's variables are valid only while
+ * it runs. */
 #define NO_AUTOGRAD_PLACES
 #define read_autograd_place(tid, sequence, grad_mode) (*(sequence) = *(grad_mode) = 0, false)
 #define take_autograd_place(tid, sequence, grad_mode) ((void)(tid))
@@ -434,8 +437,8 @@ static __always_inline int write_pointer(__u64 sp, __u16 site, __u8 kind, __u64 
 	return 1;
 }
 
-/* Copies a string that ends with a zero byte. Returns its length as the kernel's helper does,
- * the zero byte included. */
+/* Copies a string with its zero byte. Returns the number of bytes with the zero byte, as the
+ * kernel's helper does. */
 static __always_inline long bpf_probe_read_user_str(void *text_to, __u32 bytes, const void *from)
 {
 	const char *text = from;
@@ -452,8 +455,8 @@ static __always_inline long bpf_probe_read_user_str(void *text_to, __u32 bytes, 
 	return bytes;
 }
 
-/* Tells the class of a node: the loader says which classes are Python's. From other nodes no more
- * is read than every node has. */
+/* Returns the class of a node. The loader tells which vtables are those of Python's nodes; from
+ * other nodes nothing is read that not every node has. */
 static __always_inline __u32 node_class_of(__u64 vtable)
 {
 	for (int i = 0; i < PATCH_PYTHON_NODES; ++i) {
@@ -468,7 +471,7 @@ static __always_inline __u32 node_class_of(__u64 vtable)
 }
 #define NODE_CLASS(key) node_class_of((key)->address)
 
-/* Names are not copied before they go into a record. */
+/* Names are not copied before they are put into a record. */
 #define NAMES_ARE_READ_IN_PLACE
 struct long_name;
 
@@ -535,8 +538,8 @@ static __always_inline __u32 *annotation_step(__u64 operator_def, __u32 *step)
 }
 #define ANNOTATION_STEP(key) annotation_step((key)->address, &(__u32){0})
 
-/* An enter that throws leaves a pending one behind, whose Stack is gone. Before the thread's
- * next call of this kind ends, another one begins. */
+/* Returns the pending enter of this thread. A call that throws leaves one behind, whose Stack is
+ * gone; it is replaced before the thread's next call of this kind ends. */
 static __always_inline void *pending_enter(void)
 {
 	char *ring = job_ring();

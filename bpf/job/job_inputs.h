@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What inputs.bpf.h needs in a job's own threads, beside job_helpers.h: a buffer for each thread,
- * signatures in the region that this code is in, and care with addresses. Arguments of what has
- * just been called are alive, and so is what hangs on them; a word that can be no address of such a
- * thing is never followed.
+ * The additions to job_helpers.h that inputs.bpf.h needs in a job's own threads: a buffer for each
+ * thread, the signatures in the region that this code is in, and checks of addresses. The arguments
+ * of a call that has just begun are alive, and so is everything that they refer to. A word that
+ * cannot be the address of such an object is never followed.
  */
 #ifndef PROFTRACE_BPF_JOB_INPUTS_H
 #define PROFTRACE_BPF_JOB_INPUTS_H
@@ -14,7 +14,7 @@
 struct input_buffer;
 
 /* Returns the slot's buffer. NULL: inputs are not recorded, or a signal handler has interrupted
- * its thread's own reading. The buffer's first word says that it is in use. */
+ * its thread while that was reading inputs. The buffer's first word says that it is in use. */
 static __always_inline struct input_buffer *slot_buffer(const char *ring, const char *slot)
 {
 	__u64 buffers = FIELD(__u64, ring, PATCH_RING_INPUTS);
@@ -52,7 +52,7 @@ static __always_inline __u32 *node_signature(__u32 *number)
 }
 #define NODE_SIGNATURE(key) node_signature(key)
 
-/* Objects of torch, and arrays of words, lie at such addresses. */
+/* Objects of torch, and arrays of words, lie only at addresses that are multiples of 8. */
 #define MAY_BE_WORDS(address) (!((address)&7))
 
 #define view_words(buffer, words, bytes, address)                                                  \
@@ -66,6 +66,6 @@ static __always_inline __u32 *node_signature(__u32 *number)
 		(const __u64 *)words_at;                                                           \
 	})
 
-/* A failure here counts as a failed read. */
+/* A call without a buffer counts as a failed read. */
 #define note_no_buffer() count_drop(PT_DROP_READ_FAILED)
 #endif

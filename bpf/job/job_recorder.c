@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What trampolines call for records that hold more than the time, from the sources of the BPF
- * programs. Runs in the job (patch_memory.h): position independent, without data of its own.
+ * The functions that trampolines call for records that hold more than the time, made from the
+ * sources of the BPF programs. They run in the job (patch_memory.h), are position independent and
+ * have no data of their own.
  */
 #include "bpf/job/job_helpers.h"
 #include "bpf/job/job_inputs.h"
@@ -26,7 +27,8 @@ _Static_assert(PATCH_BEGIN_INFO == (PT_SPAN_BEGIN << 16 | (sizeof(struct pt_reco
 		       (PT_SPAN_BEGIN << 16 | (sizeof(struct pt_pointer_record) / 8) << 24),
 	       "begins");
 
-/* Writes a row that has no stack: a signal handler's, while its thread's stack is being read. */
+/* Writes that a row has no stack: the row is a signal handler's, which has interrupted its
+ * thread while that was reading its stack. */
 static __noinline void write_unread_stack(struct job_stacks *stacks)
 {
 	struct pt_python_stack_record *record = reserve(PT_PYTHON_STACK_HEAD_BYTES);
@@ -51,13 +53,13 @@ static __noinline void begin_stacks(const char *ring, struct job_stacks *stacks)
 	__u32 lost = FIELD(__u32, ring, PATCH_RING_STACKS_LOST);
 
 	if (stacks->tid != current_tid(ring)) {
-		/* The slot was another thread's. */
+		/* The slot had another thread before. */
 		stacks->tid = current_tid(ring);
 		stacks->thread.count[0] = 0;
 		stacks->thread.count[1] = 0;
 		stacks->thread.flags = 0;
 		stacks->thread.open_sp = 0;
-		/* Each thread itself tells what lies at a module's address. */
+		/* Each thread itself records which modules lie at an address. */
 		forget_modules(stacks);
 	}
 	if (stacks->lost != lost) {
@@ -70,7 +72,7 @@ static __noinline void begin_stacks(const char *ring, struct job_stacks *stacks)
 	stacks->thread.generation = python_generation - 1;
 }
 
-/* Tells of the stack that a row begins with. */
+/* Writes the stack with which a row begins. */
 static __noinline void write_stack(char *ring, __u64 sp, __u64 cookie, __u32 holds)
 {
 	char *slot = own_slot(ring);
@@ -85,9 +87,9 @@ static __noinline void write_stack(char *ring, __u64 sp, __u64 cookie, __u32 hol
 			return;
 		}
 		/* The thread that was reading has ended in the middle of it, and this is another
-		 * one. */
+		 * thread. */
 	}
-	/* Set before it is asked whether Python ends. */
+	/* The flag is set before the check whether Python ends. */
 	__atomic_exchange_n(&stacks->busy, 1, __ATOMIC_SEQ_CST);
 	if (unlikely(stacks->tid != current_tid(ring) || stacks->disturbed ||
 		     stacks->lost != FIELD(__u32, ring, PATCH_RING_STACKS_LOST)))
@@ -99,8 +101,8 @@ static __noinline void write_stack(char *ring, __u64 sp, __u64 cookie, __u32 hol
 		on_script_row();
 }
 
-/* Whether the thread's variables are all there, as they are once it has been announced. `number`
- * is then what sequence_number(0) would give. */
+/* Whether all variables of the thread exist, which is so once the thread has been announced.
+ * Sets `number` to the result of sequence_number(0) then. */
 static __always_inline bool find_sequence(const char *ring, const char *slot, __s64 *number)
 {
 	const struct pt_autograd_layout *layout = autograd_layout();
@@ -124,8 +126,7 @@ static __always_inline bool find_sequence(const char *ring, const char *slot, __
 	return true;
 }
 
-/* Returns the sequence number, or NO_SEQUENCE, on any thread. `facts`: as
- * proftrace_on_operator() has them. */
+/* Returns the thread's sequence number, or NO_SEQUENCE. `facts`: as in proftrace_on_operator(). */
 static __always_inline __s64 find_number(const char *ring, const char *slot, __u64 keys,
 					 __u32 facts)
 {
@@ -138,7 +139,7 @@ static __always_inline __s64 find_number(const char *ring, const char *slot, __u
 	return number;
 }
 
-/* Does what on_operator_begin() does, with what has been worked out already. */
+/* Does what on_operator_begin() does, with facts that the trampoline has worked out already. */
 __attribute__((visibility("hidden"))) void proftrace_on_operator(__u64 keys, __u32 facts, __u64 sp)
 {
 	char *ring = job_ring();
@@ -169,7 +170,7 @@ __attribute__((visibility("hidden"))) void proftrace_on_operator(__u64 keys, __u
 	commit(ring, &record->head, position);
 }
 
-/* Flag in `facts`: jumps see the operator's ends. */
+/* This flag in `facts` says that jumps see the operator's ends. */
 #define STACK_HOLDS (1U << 25)
 
 __attribute__((visibility("hidden"))) void proftrace_on_operator_stack(__u64 keys, __u32 facts,
@@ -182,7 +183,7 @@ __attribute__((visibility("hidden"))) void proftrace_on_operator_stack(__u64 key
 	proftrace_on_operator(keys, facts & ~STACK_HOLDS, sp);
 }
 
-/* Does what write_call() does, with what has been worked out already. */
+/* Does what write_call() does, with facts that were worked out already. */
 static __always_inline void put_call(char *ring, char *slot, const struct input_buffer *buffer,
 				     __u64 sp, __u16 site, __s64 number, __u64 time)
 {
@@ -190,7 +191,7 @@ static __always_inline void put_call(char *ring, char *slot, const struct input_
 	struct pt_call_record *record;
 	__u64 position;
 
-	/* A child that has been forked meanwhile has no ring. */
+	/* A child that was forked in the meantime has no ring. */
 	if (job_ring() != ring || !has_room(ring, slot))
 		return;
 	position = take_words(slot, PT_CALL_HEAD_BYTES / 8 + words);
@@ -204,8 +205,9 @@ static __always_inline void put_call(char *ring, char *slot, const struct input_
 	commit(ring, &record->head, position);
 }
 
-/* Does what on_operator_call() does, with what has been worked out already. `kept`: what
- * registers held where `point_sp` was the stack pointer, as the signature counts them. */
+/* Does what on_operator_call() does, with facts that the trampoline has worked out already.
+ * `kept`: the registers' values where `point_sp` was the stack pointer, in the order of the
+ * signature. */
 __attribute__((visibility("hidden"))) void proftrace_on_call(__u64 keys, __u32 facts, __u64 sp,
 							     struct pt_signature *signature,
 							     __u64 point_sp, const __u64 *kept)
@@ -274,7 +276,8 @@ __attribute__((visibility("hidden"))) void proftrace_on_point(struct pt_regs *ct
 	    !demotion_of(ring, cookie))
 		write_stack(ring, PT_REGS_SP(ctx), cookie, false);
 	switch (cookie >> 16 & 0xff) {
-	case PT_ROLE_BEGIN: /* these two: of rows that have stacks; else they are plain */
+	/* These two kinds of rows have stacks here; without stacks their records are plain. */
+	case PT_ROLE_BEGIN:
 		if (!is_only_counted(ring, cookie))
 			write_plain(ctx, cookie, PT_SPAN_BEGIN);
 		break;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Which slot of the ring a thread of the job has (patch_memory.h). A part of job_helpers.h.
+ * Finds the slot of the ring that a thread of the job has (patch_memory.h). This is a part of
+ * job_helpers.h.
  */
 #ifndef PROFTRACE_BPF_JOB_SLOTS_H
 #define PROFTRACE_BPF_JOB_SLOTS_H
@@ -19,8 +20,8 @@ static __always_inline bool take_slot(char *slot, __u64 before, __u64 owner)
 					   false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* Returns the thread's slot among its places, of which `slot` is the first; NULL: none before
- * `end`, which may be NULL. */
+/* Returns the thread's own slot among those that it may have, of which `slot` is the first.
+ * NULL: it has none before `end`, which may be NULL. */
 static __always_inline char *slot_of(char *ring, char *slot, const char *end, __u64 owner)
 {
 	for (int i = 0; i < PATCH_SLOT_PROBES && slot != end; ++i) {
@@ -48,8 +49,9 @@ static __noinline void count_unslotted(char *ring, __u64 owner)
 	__atomic_fetch_add((__u64 *)(ring + PATCH_RING_UNSLOTTED), 1, __ATOMIC_RELAXED);
 }
 
-/* Returns the thread's slot, which is its own once it has one, or NULL. The reader frees slots of
- * threads that have ended: before one is taken, all places are looked at for the thread's own. */
+/* Returns the thread's slot, which stays its own once it has one, or NULL. Because the reader
+ * frees slots of ended threads, all places of the thread are searched for its own slot before
+ * another one is taken. */
 __attribute__((visibility("hidden"))) char *proftrace_find_slot(char *ring, char *first,
 								__u64 owner)
 {
@@ -63,17 +65,18 @@ __attribute__((visibility("hidden"))) char *proftrace_find_slot(char *ring, char
 		__u64 has = *(volatile __u64 *)(slot + PATCH_SLOT_OWNER);
 
 		if (has == owner)
-			return slot; /* a signal handler has taken it */
+			return slot; /* a signal handler has taken it for this thread */
 		if ((has == 0 || has == PATCH_SLOT_FREED) && take_slot(slot, has, owner)) {
-			/* The thread may also have a place behind this one, freed unnoticed
-			 * before. */
+			/* If the thread also has a slot among the places before this one, that
+			 * slot is kept, and this one is freed. */
 			other = slot_of(ring, first, slot, owner);
 			if (!other)
 				return slot;
 			*(volatile __u64 *)(slot + PATCH_SLOT_OWNER) = PATCH_SLOT_FREED;
 			return other;
 		}
-		/* Another thread has taken it in this moment, or a handler. */
+		/* Another thread has just taken the slot, or a signal handler of this thread
+		 * has. */
 		if (*(volatile __u64 *)(slot + PATCH_SLOT_OWNER) == owner)
 			return slot;
 		slot = next_slot(ring, slot);

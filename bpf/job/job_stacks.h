@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What python_stacks.bpf.h needs in a job's own threads, beside job_helpers.h: a thread's own state
- * and tables, which lie in its slot's part of the ring, and care with addresses. A thread reads its
- * own frames while it runs C code that these have called: they, their code objects and their first
- * arguments are alive until it returns. It never follows other objects, or what it read before.
+ * The additions to job_helpers.h that python_stacks.bpf.h needs in a job's own threads: the
+ * thread's own state and tables, which lie in its slot's part of the ring, and checks of addresses.
+ * A thread reads its own frames while it runs C code that these frames have called, so they, their
+ * code objects and their first arguments are alive until that code returns. It never follows other
+ * objects, or addresses that it has read before.
  */
 #ifndef PROFTRACE_BPF_JOB_STACKS_H
 #define PROFTRACE_BPF_JOB_STACKS_H
@@ -27,7 +28,7 @@ static __always_inline struct python_thread *this_python_thread(void);
 static __always_inline bool is_same_text(const struct pt_python_layout *layout,
 					 const struct python_code *known);
 
-/* Whether the type of `object`, which is alive, has this name: up to 7 characters. */
+/* Whether the type of `object`, which must be alive, has this name of up to 7 characters. */
 static __noinline bool has_type(__u64 object, const char *name)
 {
 	struct pt_python_layout *layout = python_layout();
@@ -50,8 +51,8 @@ static __noinline bool has_type(__u64 object, const char *name)
 	return false;
 }
 
-/* Returns which copy of its code's instructions a frame of this thread runs; 0 = these themselves.
- */
+/* Returns which copy of its code's instructions a frame of this thread runs; 0 = the code
+ * object's own. */
 static __always_inline __u32 job_copy_of_code(const struct pt_python_layout *layout, __u64 frame)
 {
 	__u32 copy = 0;
@@ -70,8 +71,8 @@ static __always_inline __u32 next_python_code(void)
 		    : 0;
 }
 
-/* Returns a number that changes with every loss of this thread, and when the reader lost
- * something. */
+/* Returns a number that changes with every loss of this thread, and whenever the reader has lost
+ * a record. */
 static __always_inline __u32 job_python_generation(void)
 {
 	char *ring = job_ring();
@@ -108,8 +109,8 @@ static __always_inline bool job_reads_stacks(void)
 #define IS_SAME_TEXT(layout, known) is_same_text(layout, known)
 #define ENDS_ARE_SEEN() job_ends_are_seen()
 #define python_generation job_python_generation()
-/* The reader takes away how far a copy of the instructions lies from them: the table that says
- * where it begins may be replaced, and freed, by other threads at any moment. */
+/* The reader subtracts the distance of the copy from the code object's instructions, because the
+ * table with the copy's address may be replaced and freed by other threads at any moment. */
 #define own_instruction(layout, frame, code, instruction) (instruction)
 #define COPY_OF_CODE(layout, frame) job_copy_of_code(layout, frame)
 #define new_python_thread() NULL
@@ -132,13 +133,13 @@ struct job_module {
 	__u64 type;
 };
 
-/* What a slot keeps for stacks. Only the slot's thread uses it. */
+/* The part of a slot that holds stacks. Only the slot's thread uses it. */
 struct job_stacks {
-	__u64 busy;	 /* it is being read into */
-	__u64 disturbed; /* a signal handler has told of a stack meanwhile */
-	__u32 tid;	 /* whose `thread` is */
-	__u32 lost;	 /* PATCH_RING_STACKS_LOST that the tables go with */
-	__u64 begun;	 /* the time at which that began */
+	__u64 busy;	 /* not 0: the thread is reading its stack into it */
+	__u64 disturbed; /* not 0: a signal handler has written a stack meanwhile */
+	__u32 tid;	 /* the thread that `thread` is about */
+	__u32 lost;	 /* the value of PATCH_RING_STACKS_LOST for which the tables are valid */
+	__u64 begun;	 /* the time at which that read began */
 	struct python_thread thread;
 	struct job_code codes[JOB_CODES];
 	struct job_module modules[JOB_MODULES];
@@ -186,7 +187,7 @@ static __noinline struct job_code *code_place(struct job_stacks *stacks, __u64 a
 		if (code->address == address || !code->address)
 			return code;
 	}
-	/* The code object that has this place will be told of again. */
+	/* The code object that had this place will be recorded again when it is met. */
 	stacks->codes[place].address = 0;
 	return &stacks->codes[place];
 }
@@ -248,9 +249,9 @@ static __always_inline int keep_job_python_module(const struct python_object_key
 	return 0;
 }
 
-/* Whether `known` has the file's name as its code object has it now. That is alive and has the
- * same str, but the str may be another one at the place of one that is gone: its end is
- * compared. */
+/* Whether `known` has the same file name as its code object has now. The code object is alive
+ * and has a str at the same address, but that may be another str in place of an earlier one, so
+ * the end of the text is compared. */
 static __always_inline bool is_same_text(const struct pt_python_layout *layout,
 					 const struct python_code *known)
 {
@@ -262,9 +263,9 @@ static __always_inline bool is_same_text(const struct pt_python_layout *layout,
 	return text.address == known->file_end && known->file_text == text_at(text.address);
 }
 
-/* Reads the state that CPython keeps for each thread, and takes away before it is gone; but at
- * its end Python frees the states of other threads, too, once it has waited for them
- * (wait_for_readers()). */
+/* Returns the thread's state from the variable that CPython keeps for each thread. CPython
+ * clears the variable before the state is gone; but as it ends, it frees the states of other
+ * threads, too, after it has waited for them (wait_for_readers()). */
 static __always_inline __u64 python_state(struct python_thread *thread,
 					  const struct pt_python_layout *layout)
 {
@@ -294,8 +295,9 @@ static __always_inline bool read_python_frame(struct python_thread *thread, __u3
 	return !(thread->frame & 7) && MAY_HOLD(thread->frame, bytes);
 }
 
-/* Handles PT_ROLE_PYTHON_END: other threads' states are freed behind it. A thread that reads its
- * own began before Python said that it ends, and is waited for; one that comes later sees that. */
+/* Handles PT_ROLE_PYTHON_END: Python frees the states of other threads behind it. A thread that
+ * began to read its own state before Python noted that it ends is waited for; a thread that
+ * comes later sees that note. */
 static __noinline void wait_for_readers(void)
 {
 	char *ring = (char *)FIELD(__u64, proftrace_control, PATCH_CONTROL_PYTHON_END);
@@ -316,14 +318,15 @@ static __noinline void wait_for_readers(void)
 		if (owner <= PATCH_SLOT_TAKEN || !stacks ||
 		    (owner & ~(__u64)PATCH_SLOT_RETIRED) == thread_pointer())
 			continue;
-		/* A thread that has been ended in the middle of it never says so. */
+		/* A thread that was ended in the middle of its read never clears the flag, so
+		 * there is a time limit. */
 		while (FIELD(__u64, stacks, offsetof(struct job_stacks, busy)) &&
 		       bpf_ktime_get_ns() - begun < FIELD(__u64, ring, PATCH_RING_END_WAIT))
 			__builtin_ia32_pause();
 	}
 }
 
-/* Reads in place, the aligned word that a field is in. */
+/* Reads in place the aligned word that contains the field. */
 static __always_inline __u64 frame_word(struct python_thread *thread, __u32 offset)
 {
 	return *(const __u64 *)(thread->frame + (offset & ~7U));

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What torch.distributed says of a collective in its row record_param_comms: the number in its
- * group, whether it is point to point, the group's name and description, the collective's own name.
- * torch shows numbers and lists among a row's inputs, but neither texts nor tuples, so these are
- * written as keyword values, which torch's own trace has them as.
+ * Records what torch.distributed tells of a collective in its row record_param_comms: the number in
+ * its group, whether it is point to point, the group's name and description, and the collective's
+ * own name. Among a row's inputs torch shows numbers and lists, but neither texts nor tuples, so
+ * these are written as keyword values, as they are in torch's own trace.
  *
- * The row's values (ParamCommsUtils.hpp), behind the tensors where there are any:
+ * The row's values (ParamCommsUtils.hpp), behind the tensors if there are any:
  *   2.11            (number, is point to point), (name, description), rank, collective, ...
  *   earlier 2.x     number, name, rank, collective, ... or with an address in place of the name
  *   1.13            number, rank, collective, ...
- * Each value is taken for what its kind says, so that no table of versions is needed.
+ * The kind of each value tells what it is, so that no table of versions is needed.
  */
 #ifndef PROFTRACE_BPF_COLLECTIVE_NAMES_H
 #define PROFTRACE_BPF_COLLECTIVE_NAMES_H
 
 #include "bpf/kernel/python_keywords.bpf.h"
 
-/* Where things are put meanwhile, in input_buffer's `items`. */
+/* Where intermediate values are in input_buffer's `items`. */
 #define COLLECTIVE_VALUES 0 /* four IValues */
-#define COLLECTIVE_TUPLE 8  /* how many elements there are, and two of them */
+#define COLLECTIVE_TUPLE 8  /* the number of elements, and two of them */
 #define COLLECTIVE_STRING 13
 
-/* How far they come behind Bool in c10::IValue::Tag. */
+/* These tags minus the tag of Bool in c10::IValue::Tag. */
 #define IVALUE_TUPLE_AFTER_BOOL 1
 #define IVALUE_STRING_AFTER_BOOL 2
 
@@ -33,8 +33,8 @@
 #define COLLECTIVE_ELEMENT_TAG(i) (COLLECTIVE_TUPLE + 2 + 2 * (i))
 
 /* Puts the text of an IValue's string, whose std::string is of either ABI: {characters, length,
- * room or the characters themselves}; or one pointer, with length and room before the characters.
- */
+ * room or the characters themselves}, or one pointer to the characters, with length and room
+ * before them. */
 static __noinline int put_value_string(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -68,8 +68,8 @@ static __noinline int put_value_string(struct input_walk *walk, __u64 object)
 	return 0;
 }
 
-/* Zeroes are behind the text. Volatile, and so in .rodata: libbpf before 0.6 does not find what
- * the compiler puts into a section of constants of one size. */
+/* A keyword's name with zeros behind it. Names are volatile, so that they are in .rodata: libbpf
+ * before 0.6 does not find a section that the compiler makes for constants of one size. */
 union keyword_name {
 	char text[32];
 	__u64 words[4];
@@ -95,7 +95,7 @@ static __noinline int put_keyword_name(struct input_buffer *buffer, __u64 bytes,
 
 #define PUT_NAME(buffer, name, text) put_keyword_name(buffer, sizeof(text) - 1, (name).words)
 
-/* Reads a tuple of two, which lie in the object itself: c10::ivalue::TupleElements. */
+/* Reads a tuple of two, whose elements are in the object itself (c10::ivalue::TupleElements). */
 static __noinline int read_pair(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -148,8 +148,8 @@ static __noinline int put_collective_group(struct input_walk *walk, __u32 string
 	return put_value_string(walk, description);
 }
 
-/* Puts the keyword values of a row with `count` values from `address` on. 0: they are no
- * collective's, and nothing is to be sent. */
+/* Puts the keyword values of a row with `count` values from `address` on. Returns 0 if they are
+ * not those of a collective, so that nothing is to be sent. */
 static __noinline int put_collective(struct input_walk *walk, __u64 address, __u64 count)
 {
 	struct input_buffer *buffer = walk->buffer;

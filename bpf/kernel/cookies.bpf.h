@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What a probe means: its cookie, where the kernel has those of every link. A uprobe.multi link for
- * one process passes the hits of that process's first thread alone in Linux 6.6 to 6.9 (mended
- * in 6.10, and in updates of 6.6 and 6.9). There links are for all processes, their cookies are
- * indexes of a table, which says whose hits are meant. Before 6.6 many probes are one event of the
- * kernel's tracing, and known by their addresses.
+ * The meaning of a probe is in its cookie, if the kernel can give each link its own cookies. In
+ * Linux 6.6 to 6.9 a uprobe.multi link for one process passes only the hits of that process's first
+ * thread (fixed in 6.10, and in updates of 6.6 and 6.9). There, links are for all processes, and
+ * cookies are indexes of a table that tells whose hits are recorded. Before 6.6, many probes are
+ * one event of the kernel's tracing, and are identified by their addresses.
  */
 #ifndef PROFTRACE_BPF_COOKIES_H
 #define PROFTRACE_BPF_COOKIES_H
@@ -46,7 +46,7 @@ static __always_inline __u64 cookie_in_table(__u32 index)
 	return told && (!told->tgid || told->tgid == current_tgid()) ? told->cookie : 0;
 }
 
-/* Returns the cookie of the hit; 0 = the hit is another process's. */
+/* Returns the cookie of the hit; 0 = the hit is that of a process that is not recorded. */
 static __always_inline __u64 cookie_of(struct pt_regs *ctx)
 {
 	if (config_cookies_by_address)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Operators whose calls are only counted, to keep a budget (--max-overhead), and the handover from
- * one link to another that has fewer of their probes.
+ * one link to another one that has fewer of their probes.
  */
 #ifndef PROFTRACE_BPF_DEMOTIONS_H
 #define PROFTRACE_BPF_DEMOTIONS_H
@@ -11,13 +11,13 @@
 
 const volatile bool config_has_budget = false;
 
-/* Sites that are demoted in any process, by their number. */
+/* Not 0 for the sites that are demoted in any process. */
 __u8 demoted_sites[65536];
 
-/* enum pt_demotion, by the demotion's number. */
+/* The enum pt_demotion of each demotion, by its number. */
 __u8 demotion_states[PT_MOST_DEMOTIONS];
 
-/* The number of the demotion of a site in a process. */
+/* The demotion's number, by process and site. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set by the loader */
@@ -25,7 +25,7 @@ struct {
 	__type(value, __u32);
 } demotions SEC(".maps");
 
-/* Calls that were only counted, by the demotion's number. */
+/* How many calls were only counted, by the demotion's number. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* set by the loader */
@@ -33,15 +33,15 @@ struct {
 	__type(value, __u64);
 } demoted_calls SEC(".maps");
 
-/* Not 0 while two links have the same probes: the number of the handover. */
+/* The number of the handover while two links have the same probes, else 0. */
 __u32 handover = 0;
 
-/* The hit that a thread has had last, and the link whose program was the first to see it. */
+/* The last hit of a thread, and the link whose program saw it first. */
 struct handed_hit {
 	__u64 ip;
 	__u64 sp;
 	__u32 generation;
-	__u32 handover; /* 0 = the other link's program has seen it as well */
+	__u32 handover; /* 0 = the other link's program has seen the hit as well */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -56,7 +56,7 @@ static __always_inline bool begins_demotable(__u8 role)
 	       role == PT_ROLE_OPERATOR_CALL || role == PT_ROLE_INPUTS_BEGIN;
 }
 
-/* Whether nothing is recorded there. Counts a begin in that case. */
+/* Whether nothing is recorded for the hit. If so, counts a begin. */
 static __always_inline bool is_demoted(__u64 cookie, __u8 role)
 {
 	struct pt_demotion_key key = {.site = (__u16)cookie};
@@ -77,8 +77,9 @@ static __always_inline bool is_demoted(__u64 cookie, __u8 role)
 	return true;
 }
 
-/* During a handover both links' programs run at each hit of a probe that both have, one right
- * behind the other: the first one records. Whether this is the second. */
+/* Whether the other link's program has recorded this hit. During a handover, the programs of
+ * both links run for each hit of a probe that both have, one right after the other, and the
+ * first one records. */
 static __noinline int is_second_of_hit(struct pt_regs *ctx, __u32 generation)
 {
 	struct handed_hit hit = {PT_REGS_IP(ctx), PT_REGS_SP(ctx), generation, handover};

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Python's objects of which torch would infer a type (torch::jit::tryToInferType): a list or a
- * tuple of them is what an annotation is called with. What it would make of others is not told.
+ * Python objects for which torch would infer a type (torch::jit::tryToInferType): an annotation is
+ * called with a list or a tuple of them. For other objects it is not told what torch would make of
+ * them.
  */
 #ifndef PROFTRACE_BPF_INFERRED_VALUES_H
 #define PROFTRACE_BPF_INFERRED_VALUES_H
 
 #include "bpf/kernel/python_values.bpf.h"
 
-/* Finds the items, which a list has elsewhere. Returns whether they could be found; the
- * sequence's `items` and `count` are set then. */
+/* Finds the items of a list or a tuple; a list has them outside of its object. Returns whether
+ * they were found; if so, the sequence's `items` and `count` are set. */
 static __always_inline bool find_python_items(struct input_walk *walk, __u64 object, bool is_tuple)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -26,7 +27,8 @@ static __always_inline bool find_python_items(struct input_walk *walk, __u64 obj
 	return false;
 }
 
-/* Puts an item of a sequence that is a value itself. A list's items have its first one's type. */
+/* Puts an item of a sequence that is itself a value. All items of a list have the type of its
+ * first one. */
 static long put_inferred_item(__u32 i, struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -64,7 +66,7 @@ static __noinline int put_inferred_sequence(struct input_walk *walk, __u64 objec
 	if (!find_python_items(walk, object, is_tuple))
 		return 0;
 	if (!sequence->count && !is_tuple)
-		return 0; /* what an empty list holds cannot be told: no value */
+		return 0; /* the type of an empty list cannot be told, so it is no value */
 	++buffer->count;
 	if (!is_tuple) {
 		if (!read_words(buffer, &first, sizeof(first), sequence->items))
@@ -74,7 +76,7 @@ static __noinline int put_inferred_sequence(struct input_walk *walk, __u64 objec
 	sequence->kind = kind;
 	sequence->is_tuple = is_tuple;
 	sequence->is_told = true;
-	/* torch shows what is in lists of tensors, and in those of numbers that are not long. */
+	/* torch shows the items of lists of tensors, and of short lists of numbers. */
 	if (kind == PYTHON_TENSOR) {
 		put(buffer, sequence->count << 8 | PT_VALUE_TENSORS);
 	} else if (kind >= PYTHON_BOOL && kind <= PYTHON_COMPLEX &&
@@ -132,7 +134,7 @@ static long put_inferred_value(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
-/* `object`: the list or tuple; null where there is none. */
+/* Puts the items of `object`, a list or a tuple; null: there is none. */
 static __noinline int put_inferred_values(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -155,8 +157,8 @@ static __noinline int put_inferred_values(struct input_walk *walk, __u64 object)
 	return 0;
 }
 
-/* Puts an argument where torch makes a value of every argument, or throws. For what are neither
- * tensors nor numbers torch shows nothing. */
+/* Puts an argument of a call in which torch makes a value of every argument, or throws. torch shows
+ * nothing of an argument that is neither a tensor nor a number. */
 static long put_python_argument(__u32 i, struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -182,10 +184,10 @@ static long put_python_argument(__u32 i, struct input_walk *walk)
 		break;
 	case PYTHON_LIST:
 		put_inferred_sequence(walk, object, false);
-		if (buffer->count == count) /* an empty one: torch throws */
+		if (buffer->count == count) /* the sequence is empty: torch throws */
 			buffer->flags |= PT_INPUTS_UNTOLD;
 		break;
-	default: /* data types and the like: numbers to torch */
+	default: /* data types and similar objects, which are numbers to torch */
 		if (!put_python_number(buffer, walk->signature, object, kind))
 			buffer->flags |=
 			    kind == PYTHON_UNREADABLE ? PT_INPUTS_FAILED : PT_INPUTS_UNTOLD;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Operators, autograd nodes, annotations and catches: one program for every uprobe. The attach
- * cookie says what the probe means (bpf/abi/records.h); the common roles write 24 bytes and read no
- * memory of the target.
+ * Operators, autograd nodes, annotations and catches. There is one program for all uprobes; the
+ * attach cookie tells what the probe means (bpf/abi/records.h). The common roles write 24 bytes and
+ * read no memory of the target.
  */
 #include "bpf/shared/common.bpf.h"
 #include "bpf/kernel/cookies.bpf.h"
@@ -37,10 +37,9 @@ static __always_inline int write_plain(struct pt_regs *ctx, __u64 cookie, __u8 k
 	return 0;
 }
 
-/* Stays empty. Linux 6.13 and later put larger frames into memory of the CPU's own, where each
- * read of user memory into them takes longer, but not those of programs that may call another
- * one.
- */
+/* This map stays empty; it makes the program one that may call another program. Linux 6.13 and
+ * later put larger stack frames into memory of the CPU, where each read of user memory into them
+ * takes longer, but not the frames of such programs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
@@ -48,7 +47,8 @@ struct {
 	__uint(value_size, sizeof(__u32));
 } no_program SEC(".maps");
 
-/* "/uprobe" says nothing: libbpf before 0.7 knows programs by names with a slash only. */
+/* The name "/uprobe" has no meaning: libbpf before 0.7 accepts only names of programs with a
+ * slash. */
 SEC("kprobe/uprobe")
 int on_probe(struct pt_regs *ctx)
 {
@@ -76,7 +76,7 @@ int on_probe(struct pt_regs *ctx)
 	}
 	if (config_with_modules && has_script(role))
 		on_script_row();
-	/* Ordered by how often they come. */
+	/* The roles are in the order of how often they occur. */
 	if (role == PT_ROLE_END)
 		return write_plain(ctx, cookie, PT_SPAN_END);
 	if (role == PT_ROLE_OPERATOR_BEGIN)
@@ -134,7 +134,7 @@ int on_probe(struct pt_regs *ctx)
 		case PT_ROLE_RANGE_MARK:
 			return on_range(ctx, cookie);
 		default:
-			/* Only begins have a place whose row has inputs. */
+			/* Only begins have a place with a row's inputs. */
 			if (config_record_shapes)
 				write_row_inputs(ctx, cookie);
 			return on_guard(ctx, cookie);
@@ -143,7 +143,8 @@ int on_probe(struct pt_regs *ctx)
 	return write_plain(ctx, cookie, role);
 }
 
-/* The floor: what the kernel takes for the same probes when nothing is recorded (tests/bench). */
+/* Does nothing, and so measures the time that the kernel itself takes for the same probes
+ * (tests/bench). */
 SEC("kprobe/uprobe")
 int on_probe_empty(struct pt_regs *ctx)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Forks, execs and exits of the recorded processes. Links with a pid are opened for children by the
- * loader, which is woken at once.
+ * Forks, execs and exits of the recorded processes. The loader is woken at once, because it opens
+ * links with a PID for children.
  */
 #include "bpf/shared/common.bpf.h"
 
@@ -36,7 +36,7 @@ int on_process_fork(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* Forgets the thread's losses: nobody is left to whom they could be announced. */
+/* Forgets the thread's losses, because no record of the thread can follow that announces them. */
 static __always_inline void forget_losses(__u32 tid)
 {
 	if (bpf_map_delete_elem(&lost_by_thread, &tid) == 0)
@@ -51,7 +51,7 @@ int on_process_exec(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!bpf_map_lookup_elem(&traced, &tgid))
 		return 0;
-	/* The thread that called exec may have had another id, which is free now. */
+	/* The thread that called exec may have had another id before, which is free now. */
 	forget_autograd_thread((__u32)bpf_get_current_pid_tgid());
 	forget_autograd_thread((__u32)ctx->args[1]);
 	forget_losses((__u32)ctx->args[1]);
@@ -74,7 +74,7 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 	struct pt_exit_record *record;
 	bool group_dead;
 
-	/* When several threads end at once, one may have taken the process out already. */
+	/* If several threads end at once, another one may have removed the process already. */
 	forget_autograd_thread(tid);
 	if (!bpf_map_lookup_elem(&traced, &tgid)) {
 		if (threads_with_losses)
@@ -83,9 +83,11 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 	}
 	if (config_with_stack)
 		forget_python_thread();
-	/* The count of live threads is already without this one when the tracepoint fires. */
+	/* When the tracepoint is reached, the count of live threads does not include this thread
+	 * any more. */
 	group_dead = BPF_CORE_READ(task, signal, live.counter) == 0;
-	/* This is done even if nobody can be told: its number may be another's soon. */
+	/* This is done even if the record has no room, because another process may get the
+	 * number soon. */
 	if (group_dead)
 		bpf_map_delete_elem(&traced, &tgid);
 	record = reserve(sizeof(*record));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The dict of keyword values that an annotation is called with
- * (torch._C._profiler._RecordFunctionFast). torch shows numbers, texts and lists of texts; it
- * leaves out None, complex numbers, other lists, and tuples of numbers; of anything else it shows
- * "NULL".
+ * Reads the dict of keyword values that an annotation is called with
+ * (torch._C._profiler._RecordFunctionFast). torch shows numbers, texts and lists of texts. It
+ * leaves out None, complex numbers, other lists, and tuples of numbers. For any other value it
+ * shows "NULL".
  */
 #ifndef PROFTRACE_BPF_PYTHON_KEYWORDS_H
 #define PROFTRACE_BPF_PYTHON_KEYWORDS_H
@@ -17,7 +17,7 @@ static __always_inline bool is_python_text(__u64 object, __u64 *type_flags)
 	return *type_flags & (PYTHON_BYTES_TYPE | PYTHON_TEXT_TYPE);
 }
 
-/* Puts at most half of PT_MOST_VALUE_TEXT_BYTES of a text. */
+/* Puts at most half of PT_MOST_VALUE_TEXT_BYTES bytes of a text. */
 static __noinline int put_characters(struct input_buffer *buffer, __u64 address, __u64 bytes)
 {
 	__u64 position = buffer->position;
@@ -33,14 +33,14 @@ static __noinline int put_characters(struct input_buffer *buffer, __u64 address,
 	if (!bytes)
 		return 0;
 	words = (bytes + 7) / 8;
-	buffer->words[position + words - 1] = 0; /* equal texts are equal words */
+	buffer->words[position + words - 1] = 0; /* so that equal texts are equal words */
 	if (bpf_probe_read_user(&buffer->words[position], bytes, (void *)address))
 		buffer->flags |= PT_INPUTS_FAILED;
 	buffer->position = position + words;
 	return 0;
 }
 
-/* Puts a str or bytes, or an object of a class derived from these. */
+/* Puts a str or a bytes, or an object of a class derived from these. */
 static __noinline int put_python_text(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -91,8 +91,8 @@ static long put_keyword_item(__u32 i, struct input_walk *walk)
 	return !sequence->is_told || walk->buffer->flags;
 }
 
-/* Whether torch shows the sequence: a list of texts; a tuple where something in it is neither a
- * number nor None nor a sequence. */
+/* Whether torch shows the sequence: a list of texts, or a tuple with an item that is neither a
+ * number, nor None, nor a sequence. */
 static __noinline int put_keyword_sequence(struct input_walk *walk, __u64 object, bool is_tuple)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -112,7 +112,7 @@ static __noinline int put_keyword_sequence(struct input_walk *walk, __u64 object
 	return !sequence->is_told;
 }
 
-/* Whether torch shows the dict: it is empty, or has keys that are no numbers. */
+/* Whether torch shows the dict: it is empty, or has keys that are not numbers. */
 static __noinline int put_keyword_dict(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -191,9 +191,9 @@ static long put_keyword(__u32 i, struct input_walk *walk)
 		value = words[0];
 	}
 	if (!key || !value)
-		return 0; /* taken out, or not set */
+		return 0; /* an entry that was taken out, or never set */
 	if (!is_python_text(key, &flags)) {
-		buffer->flags |= PT_INPUTS_IMPLAUSIBLE; /* torch throws */
+		buffer->flags |= PT_INPUTS_IMPLAUSIBLE; /* torch throws for such a key */
 		return 1;
 	}
 	put_python_text(walk, key);
@@ -204,8 +204,8 @@ static long put_keyword(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
-/* Returns how many entries the dict has, from buffer->address on; its values are in buffer->values
- * where it shares its table with others. */
+/* Returns how many entries the dict has from buffer->address on. If it shares its table with
+ * other dicts, its values are in buffer->values. */
 static __noinline __u64 open_python_dict(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What Python calls a custom Function or an annotation with: torch turns the arguments into values
- * of its own only while a profiler runs, so they are read from Python's objects. Offsets are those
- * of CPython 3.9 to 3.14; layouts that changed between these are in struct pt_torch_layout.
+ * Reads what Python calls a custom Function or an annotation with. torch turns these arguments into
+ * values of its own only while a profiler runs, so they are read from Python's objects. The offsets
+ * are those of CPython 3.9 to 3.14; layouts that differ between these are in struct
+ * pt_torch_layout.
  */
 #ifndef PROFTRACE_BPF_PYTHON_VALUES_H
 #define PROFTRACE_BPF_PYTHON_VALUES_H
@@ -28,7 +29,7 @@ enum python_kind {
 	PYTHON_UNREADABLE,
 };
 
-/* The names of Python's and torch's own types, eight characters a word. */
+/* The names of Python's and torch's own types, as words of eight characters. */
 #define TEXT_BOOL 0x6c6f6f62ULL
 #define TEXT_INT 0x746e69ULL
 #define TEXT_FLOAT 0x74616f6c66ULL
@@ -51,7 +52,7 @@ static __always_inline __u32 python_kind_of_name(const __u64 *name, __u32 depth)
 		return PYTHON_INT;
 	case TEXT_FLOAT:
 		return PYTHON_FLOAT;
-	case TEXT_COMPLEX: /* torch asks for the type itself */
+	case TEXT_COMPLEX: /* torch accepts only this type itself */
 		return depth ? PYTHON_OTHER : PYTHON_COMPLEX;
 	case TEXT_NONE_TYPE:
 		return PYTHON_NONE;
@@ -70,8 +71,8 @@ static __always_inline __u32 python_kind_of_name(const __u64 *name, __u32 depth)
 	return PYTHON_OTHER;
 }
 
-/* Tells an object's kind by the names of its type's bases: a class of the job's has no say in
- * these. Global, so that it is verified once, and not for each call. */
+/* Returns an object's kind by the names of its type's bases. A class that the job defines cannot
+ * change these. The function is global, so that it is verified once, and not for each call. */
 __noinline __u32 python_kind(__u64 object)
 {
 	__u64 type = 0;
@@ -105,7 +106,7 @@ __noinline __u32 python_kind(__u64 object)
 static __always_inline int put_python_int(struct input_buffer *buffer,
 					  struct pt_signature *signature, __u64 object)
 {
-	__u64 *digits = buffer->items; /* of four bytes each */
+	__u64 *digits = buffer->items; /* each has four bytes */
 	bool negative;
 	__u64 value;
 	__u64 size;
@@ -121,7 +122,8 @@ static __always_inline int put_python_int(struct input_buffer *buffer,
 		size = negative ? -size : size;
 	}
 	if (size > 3) {
-		put_other(buffer, PT_INPUTS_IMPLAUSIBLE); /* torch has no such number either */
+		/* Torch cannot represent such a number either. */
+		put_other(buffer, PT_INPUTS_IMPLAUSIBLE);
 		return 0;
 	}
 	digits[0] = 0;
@@ -187,8 +189,8 @@ static long put_python_item(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
-/* Puts a list of numbers of one kind, or a tuple of anything that is a number: torch makes a
- * value of these. */
+/* Puts a list of numbers of one kind, or a tuple of numbers of any kinds: torch makes a value of
+ * both. */
 static __noinline int put_python_sequence(struct input_walk *walk, __u64 object, bool is_tuple)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -206,11 +208,11 @@ static __noinline int put_python_sequence(struct input_walk *walk, __u64 object,
 		return 0;
 	count = sequence->count;
 	if (!count && !is_tuple)
-		return 0; /* what it is a list of cannot be told */
+		return 0; /* the type of an empty list cannot be told */
 	put(buffer, count << 8 | PT_VALUE_LIST);
 	bpf_loop(count < MOST_SCALARS ? count : MOST_SCALARS, put_python_item, walk, 0);
 	if (!sequence->is_told) {
-		buffer->position = position; /* nothing that torch shows */
+		buffer->position = position; /* torch shows nothing of it */
 		return 0;
 	}
 	++buffer->count;
@@ -221,7 +223,8 @@ static __noinline int put_python_sequence(struct input_walk *walk, __u64 object,
 	return 0;
 }
 
-/* Returns the first entry of a dict's table, whose size (or what tells it) is `size`. */
+/* Returns the first entry of a dict's table. `size`: the table's size, or the word that tells
+ * it. */
 static __always_inline __u64 first_entry(const struct pt_signature *signature, __u64 table,
 					 __u64 size)
 {
@@ -241,8 +244,8 @@ static __always_inline bool has_texts_alone(const struct pt_signature *signature
 	return signature->layout.python_dict_kind && (size >> PYTHON_TABLE_KIND_SHIFT & 0xff);
 }
 
-/* Puts a dict of which torch makes a value: one whose keys have one type, other than text. Leaves
- * out any other; what torch makes of keys that may be numbers is not told. */
+/* Puts a dict of which torch makes a value: one whose keys have one type, other than text.
+ * Leaves out any other dict. It is not told what torch makes of keys that may be numbers. */
 static __noinline int put_python_dict(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -251,7 +254,7 @@ static __noinline int put_python_dict(struct input_walk *walk, __u64 object)
 	__u64 size;
 	__u32 kind;
 
-	/* What an empty one holds cannot be told, so torch makes no value of it. */
+	/* The type of an empty dict cannot be told, so torch makes no value of it. */
 	if (!read_words(buffer, words, sizeof(*words), object + PYTHON_SIZE) || !words[0] ||
 	    !read_words(buffer, words, sizeof(*words), object + PYTHON_DICT_TABLE))
 		return 0;
@@ -264,13 +267,14 @@ static __noinline int put_python_dict(struct input_walk *walk, __u64 object)
 	address = first_entry(walk->signature, address, size);
 	if (!read_words(buffer, words, sizeof(*words), address + PYTHON_ENTRY_KEY))
 		return 0;
-	kind = words[0] ? python_kind(words[0]) : PYTHON_UNREADABLE; /* 0: one that was taken out */
+	/* 0: an entry that was taken out. */
+	kind = words[0] ? python_kind(words[0]) : PYTHON_UNREADABLE;
 	if (kind != PYTHON_TENSOR && kind != PYTHON_TEXT && kind != PYTHON_OTHER)
 		buffer->flags |= PT_INPUTS_UNTOLD;
 	return 0;
 }
 
-/* Puts an item, and leaves out what torch makes no value of, as torch does. */
+/* Puts an item. Leaves it out if torch makes no value of it, as torch does. */
 static long put_python_value(__u32 i, struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -304,7 +308,7 @@ static long put_python_value(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
-/* Returns how many items the tuple has, which then are walk->values; 0: they are not read. */
+/* Returns how many items the tuple has, and sets walk->values to them; 0: they cannot be read. */
 static __always_inline __u64 open_python_tuple(struct input_walk *walk, __u64 tuple)
 {
 	struct input_buffer *buffer = walk->buffer;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Ranges that a job marks for other profilers, through ITT or NVTX: annotations of which each
- * thread ends the last one. Whether anybody else listens does not matter.
+ * Ranges that a job marks for other profilers, through ITT or NVTX. They are annotations; each
+ * thread ends its last one first. It does not matter whether another profiler listens.
  */
 #ifndef PROFTRACE_BPF_RANGES_H
 #define PROFTRACE_BPF_RANGES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What rows outside the dispatcher's functions are called with (--record-shapes): its words are
- * where data flow from the row's begin on has found them.
+ * Reads the inputs of rows outside the dispatcher's functions (--record-shapes). Their words are at
+ * places that the analysis of data flow has found, from the row's begin on.
  */
 #ifndef PROFTRACE_BPF_ROW_INPUTS_H
 #define PROFTRACE_BPF_ROW_INPUTS_H
@@ -12,7 +12,7 @@
 #include "bpf/shared/inputs.bpf.h"
 #include "bpf/kernel/python_keywords.bpf.h"
 
-/* Filled by the loader; the key is in struct pt_place. */
+/* The places of rows' inputs, filled by the loader. The key is in struct pt_place. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65535);
@@ -86,8 +86,8 @@ row_signature(struct pt_regs *ctx, const struct pt_row_inputs *row, const struct
 	return bpf_map_lookup_elem(&signatures, &number);
 }
 
-/* Puts the argument if it is of a kind that only rows have, as their one argument. False: it is of
- * another kind. */
+/* Puts the argument if its kind is one that only rows have, as their one argument. Returns false
+ * for any other kind. */
 static __always_inline bool put_row_values(struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -112,7 +112,8 @@ static __always_inline bool put_row_values(struct input_walk *walk)
 	return false;
 }
 
-/* Puts what torch's traces have of the row as keyword values. False: there is nothing. */
+/* Puts as keyword values what torch's traces have of the row beside its inputs. Returns false if
+ * there is nothing. */
 static __always_inline bool put_row_keywords(struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -129,8 +130,8 @@ static __always_inline bool put_row_keywords(struct input_walk *walk)
 	return false;
 }
 
-/* Writes a row's inputs before the record of the row itself. Called by the program itself: the
- * kernel allows no more than eight nested calls. */
+/* Writes a row's inputs before the record of the row itself. The program itself calls this,
+ * because the kernel allows no more than eight nested calls. */
 static __noinline int write_row_inputs(struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 sp = PT_REGS_SP(ctx); /* read once, or the compiler shares the address of this field,

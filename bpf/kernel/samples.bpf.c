@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Samples of the threads of recorded processes (--sample), and of those that wake others
- * (--waker-stacks): an object of its own, with a ring of its own. A thread that runs is sampled by
- * a clock of its CPU, in its own context, so that neither its Python frames nor its stack change
- * while they are copied. Threads that do not run are listed by an iterator, and read by the tracer:
- * nothing changes there until they run.
+ * Samples of the threads of recorded processes (--sample), and of threads that wake others
+ * (--waker-stacks). These programs are an object of their own, with a ring of its own. A running
+ * thread is sampled by a clock of its CPU, in its own context, so that neither its Python frames
+ * nor its stack change while they are copied. Threads that do not run are listed by an iterator,
+ * and read by the tracer, because nothing changes there until they run.
  */
 #include "bpf/shared/pid_namespace.bpf.h"
 #include "bpf/shared/python_state.bpf.h"
@@ -24,8 +24,8 @@ struct {
 	__type(value, struct pt_sampled_process);
 } sampled SEC(".maps");
 
-/* One for each CPU, whose clock does not interrupt itself. (The values of a map that is the
- * kernel's own for each CPU are smaller.) */
+/* One buffer for each CPU, whose clock does not interrupt itself. This is an array, because
+ * values of a per-CPU map may not be as large. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* set by the loader */
@@ -33,7 +33,8 @@ struct {
 	__type(value, struct pt_raw_sample);
 } sample_buffers SEC(".maps");
 
-/* Buffers for wakers, one for each CPU, too: a clock may strike while a thread wakes another. */
+/* Buffers for wakers. There is one for each CPU here, too, because a clock may strike while a
+ * thread wakes another one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* set by the loader */
@@ -41,7 +42,7 @@ struct {
 	__type(value, struct pt_raw_sample);
 } waker_buffers SEC(".maps");
 
-/* Samples that the ring had no room for. */
+/* How many samples the ring had no room for. */
 __u64 samples_lost = 0;
 
 const volatile bool config_native = true;
@@ -123,7 +124,7 @@ static __always_inline void read_frames(struct pt_python_layout *layout,
 	bpf_loop(PT_SAMPLE_FRAMES + 1, visit_frame, &walk, 0);
 }
 
-/* The registers that the thread has outside of the kernel. */
+/* Reads the registers that the thread has outside of the kernel. */
 static __always_inline void read_registers(struct task_struct *task,
 					   struct pt_user_registers *registers)
 {
@@ -144,8 +145,8 @@ static __always_inline void read_registers(struct task_struct *task,
 
 #define STACK_CHUNK 2048
 
-/* Puts what the current thread is in into the ring. `most_bytes` of its stack are copied: a
- * number that is known when this is compiled. */
+/* Puts a sample of the current thread into the ring. Copies at most `most_bytes` of its stack, a
+ * number that must be known at compile time. */
 static __always_inline void take_sample(struct pt_raw_sample *sample, struct task_struct *task,
 					struct pt_sampled_process *process, __u32 tgid,
 					__u32 woken_tid, const __u32 most_bytes)
@@ -196,9 +197,9 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-/* Samples a thread in a system call that wakes one that sleeps, both of sampled processes. An
- * interrupt that hits it there is taken for it, as in on_system_waking. Interrupts are off: no
- * other waking has the CPU's buffer. */
+/* Samples a thread in a system call that wakes a sleeping one, both of sampled processes. If an
+ * interrupt wakes it while the thread is in a system call, the thread is taken for the waker, as
+ * in on_system_waking. Interrupts are off, so no other waking uses the CPU's buffer. */
 SEC("tp_btf/sched_waking")
 int on_waker(__u64 *ctx)
 {
@@ -226,8 +227,8 @@ int on_waker(__u64 *ctx)
 	return 0;
 }
 
-/* Whether the reader of the list itself took the thread off its CPU: the kernel notes the same
- * moment for both. It would run if nobody looked. */
+/* Whether the reader of the list has itself taken the thread off its CPU, because the kernel
+ * notes the same moment for both. Without the reader, the thread would run. */
 static __always_inline bool is_pushed_aside(struct task_struct *task)
 {
 	struct task_struct *reader = (struct task_struct *)bpf_get_current_task();

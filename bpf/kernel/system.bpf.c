@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * --activities syscalls,io,sched,faults: system calls, time off the CPU, page faults and requests
- * of io_uring. Each is one record, written when it is over. A process's children and threads are
- * recorded from their first moment on.
+ * of io_uring. Each of them is one record, which is written when it is over. Children and threads
+ * of a process are recorded from their first moment on.
  */
 #include "bpf/kernel/system_calls.bpf.h"
 #include "bpf/kernel/system_faults.bpf.h"
@@ -24,12 +24,12 @@ int BPF_PROG(on_system_fork, struct task_struct *parent, struct task_struct *chi
 		if (!config_children)
 			return 0;
 		bpf_map_update_elem(&watched, &child_tgid, &watch, BPF_ANY);
-		/* Its memory is its parent's. */
+		/* The child's memory is a copy of its parent's. */
 		python = bpf_map_lookup_elem(&waiting_pythons, &parent_tgid);
 		if (python)
 			bpf_map_update_elem(&waiting_pythons, &child_tgid, python, BPF_ANY);
 	}
-	/* An id may have been another thread's. */
+	/* The id may have been another thread's before. */
 	forget_thread(tid);
 	add_thread(tid);
 	return 0;
@@ -51,7 +51,7 @@ int BPF_PROG(on_system_exec, struct task_struct *task, pid_t old_pid)
 		caller->awaits_exec = 0;
 	if (old_tid == tid)
 		return 0;
-	/* A thread that was not the first one has the first one's id now. */
+	/* A thread that was not the process's first one has the first one's id after exec. */
 	if (!caller)
 		return 0;
 	add_thread(tid);
@@ -72,7 +72,7 @@ int BPF_PROG(on_system_exit, struct task_struct *task)
 
 	if (thread && !system_stopped)
 		abandon_call(task, thread, bpf_ktime_get_ns(), false);
-	/* With the scheduler recorded its last moments are still to come. */
+	/* If the scheduler is recorded, the thread's last moments are still to come. */
 	if (!config_sched)
 		forget_thread(tid);
 	bpf_map_delete_elem(&begun_waits, &tid);
@@ -96,7 +96,7 @@ static __always_inline void ask_for_restarted(struct task_struct *task, __u8 abi
 	bpf_map_update_elem(&restarted_calls, &tid, &asked, BPF_ANY);
 }
 
-/* Finds what a thread that does not run is in the middle of. */
+/* Finds what a thread that does not run is in: a system call, or a wait. */
 static __always_inline void find_rest(struct task_struct *task, struct system_thread *thread,
 				      __u64 now)
 {
@@ -137,7 +137,7 @@ static __always_inline void find_rest(struct task_struct *task, struct system_th
 	thread->off_ns = now;
 }
 
-/* Puts a thread among those that are recorded, with what it is in. */
+/* Adds a thread to those that are recorded, with the activity that it is in. */
 static __always_inline void find_begun(struct task_struct *task, __u8 watch)
 {
 	__u64 switches = switches_of(task);
@@ -161,7 +161,7 @@ static __always_inline void find_begun(struct task_struct *task, __u8 watch)
 		return;
 	}
 	find_rest(task, thread, now);
-	/* It has run meanwhile: nothing of that is sure. */
+	/* The thread has run meanwhile, so nothing of that is certain. */
 	if (BPF_CORE_READ(task, on_cpu) || switches_of(task) != switches) {
 		thread->may_be_in_call = now;
 		thread->call_ns = 0;
@@ -190,7 +190,7 @@ int find_begun_threads(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Not inline: its record is not to lie below what tells of a system call. */
+/* Not inline, so that its record is not on the stack below the data of a system call. */
 static __noinline int tell_open_wait(struct task_struct *task, struct system_thread *thread,
 				     __u64 now)
 {
@@ -205,8 +205,8 @@ static __noinline int tell_open_wait(struct task_struct *task, struct system_thr
 	return 0;
 }
 
-/* Writes what threads are in the middle of, up to now: at the end, and where what came so far is
- * looked at. From here on it is as if it had begun now. */
+/* Writes the activities that threads are in, up to now: at the end of the recording, and when
+ * the records so far are looked at. From here on, each activity counts as if it had begun now. */
 SEC("iter/task")
 int tell_open_threads(struct bpf_iter__task *ctx)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* System activity: what its programs share. A ring of their own, so that a storm of system calls
- * takes no room from operators. */
+/* System activity: the parts that its programs share. They have a ring of their own, so that
+ * many system calls take no room from operators. */
 #ifndef PROFTRACE_BPF_SYSTEM_H
 #define PROFTRACE_BPF_SYSTEM_H
 
@@ -8,9 +8,9 @@
 #include "bpf/shared/ring.bpf.h"
 #include "bpf/abi/system_records.h"
 
-/* What `watched` says of a process. */
+/* Values of the map `watched`. */
 #define WATCHED 1
-#define WATCHED_FROM_EXEC 2 /* what it does before its next exec is none of it */
+#define WATCHED_FROM_EXEC 2 /* activity before its next exec is not recorded */
 
 /* Processes that are recorded. Key: the tgid in the tracer's PID namespace. */
 struct {
@@ -27,18 +27,18 @@ struct {
 	__type(value, struct pt_system_call);
 } system_calls SEC(".maps");
 
-/* What a thread is in. */
+/* The activity that a thread is in. */
 struct system_thread {
-	__u32 tid; /* 0 = a free place */
-	__u32
-	    has_others; /* of a place: other threads, that it is theirs too, are in the hash map */
-	/* What each system call needs is side by side: few lines of the cache. */
-	__u64 call_ns;	      /* 0 = no system call, or none that is recorded */
-	__u64 may_be_in_call; /* since when it is recorded, if it ran then: whether it was in a
-				 call is known when it leaves one; else 0 */
-	__u64 fault_ns;	      /* 0 = no page fault */
+	__u32 tid;	  /* 0 = a free place */
+	__u32 has_others; /* other threads of this place are in the hash map */
+	/* The fields that each system call needs are side by side, in few cache lines. */
+	/* When the call began; 0 = no system call, or none that is recorded. */
+	__u64 call_ns;
+	__u64 may_be_in_call; /* since when the thread is recorded, if it ran at that moment:
+			       * whether it was in a call is known when it leaves one; else 0 */
+	__u64 fault_ns;	      /* when the fault began; 0 = no page fault */
 	__u16 lost;
-	__u16 restarts; /* the last call that can be one that restart_syscall goes on with */
+	__u16 restarts; /* the last call that restart_syscall may continue */
 	__u32 call_file;
 	__u16 call;
 	__u8 call_abi;
@@ -47,34 +47,34 @@ struct system_thread {
 	__u8 call_facts;     /* pt_system_call.flags */
 	__u8 call_shape;     /* enum pt_system_call_shape */
 	__u8 call_has_time;  /* call_time */
-	__u8 awaits_exec;    /* WATCHED_FROM_EXEC, and that was not yet */
-	__u8 off_lock;	     /* enum pt_awaited_lock, of the wait since off_ns */
+	__u8 awaits_exec;    /* the process is WATCHED_FROM_EXEC and has not called exec yet */
+	__u8 off_lock;	     /* enum pt_awaited_lock of the wait since off_ns */
 	__u8 reserved[2];
-	__u32 call_directory; /* PT_SYSTEM_DIRECTORY_AT_BEGIN: that */
+	__u32 call_directory; /* the id of the directory for PT_SYSTEM_DIRECTORY_AT_BEGIN */
 	__u64 arguments[6];
-	__u64 call_time[2]; /* PT_SYSTEM_TIME_IS_LEFT: as it was at its begin */
+	__u64 call_time[2]; /* with PT_SYSTEM_TIME_IS_LEFT: its value at the call's begin */
 
-	__u64 off_ns;	   /* since when it has no CPU; 0 = it has one */
-	__u64 runnable_ns; /* since when it could run; 0 = it cannot yet */
+	__u64 off_ns;	   /* when it lost its CPU; 0 = it has one */
+	__u64 runnable_ns; /* when it became able to run; 0 = it is not yet */
 	__u32 waker_pid;
 	__u32 waker_tid;
 	__u32 off_state;
 	__u16 off_cpu;
 	__u8 off_flags;	   /* enum pt_off_cpu_flag */
-	__u8 off_at_begin; /* it had none when it began to be recorded */
-	__u64 voluntary;   /* task_struct.nvcsw when it was last looked at */
+	__u8 off_at_begin; /* it had no CPU when its recording began */
+	__u64 voluntary;   /* task_struct.nvcsw at the last look */
 
 	__u64 fault_address;
 	__u32 fault_flags; /* enum pt_fault_flag */
-	__u32 fault_call;  /* of one in the kernel: call_hash() */
+	__u32 fault_call;  /* of a fault in the kernel: call_hash() */
 };
 
-/* Where what is known of a thread begins, behind what the place needs. */
+/* The fields from here on are about the thread; those before are about its place. */
 #define THREAD_FACTS __builtin_offsetof(struct system_thread, call_ns)
 
-/* Every thread of the watched processes, and no other: threads are put here when they are
- * created, or when their process begins to be recorded. Each has a place of its own by its tid
- * (the kernel's): an array, whose lookup is no call. */
+/* All threads of the watched processes, and no others. A thread is added when it is created, or
+ * when the recording of its process begins. Its place follows from its tid (the kernel's). This
+ * is an array, whose lookup is not a call. */
 #define THREAD_PLACES 8192
 
 struct {
@@ -84,7 +84,7 @@ struct {
 	__type(value, struct system_thread);
 } system_threads SEC(".maps");
 
-/* Threads whose place another thread had when they came. Key: the kernel's tid. */
+/* Threads whose place was in use by another thread when they were added. Key: the kernel's tid. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768); /* set by the loader */
@@ -92,12 +92,12 @@ struct {
 	__type(value, struct system_thread);
 } other_threads SEC(".maps");
 
-/* Threads that were in restart_syscall when they began to be recorded. Key: the kernel's tid. */
+/* Threads that were in restart_syscall when their recording began. Key: the kernel's tid. */
 struct restarted_call {
 	__u32 pid;
 	__u32 tid;
 	__u32 abi;  /* enum pt_system_abi */
-	__u32 call; /* what it goes on with: told by the loader; 0 = not known */
+	__u32 call; /* the call that is continued, as the loader tells; 0 = not known */
 };
 
 struct {
@@ -107,10 +107,10 @@ struct {
 	__type(value, struct restarted_call);
 } restarted_calls SEC(".maps");
 
-/* Records and threads that there was no room for. */
+/* How many records and threads there was no room for. */
 __u64 system_lost = 0;
 __u64 system_threads_lost = 0;
-/* Set by the loader at the end. */
+/* Set by the loader at the end of the recording. */
 __u32 system_stopped = 0;
 
 const volatile bool config_sched = false;
@@ -143,7 +143,7 @@ static __always_inline struct system_thread *known_thread(__u32 tid)
 	return unlikely(place->has_others) ? bpf_map_lookup_elem(&other_threads, &tid) : NULL;
 }
 
-/* Adds a thread that is not known yet. A known one stays what it was. */
+/* Adds a thread, if it is not known yet. */
 static __always_inline void add_thread(__u32 tid)
 {
 	struct system_thread *place = place_of(tid);
@@ -178,7 +178,7 @@ static __always_inline void forget_thread(__u32 tid)
 	__sync_val_compare_and_swap(&place->tid, tid, 0);
 }
 
-/* Does what tid_of does, for a `task` of a type that the kernel knows: plain loads. */
+/* Does what tid_of() does for a `task` whose type the verifier knows, by plain loads. */
 static __always_inline __u32 tid_of_known(struct task_struct *task)
 {
 	return unlikely(pidns_level) ? nr_in_namespace(task) : task->pid;
@@ -209,7 +209,7 @@ static __always_inline void note_lost(struct system_thread *thread)
 		thread->lost += 1;
 }
 
-/* Hands the record over. `size`: at most that of the object. */
+/* Puts the record into the ring. `size`: at most the size of the object. */
 static __always_inline int write_system(struct system_thread *thread, void *record, __u64 size)
 {
 	if (copy_record(record, size)) {
@@ -236,13 +236,14 @@ static __always_inline __u8 abi_of(struct task_struct *task, __s64 *number)
 	return PT_SYSTEM_X86_64;
 }
 
-/* restart_syscall goes on with a call that was to take some time, after a signal or a stop. */
+/* Whether the call is restart_syscall, which continues a call with a time limit after a signal
+ * or a stop. */
 static __always_inline bool is_restart(__u8 abi, __s64 number)
 {
 	return abi == PT_SYSTEM_X86_64 && number == 219;
 }
 
-/* The call that a thread in restart_syscall goes on with; 0 = not known. */
+/* Returns the call that a thread in restart_syscall continues; 0 = not known. */
 static __always_inline __u32 restarted_by(struct system_thread *thread, __u32 tid)
 {
 	struct restarted_call *at_begin;

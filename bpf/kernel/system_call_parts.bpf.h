@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What system calls are given: their arguments, and what these point to. */
+/* The arguments of system calls, and the data that these point to. */
 #ifndef PROFTRACE_BPF_SYSTEM_CALL_PARTS_H
 #define PROFTRACE_BPF_SYSTEM_CALL_PARTS_H
 
@@ -42,7 +42,7 @@ static __always_inline __u64 argument_at(const __u64 *arguments, __u8 place)
 #define MOST_MESSAGES 1024
 
 struct message_sum {
-	__u64 at; /* where the next one's length is */
+	__u64 at; /* the address of the next message's length */
 	__u64 bytes;
 	__u32 size;
 	__u32 failed;
@@ -62,10 +62,10 @@ static long add_message(__u32 i, struct message_sum *sum)
 }
 
 /* Returns how many bytes sendmmsg or recvmmsg moved in all messages; < 0: they could not be
- * read. Not static, for the same reason as below. */
+ * read. This is not static, so that it is verified once. */
 __noinline __s64 sum_messages(__u64 messages, __u32 size, __s64 count)
 {
-	/* The length is behind the struct msghdr: its last member, padded with 64 bits. */
+	/* The length is behind the struct msghdr. It is the last member, padded to 64 bits. */
 	struct message_sum sum = {.at = messages + size - (size == 64 ? 8 : 4), .size = size};
 
 	if (count <= 0)
@@ -74,7 +74,7 @@ __noinline __s64 sum_messages(__u64 messages, __u32 size, __s64 count)
 	return sum.failed ? -1 : (__s64)sum.bytes;
 }
 
-/* Reads the structure. Returns how many of its bytes could be read, or are told of it. */
+/* Reads the structure. Returns how many of its bytes could be read and are recorded. */
 static __always_inline __u32 read_structure(struct call_buffer *buffer, const __u64 *arguments,
 					    struct pt_system_call *facts, __s64 result)
 {
@@ -94,14 +94,14 @@ static __always_inline __u32 read_structure(struct call_buffer *buffer, const __
 		buffer->structure[0] = sum;
 		return bytes;
 	}
-	/* What cannot be read is filled with zeros. */
+	/* The kernel fills bytes with zeros that cannot be read. */
 	if (bpf_probe_read_user(buffer->structure, bytes,
 				(void *)argument_at(arguments, facts->structure)))
 		return 0;
 	return bytes;
 }
 
-/* Returns an argument, or a field of the structure. */
+/* Returns the value of an argument, or of a field of the structure. */
 static __always_inline __u64 value_at(struct call_buffer *buffer, const __u64 *arguments,
 				      struct pt_system_call *facts, __u8 place)
 {
@@ -130,7 +130,7 @@ static __always_inline void add_words(struct call_tail *tail, __u64 first, __u64
 	tail->bytes = at + 16;
 }
 
-/* Reads seconds and nanoseconds. Returns whether they could be read. */
+/* Reads a time of seconds and nanoseconds. Returns whether it could be read. */
 static __always_inline bool read_time(__u64 *time, __u64 address, __u8 flags)
 {
 	if (!address || bpf_probe_read_user(time, 16, (void *)address))
@@ -179,8 +179,8 @@ static __always_inline void add_address(struct call_tail *tail, __u64 address, _
 	tail->bytes = at + size;
 }
 
-/* Returns the id of the directory that a relative path of the current thread starts at: that of
- * the descriptor, if there is one. */
+/* Returns the id of the directory that a relative path of the current thread starts at: the
+ * descriptor's directory, if there is a descriptor. */
 __noinline int directory_id(__s32 fd, __u32 has_fd)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -212,7 +212,7 @@ static __always_inline bool add_path(struct call_tail *tail, __u64 path, __u8 fl
 		tail->record->flags |= PT_SYSTEM_PATH_UNREAD;
 		tail->record->tail[at] = 0;
 		got = 1;
-		/* It is zero where nothing of it can be read. */
+		/* `begin` stays zero if nothing of the path can be read. */
 		bpf_probe_read_user(&begin, 1, (void *)path);
 	} else {
 		begin = tail->record->tail[at];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* System calls: noted when a thread enters one, told of when it leaves it. */
+/* System calls: noted when a thread enters one, recorded when it leaves it. */
 #ifndef PROFTRACE_BPF_SYSTEM_CALLS_H
 #define PROFTRACE_BPF_SYSTEM_CALLS_H
 
@@ -12,7 +12,7 @@ struct call_end {
 	__u32 tid;
 	__u32 file;
 	__u8 flags;	   /* enum pt_system_flag */
-	__u8 is_elsewhere; /* another thread tells of it: its memory is not at hand */
+	__u8 is_elsewhere; /* another thread writes the record, so the memory cannot be read */
 };
 
 static __always_inline void fill_call(struct pt_system_call_record *record,
@@ -36,7 +36,7 @@ static __always_inline void fill_call(struct pt_system_call_record *record,
 	record->path_bytes = 0;
 }
 
-/* Adds the file that a call moves bytes to. */
+/* Adds the id of the file that a call moves bytes to. */
 static __always_inline void add_target(struct call_tail *tail, __s32 fd)
 {
 	__u32 file = directory_id(fd, true);
@@ -49,8 +49,8 @@ static __always_inline void add_target(struct call_tail *tail, __s32 fd)
 	tail->record->flags |= PT_SYSTEM_HAS_SECOND_PATH;
 }
 
-/* Writes a call with something that its arguments point to. Not static: it is verified once, and
- * not with each of its callers. */
+/* Writes a call whose arguments point to other data. This is not static, so that it is verified
+ * once, and not with each of its callers. */
 __noinline int write_long_call(struct system_thread *thread, struct call_end *end)
 {
 	__u32 zero = 0;
@@ -86,7 +86,7 @@ __noinline int write_long_call(struct system_thread *thread, struct call_end *en
 			    value_at(buffer, thread->arguments, facts, facts->address_bytes),
 			    facts->flags & PT_SYSTEM_CALL_FILLS_ADDRESS &&
 				facts->address_bytes < PT_SYSTEM_FIRST_FIELD);
-	/* The memory of a program that is gone has nothing to read. */
+	/* After a successful exec, the memory of the earlier program is gone. */
 	if (facts && facts->path && !(succeeded && (facts->flags & PT_SYSTEM_CALL_EXECS))) {
 		__u64 first = argument_at(thread->arguments, facts->path);
 		__u64 second =
@@ -118,13 +118,13 @@ __noinline int write_long_call(struct system_thread *thread, struct call_end *en
 	return write_system(thread, record, size);
 }
 
-/* A path of at most so many bytes, with its NUL, is not copied more than needed. */
+/* A path of at most so many bytes, with its NUL, is recorded in as many bytes as it needs. */
 #define SHORT_PATH_BYTES 64
 
 #define RESERVE_PATH(count) reserve_room(PT_SYSTEM_CALL_HEAD_BYTES + 48 + 8 + (count)*8)
 
 /* Writes a call whose arguments point to nothing but one short path. Returns whether it is such
- * a call. Not static, for the same reason. */
+ * a call. This is not static, for the same reason. */
 __noinline int write_path_call(struct system_thread *thread, struct call_end *end)
 {
 	__u64 path[SHORT_PATH_BYTES / 8] = {};
@@ -188,8 +188,9 @@ __noinline int write_path_call(struct system_thread *thread, struct call_end *en
 
 #define RESERVE_CALL(count) reserve_room(PT_SYSTEM_CALL_HEAD_BYTES + (count)*8)
 
-/* Makes the record where it is to be. Its size is known when this is compiled, the rest is equal
- * for all: little code stays in the processor's cache. */
+/* Writes the record directly into the ring. The sizes of records are known at compile time, and
+ * the rest of the code is the same for all of them, so that little code takes up the processor's
+ * cache. */
 static __always_inline void write_arguments(struct system_thread *thread, struct call_end *end)
 {
 	__u32 count = thread->call_arguments;
@@ -224,7 +225,7 @@ static __always_inline void write_arguments(struct system_thread *thread, struct
 		words = RESERVE_CALL(6);
 		count = 6;
 	}
-	/* The compiler must not make a case of its own for each. */
+	/* This keeps the compiler from making code of its own for each count. */
 	barrier_var(count);
 	if (!words) {
 		note_lost(thread);
@@ -279,7 +280,7 @@ static __always_inline void enter_call(struct task_struct *task, struct system_t
 {
 	begin_call(thread, facts, number, abi, 0);
 	read_arguments(regs, thread->arguments);
-	/* Looked up before the call, which may close the file. */
+	/* The file is looked up before the call, which may close it. */
 	thread->call_file =
 	    facts->fd ? id_of_descriptor(task, (__u32)argument_at(thread->arguments, facts->fd))
 		      : 0;
@@ -304,7 +305,7 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 
 	if (!thread || system_stopped)
 		return 0;
-	thread->fault_ns = 0; /* one that was not resolved */
+	thread->fault_ns = 0; /* a fault that was not resolved */
 	abi = abi_of(task, &number);
 	facts = facts_of(abi, number);
 	thread->may_be_in_call = 0;
@@ -320,8 +321,8 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 #define ERESTART_RESTARTBLOCK 516
 #define SIGKILL_BIT (1 << 8)
 
-/* Adopts a call that nothing told of when it began: the thread was in it, on a CPU, when it
- * began to be recorded; or a filter (seccomp) refused it. */
+/* Adopts a call whose begin was not seen: the thread was in the call, on a CPU, when its
+ * recording began, or a filter (seccomp) has refused the call. */
 static __always_inline bool adopt_call(struct task_struct *task, struct system_thread *thread,
 				       struct pt_regs *regs, long result)
 {
@@ -337,7 +338,7 @@ static __always_inline bool adopt_call(struct task_struct *task, struct system_t
 	if (!since) {
 		if (result >= 0 || result < -LAST_ERRNO || thread->awaits_exec)
 			return false;
-		/* A debugger's stop comes before it, and it may be killed there. */
+		/* A debugger's stop comes before the call, and the thread may be killed in it. */
 		if (task->pending.signal.sig[0] & SIGKILL_BIT)
 			return false;
 		enter_call(task, thread, facts, regs, number, abi);
@@ -360,7 +361,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	if (!thread || system_stopped)
 		return 0;
 	thread->fault_ns = 0;
-	if (unlikely(thread->awaits_exec)) /* it failed */
+	if (unlikely(thread->awaits_exec)) /* exec has failed */
 		thread->call_ns = 0;
 	/* A call that was refused begins here, too. */
 	end.end_ns = bpf_ktime_get_ns();
@@ -383,7 +384,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	return 0;
 }
 
-/* Ends a call that its thread does not come back from, or not before the recording ends. */
+/* Ends a call from which its thread does not return, or not before the recording ends. */
 static __always_inline void abandon_call(struct task_struct *task, struct system_thread *thread,
 					 __u64 now, bool is_elsewhere)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Page faults: their begin by a tracepoint, their end by the kernel's software counters, which
- * count those that were resolved. */
+/* Page faults. A tracepoint tells their begin; the kernel's software counters, which count the
+ * faults that were resolved, tell their end. */
 #ifndef PROFTRACE_BPF_SYSTEM_FAULTS_H
 #define PROFTRACE_BPF_SYSTEM_FAULTS_H
 
 #include "bpf/kernel/system_files.bpf.h"
 #include "bpf/kernel/system_sched.bpf.h"
 
-#define FAULT_IS_WRITE 2 /* of the CPU's error code */
+#define FAULT_IS_WRITE 2 /* a bit of the CPU's error code */
 #define USER_SPACE_END 0x0000800000000000ULL
 #define VM_GROWSDOWN 0x100
 #define PAGE_SHIFT 12
@@ -17,7 +17,8 @@ static __always_inline void begin_fault(__u64 address, __u64 error, __u32 flags)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct system_thread *thread;
 
-	/* Where faults are disabled none is resolved: a program's reading of what is not there. */
+	/* If faults are disabled, none is resolved: a program has tried to read memory that is
+	 * not mapped. */
 	if (system_stopped || address >= USER_SPACE_END || task->pagefault_disabled)
 		return;
 	thread = known_thread(task->pid);
@@ -95,7 +96,7 @@ static __always_inline int end_fault(struct bpf_perf_event_data *ctx, __u8 major
 	}
 	thread->fault_ns = 0;
 	bpf_find_vma(task, place.address, look_at_area, &place, 0);
-	/* --activities io: what mapped files are read in by. */
+	/* For --activities io, only faults are recorded that read in parts of mapped files. */
 	if (!config_faults && !(major && place.area == PT_FAULT_FILE))
 		return 0;
 	if (place.file)

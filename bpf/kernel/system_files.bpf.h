@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Files by number: each is told of once, with its place in the file system, while it is open. */
+/* Files get numbers. Each file is recorded once, with its place in the file system, while it is
+ * open. */
 #ifndef PROFTRACE_BPF_SYSTEM_FILES_H
 #define PROFTRACE_BPF_SYSTEM_FILES_H
 
 #include "bpf/kernel/system.bpf.h"
 #include <bpf/bpf_endian.h>
 
-/* Turns `address` into a pointer that the verifier knows: reads through it are plain loads, and
- * zero where there is nothing. Needs Linux 6.2; before, each read is a helper's call. */
+/* Turns `address` into a pointer whose type the verifier knows: reads through it are plain
+ * loads, and give zero if there is no memory. Needs Linux 6.2; on older kernels, each read is a
+ * helper's call. */
 extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
 
-const volatile bool config_casts = false; /* this kernel has it */
+const volatile bool config_casts = false; /* this kernel has bpf_rdonly_cast */
 
-/* libbpf before 0.6, which has no name for itself, loads nothing that calls what is not there. */
+/* libbpf before 0.6, which has no macro for its version, does not load programs with calls of
+ * missing functions. */
 #if defined(LIBBPF_MAJOR_VERSION)
 #define HAS_CASTS config_casts
 #define CAST_TO(type, address)                                                                     \
@@ -26,8 +29,8 @@ const volatile bool config_casts = false; /* this kernel has it */
 #define READ_FIELD(type, address, field)                                                           \
 	(HAS_CASTS ? CAST_TO(type, address)->field : BPF_CORE_READ((type *)(address), field))
 
-/* Reads a pointer in it, as a number: the verifier allows no arithmetic on pointers of known
- * types. */
+/* Reads a pointer in a kernel object, as a number, because the verifier allows no arithmetic on
+ * pointers of known types. */
 #define READ_POINTER(type, address, field)                                                         \
 	read_word((__u64)(address) + bpf_core_field_offset(((type *)0)->field))
 
@@ -35,16 +38,17 @@ static __always_inline __u64 read_word(__u64 address)
 {
 	__u64 word = 0;
 
-	/* Any type with a word at its begin that is a number. */
+	/* Any type will do that begins with a word that is a number. */
 	if (HAS_CASTS)
 		return CAST_TO(struct timespec64, address)->tv_sec;
 	bpf_probe_read_kernel(&word, sizeof(word), (void *)address);
 	return word;
 }
 
-/* What struct dentry has side by side, as far as the kernel was not built to mix its fields. */
+/* Fields of struct dentry that are side by side, unless the kernel was built with randomized
+ * layouts. */
 struct dentry_part {
-	__u64 in_hash; /* 0 = it has no name any more, or never had one */
+	__u64 in_hash; /* 0 = it has no name any more, or never had any */
 	__u64 parent;
 	__u64 name_hash;
 	__u64 name;
@@ -56,7 +60,8 @@ static __always_inline void read_dentry(__u64 address, struct dentry_part *part)
 	struct dentry *dentry = (struct dentry *)address;
 	const __u64 begin = bpf_core_field_offset(dentry->d_hash.pprev);
 
-	/* One read: a helper's call costs as much as all that is done with what it gives. */
+	/* The fields are read at once, because a helper's call costs as much as all work on its
+	 * result. */
 	if (!HAS_CASTS && bpf_core_field_offset(dentry->d_parent) == begin + 8 &&
 	    bpf_core_field_offset(dentry->d_name) == begin + 16 &&
 	    bpf_core_field_offset(dentry->d_inode) == begin + 32) {
@@ -70,16 +75,16 @@ static __always_inline void read_dentry(__u64 address, struct dentry_part *part)
 	part->inode = READ_POINTER(struct dentry, address, d_inode);
 }
 
-/* The ids of the files told of last, found by a hash that stands for all that a file is known by
- * (hash_of_place): 64 bits of it are compared. An array, whose lookup is no call. An entry is two
- * words that are written one after the other without a lock: that they belong together is seen by
- * half of the hash in the second one. */
+/* The ids of the files that were recorded last. They are found by a hash over everything that
+ * identifies a file (hash_of_place), of which 64 bits are compared. This is an array, whose
+ * lookup is not a call. An entry is two words that are written one after the other without a
+ * lock. The second word has half of the hash, which tells whether both words belong together. */
 #define FILE_SETS 1024
 #define FILE_WAYS 4
 
 struct file_set {
 	__u64 hash[FILE_WAYS];
-	__u64 id[FILE_WAYS]; /* and the lower half of the hash above it; 0 = nothing */
+	__u64 id[FILE_WAYS]; /* with the lower half of the hash above it; 0 = no entry */
 };
 
 struct {
@@ -89,12 +94,13 @@ struct {
 	__type(value, struct file_set);
 } system_files SEC(".maps");
 
-/* Files are told of again when so many others were since: who keeps records of the last
- * 65536 of them (userspace/wire/kept_definitions.cc) has all that there are ids of. */
+/* A file is recorded again when so many other files were recorded since. So whoever keeps the
+ * records of the last 65536 of them (userspace/wire/kept_definitions.cc) has all files whose ids
+ * still occur. */
 #define MOST_FILES_SINCE 32768
 
 __u32 last_file = 0;
-/* Changed by renames: names are told again. */
+/* Changed by renames, so that names are recorded again. */
 __u32 file_generation = 0;
 
 #define S_IFMT 00170000
@@ -115,17 +121,17 @@ __u32 file_generation = 0;
 #define MOST_NAMES 48
 #define LONGEST_NAME 256
 
-/* What finding a file's number and its name needs. Not on the stack: programs have 512 bytes of it,
- * with those of all that they call. */
+/* The memory for finding a file's number and its name. It is not on the stack, because programs
+ * have 512 bytes of stack together with all functions that they call. */
 struct file_scratch {
 	__u64 file; /* struct file; 0 = it is not open */
 	__u64 file_mount;
 	__u64 file_dentry;
 	struct dentry_part file_part;
-	/* The walk from the file to the root of the process, from where on names are told. */
+	/* The walk from the file to the root of the process, from which names count. */
 	__u64 dentry;
 	__u64 mount;	  /* struct vfsmount */
-	__u64 mount_root; /* its root's dentry */
+	__u64 mount_root; /* the dentry of the mount's root */
 	struct path root;
 	struct dentry_part part;
 	__u32 bytes;
@@ -144,7 +150,7 @@ struct name_walk {
 	struct file_scratch *scratch;
 };
 
-/* Where a struct vfsmount is in its struct mount: libbpf before 0.8 has no name for this. */
+/* The offset of a struct vfsmount in its struct mount: libbpf before 0.8 has no macro for this. */
 #define MOUNT_OFFSET __builtin_preserve_field_info(((struct mount *)0)->mnt, BPF_FIELD_BYTE_OFFSET)
 
 static __always_inline __u64 mount_of(__u64 vfsmount)
@@ -159,7 +165,7 @@ static __always_inline void enter_mount(struct file_scratch *at, __u64 dentry, _
 	at->mount_root = READ_POINTER(struct vfsmount, mount, mnt_root);
 }
 
-/* Takes one name, or one step over a mount point. */
+/* Takes one name, or one step across a mount point. */
 static long walk_name(__u32 i, struct name_walk *walk)
 {
 	struct file_scratch *at = walk->scratch;
@@ -193,7 +199,7 @@ static long walk_name(__u32 i, struct name_walk *walk)
 	return 0;
 }
 
-/* Reads the names of the file's place, the innermost first. */
+/* Reads the names of the file and of its folders, innermost first. */
 static __always_inline void read_names(struct file_scratch *scratch)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -203,7 +209,7 @@ static __always_inline void read_names(struct file_scratch *scratch)
 	scratch->bytes = 0;
 	if (scratch->file_dentry == scratch->file_part.parent &&
 	    scratch->record.kind != PT_SYSTEM_FILE_DIRECTORY) {
-		/* A file without a place has only one name. */
+		/* A file that has no place in a file system has only one name. */
 		long got = bpf_probe_read_kernel_str(scratch->record.text, LONGEST_NAME,
 						     (void *)scratch->file_part.name);
 
@@ -219,8 +225,8 @@ static __always_inline void read_names(struct file_scratch *scratch)
 	scratch->record.bytes = scratch->bytes;
 }
 
-/* Names the file of a namespace, which has no name of its own, by the namespace's kind. Newer
- * kernels' files of processes have no name either. */
+/* Names the file of a namespace, which has no name of its own, by the namespace's kind. On newer
+ * kernels, the files of processes have no name either. */
 static __always_inline void read_namespace(struct file_scratch *scratch, __u64 inode)
 {
 	__u64 space = READ_POINTER(struct inode, inode, i_private);
@@ -268,7 +274,7 @@ static __always_inline __u64 sock_of(__u64 file)
 
 #define READ_SOCK(place, field) READ_FIELD(struct sock, place, __sk_common.field)
 
-/* Returns something that changes when the socket is connected, or has a name. */
+/* Returns a number that changes when the socket is connected or gets a name. */
 static __always_inline __u64 peer_of(__u64 sock)
 {
 	__u16 family = READ_SOCK(sock, skc_family);
@@ -311,7 +317,7 @@ static __always_inline void read_socket(__u64 file, struct pt_system_file_record
 		if (!name && peer)
 			name = READ_POINTER(struct unix_sock, peer, addr);
 		if (name) {
-			/* struct sockaddr_un: the family, then 108 bytes. */
+			/* A struct sockaddr_un has the family, then 108 bytes. */
 			struct unix_address *of_file = (struct unix_address *)name;
 
 			bpf_probe_read_kernel(record->text + sizeof(*place), 108,
@@ -322,13 +328,13 @@ static __always_inline void read_socket(__u64 file, struct pt_system_file_record
 	record->bytes = bytes;
 }
 
-/* Whether it has no name any more. What never had a place is its own parent. */
+/* Whether the file has no name any more. A file that never had a place is its own parent. */
 static __always_inline bool is_deleted(__u64 dentry, struct dentry_part *part)
 {
 	return !part->in_hash && part->parent != dentry;
 }
 
-/* Tells of a file. Returns whether there was room. */
+/* Writes the record of a file. Returns whether there was room for it. */
 static __always_inline int announce_file(struct file_scratch *scratch, __u32 id)
 {
 	struct pt_system_file_record *record;
@@ -362,10 +368,10 @@ static __always_inline int announce_file(struct file_scratch *scratch, __u32 id)
 	return copy_record(record, size);
 }
 
-/* Hashes all that a file is known by, as kernel objects are used again for others; `file`: 0
- * where it is not open. Its name depends on the mount and on the root that it is seen from. The
- * factors are odd, of random bits. Not inline: place_id() needs its room for what it calls
- * later. */
+/* Hashes everything that identifies a file, because kernel objects are used again for other
+ * files. `file`: 0 if it is not open. The file's name depends on the mount and on the root that
+ * it is seen from. The factors are odd, with random bits. Not inline, because place_id() needs
+ * the stack for its later calls. */
 __noinline __u64 hash_of_place(__u64 dentry, __u64 mount, __u64 file)
 {
 	struct fs_struct *fs = bpf_get_current_task_btf()->fs;
@@ -381,8 +387,8 @@ __noinline __u64 hash_of_place(__u64 dentry, __u64 mount, __u64 file)
 	       read_word((__u64)&fs->root.dentry) * 0x8ebc6af09c88c6e3ULL +
 	       read_word((__u64)&fs->root.mnt) * 0x589965cc75374cc3ULL +
 	       is_deleted(dentry, &part) * 0x1d8e4e27c47d124fULL;
-	/* Sockets have no name in a directory: their dentry is its own parent. Connected, it is
-	 * another one. */
+	/* Sockets have no name in a directory: their dentry is its own parent. A socket counts
+	 * as another file when it has been connected. */
 	if (file && part.parent == dentry &&
 	    (READ_FIELD(struct inode, inode, i_mode) & S_IFMT) == S_IFSOCK)
 		hash += peer_of(sock_of(file)) * 0x8ebc6af09c88c6e3ULL;
@@ -412,7 +418,7 @@ static __always_inline __u32 id_in_set(struct file_set *set, __u64 hash)
 	return 0;
 }
 
-/* Puts it into the place of the one that was told of first. */
+/* Puts the id into the set, in place of the id that was recorded first. */
 static __always_inline void put_into_set(struct file_set *set, __u64 hash, __u32 id)
 {
 	__u32 oldest = set->id[0];
@@ -430,7 +436,8 @@ static __always_inline void put_into_set(struct file_set *set, __u64 hash, __u32
 	set->id[way] = id | hash << 32;
 }
 
-/* Returns the file's id, and tells of it before all that has the id. `hash`: of its key. */
+/* Returns the file's id, after the file was recorded, so that the file's record comes before all
+ * records with the id. `hash`: of what identifies the file. */
 __noinline int tell_file(__u64 dentry, __u64 mount, __u64 file, __u64 hash)
 {
 	__u32 zero = 0;
@@ -454,8 +461,8 @@ __noinline int tell_file(__u64 dentry, __u64 mount, __u64 file, __u64 hash)
 	return id;
 }
 
-/* Returns the id of a place in the file system; `file`: 0 where it is not open. Not inline: its
- * frame would be in those of all that ask. */
+/* Returns the id of a place in the file system; `file`: 0 if it is not open. Not inline, so that
+ * its stack frame is not a part of its callers' frames. */
 __noinline int place_id(__u64 dentry, __u64 mount, __u64 file)
 {
 	struct file_set *set;
@@ -483,7 +490,7 @@ static __always_inline __u32 id_of_file(__u64 file)
 /* Returns the id of the file behind the current thread's descriptor. */
 static __always_inline __u32 id_of_descriptor(struct task_struct *task, __u32 fd)
 {
-	/* The kernel knows the type of `task`: these are plain loads. */
+	/* The verifier knows the type of `task`, so these are plain loads. */
 	struct fdtable *table = task->files->fdt;
 
 	if (fd >= table->max_fds)

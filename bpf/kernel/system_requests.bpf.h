@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What threads ask the kernel for through io_uring: from the submission to the completion. */
+/* Requests of threads to the kernel through io_uring, from the submission to the completion. */
 #ifndef PROFTRACE_BPF_SYSTEM_REQUESTS_H
 #define PROFTRACE_BPF_SYSTEM_REQUESTS_H
 
@@ -48,7 +48,8 @@ int BPF_PROG(on_request, struct io_kiocb *request)
 	struct system_request begun = {};
 	__u64 key = (__u64)request;
 
-	/* A kernel's thread of the process asks for it (IORING_SETUP_SQPOLL), too. */
+	/* A thread of the kernel that belongs to the process may submit it, too
+	 * (IORING_SETUP_SQPOLL). */
 	begun.pid = current_tgid();
 	if (system_stopped || !is_watched(begun.pid))
 		return 0;
@@ -61,7 +62,7 @@ int BPF_PROG(on_request, struct io_kiocb *request)
 		struct io_rw *move = (struct io_rw *)&request->cmd;
 
 		begun.offset = BPF_CORE_READ(move, kiocb.ki_pos);
-		/* For READV and WRITEV this is how many places there are. */
+		/* For READV and WRITEV, this is the number of buffers. */
 		if (begun.opcode != IORING_OP_READV && begun.opcode != IORING_OP_WRITEV)
 			begun.bytes = BPF_CORE_READ(move, len);
 	}
@@ -81,7 +82,7 @@ static __always_inline int end_request(__u64 key, __s64 result)
 	record.head.time_ns = begun->begin_ns;
 	record.head.pid = begun->pid;
 	record.head.tid = begun->tid;
-	/* It is found when the request is worked on; some have none. */
+	/* The kernel finds the file when it works on the request; some requests have none. */
 	record.head.sp = id_of_file((__u64)BPF_CORE_READ(request, file));
 	record.head.site = begun->opcode;
 	record.head.kind = PT_REQUEST;
@@ -97,7 +98,8 @@ static __always_inline int end_request(__u64 key, __s64 result)
 	return 0;
 }
 
-/* Its arguments have changed: (ctx, req, user_data, res, …) before 6.11, (ctx, req, cqe) since. */
+/* The tracepoint's arguments have changed: (ctx, req, user_data, res, …) before 6.11, (ctx, req,
+ * cqe) since. */
 SEC("raw_tp/io_uring_complete")
 int on_request_done(struct bpf_raw_tracepoint_args *ctx)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Time off the CPU: noted when a thread leaves one, told of when it comes to one. */
+/* Time off the CPU: noted when a thread leaves a CPU, recorded when the thread comes to one. */
 #ifndef PROFTRACE_BPF_SYSTEM_SCHED_H
 #define PROFTRACE_BPF_SYSTEM_SCHED_H
 
@@ -10,7 +10,7 @@
 #define TASK_RUNNING 0
 #define TASK_DEAD 0x80
 
-/* Returns the system call that a thread that does not run is in; < 0: none. */
+/* Returns the system call that a thread is in which does not run; < 0: none. */
 static __always_inline __s32 call_of(struct task_struct *task, __u8 *abi)
 {
 	struct pt_regs *at = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -23,7 +23,7 @@ static __always_inline __s32 call_of(struct task_struct *task, __u8 *abi)
 	return number < PT_SYSTEM_CALLS ? (__s32)number : -1;
 }
 
-/* Hashes all that a thread gave the call that it is in. */
+/* Hashes the arguments of the call that a thread is in. */
 static __always_inline __u32 call_hash(struct pt_regs *regs)
 {
 	__u64 hash = regs->orig_ax;
@@ -39,8 +39,8 @@ static __always_inline __u32 call_hash(struct pt_regs *regs)
 	return hash ^ hash >> 32;
 }
 
-/* Whether the fault that began last is not over. A failed one (EFAULT, a signal) has no event:
- * since then the thread is in no fault, or in another call. */
+/* Whether the fault that began last is still going on. A fault that fails (EFAULT, a signal) has
+ * no event at its end; it is noticed by the thread being in no fault, or in another call. */
 static __always_inline bool is_in_fault(struct task_struct *task, struct system_thread *thread)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -70,7 +70,8 @@ static __always_inline bool waits_for_file_lock(struct pt_regs *regs, __s32 numb
 #define SELECT 23
 #define PSELECT6 270
 
-/* Whether the call looks at none: that is a way to sleep, Python's own before 3.11. */
+/* Whether the call waits for no file, which is a way to sleep; Python itself used it before
+ * 3.11. */
 static __always_inline bool waits_for_no_file(struct pt_regs *regs, __s32 number)
 {
 	if (number == POLL || number == PPOLL)
@@ -80,7 +81,7 @@ static __always_inline bool waits_for_no_file(struct pt_regs *regs, __s32 number
 	return false;
 }
 
-/* Returns what the arguments tell of a call that a thread waits in: of enum pt_off_cpu_flag. */
+/* Returns flags of enum pt_off_cpu_flag, by the arguments of the call that a thread waits in. */
 static __always_inline __u8 told_by_arguments(struct task_struct *task, __s32 number, __u8 abi)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -120,7 +121,7 @@ static __always_inline void write_off_cpu(struct task_struct *task, struct syste
 	record.cpu = cpu;
 	record.lost = thread->lost;
 	record.flags = flags | (thread->off_at_begin ? PT_SYSTEM_OPEN_AT_BEGIN : 0);
-	/* It is kept: the wait may go on. */
+	/* The note stays, because the wait may go on. */
 	if (unlikely(thread->off_at_begin))
 		take_answer(thread, task->pid);
 	record.off_flags = thread->off_flags;
@@ -151,7 +152,7 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 	}
 	if (thread->awaits_exec)
 		return;
-	/* A stop may break it off, and it goes on by another name. */
+	/* A stop may interrupt the call, which then continues as restart_syscall. */
 	number = call_of(task, &abi);
 	if (number >= 0 && !is_restart(abi, number))
 		thread->restarts = number;
@@ -166,7 +167,8 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 	if (voluntary != thread->voluntary)
 		thread->off_flags |= PT_OFF_CPU_VOLUNTARY;
 	thread->voluntary = voluntary;
-	/* Woken already, if its state says so: a waker notes that itself. */
+	/* If its state says that it may run, it was woken already; otherwise the waker will note
+	 * it. */
 	thread->runnable_ns = thread->off_state == TASK_RUNNING ? now : 0;
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		thread->off_flags |= PT_OFF_CPU_IO;
@@ -197,8 +199,8 @@ int BPF_PROG(on_system_switch, bool preempt, struct task_struct *prev, struct ta
 	return 0;
 }
 
-/* Whether the current thread itself wakes another, and not an interrupt that it was hit by: it is
- * in a system call, or of the kernel. (One that hits it there is taken for it.) */
+/* Whether the current thread itself wakes another one, and not an interrupt: it is in a system
+ * call, or is a thread of the kernel. An interrupt during a system call is taken for the thread. */
 static __always_inline bool wakes_by_itself(struct task_struct *task)
 {
 	__u8 abi;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What a thread waits for in futex(2): a lock that another thread holds, or anything else that
- * another thread is to do (a condition variable, a semaphore, a queue, a barrier, a thread's end).
- * The word's value tells that of C and C++. Python's locks are semaphores, and so is all that its
- * threads wait for work with: there the object and the innermost frame tell.
+ * Tells what a thread waits for in futex(2): a lock that another thread holds, or anything else
+ * that another thread does (a condition variable, a semaphore, a queue, a barrier, a thread's end).
+ * For C and C++, the word's value tells that. Python's locks are semaphores, and Python's threads
+ * wait for work by semaphores as well; for these, the object and the innermost frame tell.
  *
  *   futex(word, op, value)
  *     value is one that a lock has while others wait for it --------------------------- lock
@@ -17,7 +17,7 @@
 #include "bpf/shared/python_state.bpf.h"
 #include "bpf/kernel/system.bpf.h"
 
-/* Numbers of calls of x86-64. */
+/* The numbers of these calls on x86-64. */
 #define FUTEX 202
 #define FUTEX_WAITV_CALL 449
 #define FUTEX_WAIT_CALL 455
@@ -54,7 +54,7 @@ static __always_inline bool is_lock_value(__u32 value, bool is_bitset)
 	return value > WAITERS || value == CONTENDED_GUARD;
 }
 
-/* Returns PT_OFF_CPU_LOCK, PT_OFF_CPU_EVENT, or 0: the thread waits in no such call. */
+/* Returns PT_OFF_CPU_LOCK, PT_OFF_CPU_EVENT, or 0 if the thread does not wait in such a call. */
 static __always_inline __u8 told_by_futex(struct pt_regs *regs, __s32 number)
 {
 	bool is_bitset = true;
@@ -81,7 +81,7 @@ static __always_inline __u8 told_by_futex(struct pt_regs *regs, __s32 number)
 	return is_lock_value(value, is_bitset) ? PT_OFF_CPU_LOCK : PT_OFF_CPU_EVENT;
 }
 
-/* Processes whose CPython is known. Key: the tgid in the tracer's PID namespace. */
+/* Processes whose CPython has a known layout. Key: the tgid in the tracer's PID namespace. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
@@ -89,8 +89,8 @@ struct {
 	__type(value, struct pt_waiting_python);
 } waiting_pythons SEC(".maps");
 
-/* Threads that waited as semaphores do when they began to be recorded: their memory is not at hand
- * then, and the loader reads it. Key: the kernel's tid. */
+/* Threads that waited as on a semaphore when their recording began. Programs cannot read their
+ * memory then, so the loader reads it. Key: the kernel's tid. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
@@ -98,8 +98,9 @@ struct {
 	__type(value, struct pt_begun_wait);
 } begun_waits SEC(".maps");
 
-/* Where an object that a thread waits for lies among the registers that functions keep, and in the
- * innermost part of its stack: the functions of C in between keep it to go on with. */
+/* The words among which the address of the awaited object is: the registers that functions
+ * preserve, and the innermost part of the thread's stack. C functions in between keep it there,
+ * because they need it after the wait. */
 struct wait_words {
 	__u64 words[PT_WAIT_REGISTERS + PT_WAIT_STACK_WORDS];
 };
@@ -118,9 +119,10 @@ struct wait_search {
 	__u32 kind; /* enum pt_python_lock */
 };
 
-/* Names are compared as words: strings would lie where libbpf before 0.6 does not find them. */
+/* Names are compared as words, because strings would be in a section that libbpf before 0.6 does
+ * not find. */
 struct wait_text {
-	__u64 words[4]; /* zeros behind the name */
+	__u64 words[4]; /* the name, with zeros behind it */
 };
 
 #define LETTER(text, i) ((i) < sizeof(text) ? (__u64)(text)[(i) < sizeof(text) ? (i) : 0] : 0)
@@ -132,8 +134,8 @@ struct wait_text {
 	((text).words[0] == LETTERS(literal, 0) && (text).words[1] == LETTERS(literal, 8) &&       \
 	 (text).words[2] == LETTERS(literal, 16) && (text).words[3] == LETTERS(literal, 24))
 
-/* Tells which object of CPython is at `object` if its lock is the one at `semaphore`: the same
- * place in all of them, from 3.9 to 3.13. */
+/* Returns the kind of the CPython object at `object`, if its lock is the one at `semaphore`. The
+ * lock is at the same offset in all such objects, from 3.9 to 3.13. */
 static __always_inline __u32 lock_at(__u64 object, __u64 semaphore, __u64 head)
 {
 	__u64 facts[2]; /* the type, the lock */
@@ -153,7 +155,7 @@ static __always_inline __u32 lock_at(__u64 object, __u64 semaphore, __u64 head)
 		return PT_PYTHON_LOCK;
 	if (IS_TEXT(text, "_thread.RLock"))
 		return PT_PYTHON_OWNED_LOCK;
-	/* A semaphore that never counts to more than one is a lock. */
+	/* A semaphore that never counts beyond one is a lock. */
 	if (IS_TEXT(text, "_multiprocessing.SemLock") &&
 	    !bpf_probe_read_user(&most, sizeof(most),
 				 (void *)(object + PT_PYTHON_SEMAPHORE_MOST + head)) &&
@@ -170,8 +172,8 @@ static long visit_word(__u32 i, struct wait_search *search)
 	return search->kind != PT_PYTHON_NO_LOCK;
 }
 
-/* Copies the last `bytes` of an ASCII str, a number known when this is compiled. False: it is
- * shorter, or `is_whole` and it is longer, or it could not be read. */
+/* Copies the last `bytes` bytes of an ASCII str, a number known at compile time. Returns false
+ * if the str is shorter, if `is_whole` and it is longer, or if it could not be read. */
 static __always_inline bool copy_end(struct pt_python_layout *layout, __u64 object,
 				     struct wait_text *text, const __u32 bytes, bool is_whole)
 {
@@ -188,12 +190,12 @@ static __always_inline bool copy_end(struct pt_python_layout *layout, __u64 obje
 #define ENDS_WITH(layout, object, text, literal, is_whole)                                         \
 	(copy_end(layout, object, &(text), sizeof(literal) - 1, is_whole) && IS_TEXT(text, literal))
 
-/* Frames that C begins to run Python with lie in between. */
+/* The most frames that are looked at: frames by which C enters the interpreter lie in between. */
 #define MOST_WAIT_FRAMES 3
 
-/* Whether the thread's innermost function is one of threading's that wait with a lock that they
- * have taken themselves, or that is held while another thread lives. Without its frames: yes, as
- * threads that wait long mostly do. */
+/* Whether the thread's innermost function is one of threading's that wait for a lock which they
+ * have taken themselves, or which is held as long as another thread lives. True if the frames
+ * cannot be read, because most threads that wait long are in such a function. */
 static __noinline bool waits_in_threading(struct pt_waiting_python *python, __u64 thread_id)
 {
 	struct pt_python_layout *layout = &python->python;
@@ -231,9 +233,9 @@ static __noinline bool waits_in_threading(struct pt_waiting_python *python, __u6
 		ENDS_WITH(layout, name, text, "_wait_for_tstate_lock", true));
 }
 
-/* Returns which lock of Python's the current thread waits for, which is about to sleep in futex(2):
- * of enum pt_python_lock. The interpreter's own is known by its address, others only where threads
- * wait for them as for semaphores. */
+/* Returns the Python lock (enum pt_python_lock) that the current thread waits for, which is
+ * about to sleep in futex(2). The interpreter's own lock is known by its address. Other locks
+ * are recognized only if the thread waits as on a semaphore. */
 static __noinline __u32 awaited_python_lock(bool as_semaphore)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -269,8 +271,8 @@ static __noinline __u32 awaited_python_lock(bool as_semaphore)
 	return search.kind;
 }
 
-/* Whether the call is a wait that may be one for the interpreter's lock: for its condition, until
- * the switch interval is over, or for its mutex. A stop may have broken it off. */
+/* Whether the call may be a wait for the interpreter's lock: on its condition, until the switch
+ * interval is over, or on its mutex. A stop may have interrupted the call. */
 static __always_inline bool waits_for_word(struct pt_regs *regs, __s32 number, __u8 abi)
 {
 	__u32 command = (__u32)regs->si & FUTEX_COMMANDS;
@@ -279,16 +281,16 @@ static __always_inline bool waits_for_word(struct pt_regs *regs, __s32 number, _
 	       (command == FUTEX_WAIT_BITSET || command == FUTEX_WAIT);
 }
 
-/* Whether the wait is one for a semaphore, the only kind of wait for Python's locks. Where a stop
- * broke it off, restart_syscall goes on with it, in the same registers; what else that goes on with
- * is none of an object's lock. */
+/* Whether the call is a wait on a semaphore, which is the only kind of wait for Python's locks.
+ * If a stop has interrupted it, restart_syscall continues it with the same registers; other
+ * calls that restart_syscall continues do not wait for an object's lock. */
 static __always_inline bool waits_as_semaphore(struct pt_regs *regs, __s32 number, __u8 abi)
 {
 	return abi == PT_SYSTEM_X86_64 && (number == FUTEX || is_restart(abi, number)) &&
 	       !(__u32)regs->dx && ((__u32)regs->si & FUTEX_COMMANDS) == FUTEX_WAIT_BITSET;
 }
 
-/* Asks the loader about a thread that does not run. */
+/* Asks the loader what a thread waits for that does not run. */
 static __always_inline void ask_for_wait(struct task_struct *task)
 {
 	struct pt_regs *at = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -309,7 +311,7 @@ static __always_inline void ask_for_wait(struct task_struct *task)
 	bpf_map_update_elem(&begun_waits, &tid, &wait, BPF_ANY);
 }
 
-/* Notes which lock of Python's the thread waits for. */
+/* Notes which Python lock the thread waits for. */
 static __always_inline void note_python_lock(struct system_thread *thread, __u32 lock)
 {
 	if (lock == PT_PYTHON_NO_LOCK)
@@ -318,7 +320,7 @@ static __always_inline void note_python_lock(struct system_thread *thread, __u32
 	thread->off_lock = lock == PT_PYTHON_GIL ? PT_AWAITED_GIL : PT_AWAITED_ANY;
 }
 
-/* Notes what the loader has found out about the thread; only once. */
+/* Notes the loader's answer about the thread, once. */
 static __always_inline void take_answer(struct system_thread *thread, __u32 tid)
 {
 	struct pt_begun_wait *wait = bpf_map_lookup_elem(&begun_waits, &tid);

@@ -2,8 +2,8 @@
 /*
  * Sequence numbers. torch gives one to an operator whose dispatch key set has an autograd key while
  * gradients are on (c10::Dispatcher::sequenceNumberForRunningRecordFunction): the number that the
- * next node of the thread will have. Both are thread_local variables of torch. Where they lie is
- * looked up once a thread, as __tls_get_addr does it in glibc.
+ * next node of the thread will have. Both the number and the mode are thread_local variables of
+ * torch. Their addresses are looked up once for each thread, in the way of glibc's __tls_get_addr.
  */
 #ifndef PROFTRACE_BPF_AUTOGRAD_H
 #define PROFTRACE_BPF_AUTOGRAD_H
@@ -11,7 +11,7 @@
 #include "bpf/shared/common.bpf.h"
 #include "bpf/shared/registers.bpf.h"
 
-/* Code in a job keeps nothing about threads here (bpf/job/job_helpers.h). */
+/* Code in a job keeps no thread's addresses here (bpf/job/job_helpers.h). */
 #ifndef NO_AUTOGRAD_PLACES
 #include "bpf/shared/autograd_places.bpf.h"
 #endif
@@ -24,7 +24,8 @@ struct {
 	__type(value, struct pt_autograd_layout);
 } autograd_layouts SEC(".maps");
 
-/* Addresses of a thread's variables. An entry goes with its thread (process.bpf.c). */
+/* The addresses of a thread's variables. The entry is removed when the thread ends
+ * (process.bpf.c). */
 struct autograd_thread {
 	__u64 sequence;
 	__u64 grad_mode;
@@ -50,9 +51,9 @@ static __always_inline void forget_autograd_thread(__u32 tid)
 #define VARIABLE_UNREADABLE 1
 
 /*
- * glibc's struct pthread begins with a pointer to itself and the dtv. dtv[-1] is how many modules
- * it has room for, dtv[module] (16 bytes each) is where the module's variables are, -1 or 0 =
- * nowhere yet.
+ * Returns a variable's address. glibc's struct pthread begins with a pointer to itself and the dtv.
+ * dtv[-1] is the number of modules that the dtv has room for; dtv[module] (16 bytes each) is the
+ * address of the module's variables, with -1 or 0 = they are not allocated yet.
  */
 static __noinline __u64 variable_address(__u64 thread_pointer,
 					 const struct pt_thread_variable *variable)
@@ -80,7 +81,8 @@ static __noinline __u64 variable_address(__u64 thread_pointer,
 	return block + index[1] + variable->offset;
 }
 
-/* Code in a job keeps this in another way (bpf/job/job_helpers.h). */
+/* Code in a job tells in another way whether it has announced its thread
+ * (bpf/job/job_helpers.h). */
 #ifndef IS_ANNOUNCED
 #define IS_ANNOUNCED() 0
 #endif
@@ -90,8 +92,8 @@ static __noinline int announce_thread(__u64 number)
 	return write_pointer(0, 0, PT_THREAD_NUMBER, number);
 }
 
-/* Finds the addresses of the thread's variables. False: not all of them are there yet, and the
- * initial values are right for those. */
+/* Finds the addresses of the thread's variables. Returns false if some of them are not allocated
+ * yet; such variables have their initial values. */
 static __noinline int find_variables(struct autograd_thread *thread)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -122,7 +124,7 @@ static __noinline int find_variables(struct autograd_thread *thread)
 	       thread->grad_mode > VARIABLE_UNREADABLE && thread->number > VARIABLE_UNREADABLE;
 }
 
-/* Does what sequence_number() does, on a thread that is not known yet or has no number yet. */
+/* Does what sequence_number() does, for a thread that is not known yet or has no number yet. */
 static __noinline __s64 first_sequence_number(int any_mode)
 {
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
@@ -159,7 +161,8 @@ static __noinline __s64 first_sequence_number(int any_mode)
 	if (!thread->announced && thread->number > VARIABLE_UNREADABLE &&
 	    !bpf_probe_read_user(&number, sizeof(number), (void *)thread->number) && number)
 		thread->announced = announce_thread(number);
-	/* If this fails, the thread has to be looked at again: it may get its mode later. */
+	/* If this fails, the thread is looked at again the next time, because it may get its
+	 * mode later. */
 	if (thread->announced && thread->sequence > VARIABLE_UNREADABLE &&
 	    thread->grad_mode > VARIABLE_UNREADABLE)
 		take_autograd_place(tid, thread->sequence, thread->grad_mode);
@@ -168,7 +171,7 @@ static __noinline __s64 first_sequence_number(int any_mode)
 
 #define SEQUENCE_UNREADABLE (-2)
 
-/* Not inline, for the reason that read_word() gives. */
+/* This is not inline, for the reason given at read_word(). */
 static __noinline __s64 read_sequence(__u64 sequence_address, __u64 mode_address)
 {
 	__s64 sequence;
@@ -204,7 +207,7 @@ static __always_inline __s64 sequence_number(int any_mode)
 	return sequence;
 }
 
-/* Whether the key set at the cookie's place makes torch record the sequence number. */
+/* Whether torch records the sequence number for the key set at the cookie's place. */
 static __always_inline bool has_autograd_key(struct pt_regs *ctx, __u64 cookie, __u32 lowest_key,
 					     bool highest_only)
 {
@@ -213,8 +216,8 @@ static __always_inline bool has_autograd_key(struct pt_regs *ctx, __u64 cookie, 
 	if ((cookie >> 24) & PT_KEY_SET_IN_MEMORY)
 		keys = read_word(keys + (__s64)(__s16)(cookie >> 32));
 	keys >>= lowest_key & 63;
-	/* Three autograd keys that lie side by side; bits above them are keys of a higher priority.
-	 */
+	/* The lowest three bits are the autograd keys. Bits above them are keys of a higher
+	 * priority. */
 	return (keys & 7) && !(highest_only && (keys >> 3));
 }
 
@@ -225,13 +228,13 @@ static __noinline int write_sequence(__u64 sp, __s64 number)
 	return 0;
 }
 
-/* Returns a record's time: `time_ns`, but not earlier than a PT_LOSS that goes before it. */
+/* Returns a record's time: `time_ns`, but not earlier than a PT_LOSS that must come before it. */
 static __always_inline __u64 time_in_order(__u64 time_ns)
 {
 	return unlikely(threads_with_losses) ? 0 : time_ns;
 }
 
-/* Writes the begin of an operator, by its site. `time_ns`: as time_in_order() gives it. */
+/* Writes the begin of an operator, by its site. `time_ns`: from time_in_order(). */
 static __always_inline int write_operator_begin(__u64 sp, __u64 site, __s64 number, __u64 time_ns)
 {
 	struct pt_pointer_record *record;
@@ -271,7 +274,7 @@ static __always_inline __s64 operator_sequence(struct pt_regs *ctx, __u64 cookie
 
 static __always_inline int on_operator_begin(struct pt_regs *ctx, __u64 cookie)
 {
-	/* Taken before anything is read: what reading takes is a part of what the probe costs. */
+	/* The time is taken first, so that the time of reading counts as a cost of the probe. */
 	__u64 time_ns = bpf_ktime_get_ns();
 	__u64 sp = entry_sp(ctx, cookie);
 	__s64 number = operator_sequence(ctx, cookie);
@@ -292,8 +295,8 @@ static __always_inline void write_placed_sequence(struct pt_regs *ctx, __u64 coo
 		write_sequence(PT_REGS_SP(ctx), sequence_number(0));
 }
 
-/* The first words of a torch::autograd::Node, its vtable at the front: sequence_nr_ and thread_id_
- * lie among them in every known build, and one read is cheaper than three. */
+/* The first words of a torch::autograd::Node, beginning with its vtable. In every known build
+ * sequence_nr_ and thread_id_ lie among them, and one read is cheaper than three. */
 #define NODE_HEAD_WORDS 8
 
 struct node_head {
@@ -310,7 +313,7 @@ static __always_inline __u32 node_thread_word(__u64 cookie)
 	return cookie >> 56 & 0xff;
 }
 
-/* Reads only the vtable where the cookie asks for no more. */
+/* Reads the node's first words, or only the vtable if the cookie asks for no more. */
 static __always_inline void read_node_head(struct node_head *head, __u64 node, __u64 cookie)
 {
 	if (node_sequence_word(cookie)) {
@@ -322,7 +325,7 @@ static __always_inline void read_node_head(struct node_head *head, __u64 node, _
 	head->words[0] = read_word(node);
 }
 
-/* Returns a word of the node; negative: it could not be read. */
+/* Returns a word of the node; negative: the word could not be read. */
 static __always_inline __s64 node_word(const struct node_head *head, __u64 node, __u32 index)
 {
 	__s64 word = NO_SEQUENCE;
@@ -348,7 +351,8 @@ static __always_inline void write_node_forward(__u64 time_ns, __u64 sp, __u64 co
 		return;
 	sequence = node_word(head, node, node_sequence_word(cookie));
 	thread = node_word(head, node, node_thread_word(cookie));
-	if (sequence < 0 || thread < 0) /* AccumulateGrad has the highest, to run first */
+	/* AccumulateGrad has the highest number, so that it runs first. */
+	if (sequence < 0 || thread < 0)
 		return;
 	record = reserve(sizeof(*record));
 	if (!record)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Where most threads' variables are found at once: an array by thread number, which costs no call
- * of the kernel's. A thread whose place is another's is in the map `autograd_threads` alone.
+ * An array by thread number in which the variables of most threads are found without a call of the
+ * kernel. A thread whose place is in use by another thread is in the map `autograd_threads` alone.
  */
 #ifndef PROFTRACE_BPF_AUTOGRAD_PLACES_H
 #define PROFTRACE_BPF_AUTOGRAD_PLACES_H
@@ -11,7 +11,7 @@
 #define AUTOGRAD_PLACES 8192 /* a power of two */
 #define AUTOGRAD_PLACE_BUSY 0xffffffffU
 
-/* Places of threads that have all of their variables, and whose numbers were told. */
+/* The places of threads that have all of their variables, and whose numbers have been reported. */
 struct {
 	__u64 sequence;
 	__u64 grad_mode;
@@ -24,8 +24,8 @@ static __always_inline volatile __typeof__(*autograd_places) *autograd_place(__u
 	return &autograd_places[tid & (AUTOGRAD_PLACES - 1)];
 }
 
-/* Others may take the place at any time when it is free: the tid is looked at again when the rest
- * is read. */
+/* Reads a thread's place. Another thread may take the place at any time once it is free, so the
+ * tid is checked again after the rest has been read. */
 static __always_inline bool read_autograd_place(__u32 tid, __u64 *sequence, __u64 *grad_mode)
 {
 	volatile __typeof__(*autograd_places) *place = autograd_place(tid);

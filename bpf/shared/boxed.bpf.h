@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Operators that are called with a Stack of values, and annotations, which begin and end so. */
+/* Operators that are called with a Stack of values, and annotations, whose begin and end are
+ * such operators. */
 #ifndef PROFTRACE_BPF_BOXED_H
 #define PROFTRACE_BPF_BOXED_H
 
@@ -8,7 +9,7 @@
 #include "bpf/shared/registers.bpf.h"
 #include "bpf/shared/text.bpf.h"
 
-/* profiler::_record_function_enter and friends; value: enum pt_annotation_step. */
+/* profiler::_record_function_enter and similar operators; value: enum pt_annotation_step. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -16,13 +17,13 @@ struct {
 	__type(value, __u32);
 } annotation_operators SEC(".maps");
 
-/* Code in a job has these elsewhere (bpf/job/job_helpers.h). */
+/* Code in a job finds these elsewhere (bpf/job/job_helpers.h). */
 #ifndef ANNOTATION_STEP
 #define ANNOTATION_STEP(key) bpf_map_lookup_elem(&annotation_operators, key)
 #endif
 
-/* An annotation's enter that runs on this thread: where its Stack is, to read the handle when it
- * returns. */
+/* A call on this thread that enters an annotation and has not returned: its Stack will have the
+ * handle when it returns. */
 struct pending_enter {
 	__u64 stack;
 	__u64 sp;
@@ -39,7 +40,8 @@ struct {
 #define PENDING_ENTER(tid) bpf_map_lookup_elem(&pending_enters, tid)
 #define KEEP_PENDING_ENTER(tid, pending) bpf_map_update_elem(&pending_enters, tid, pending, BPF_ANY)
 #define DROP_PENDING_ENTER(tid) bpf_map_delete_elem(&pending_enters, tid)
-/* A stale enter, left by one that threw, is read from a Stack that is gone: harmless here. */
+/* A stale entry is left by a call that threw. Its Stack, which is gone, is read; that does no
+ * harm here. */
 #define DROP_STALE_ENTER() ((void)0)
 #endif
 
@@ -50,7 +52,7 @@ static __always_inline void write_annotation_begin(__u64 sp, __u64 stack, bool o
 	__u32 length;
 	__u64 top;
 
-	/* Arguments: the name, then an optional string: the name is the last but one. */
+	/* The Stack's last two values are the arguments: the name, and an optional string. */
 	top = read_word(stack + 8);
 	if (config_record_shapes && top && (__u32)read_word(top - 8) != IVALUE_NONE)
 		write_annotation_inputs(sp);
@@ -81,14 +83,15 @@ static __always_inline void write_handle(__u64 sp, __u8 kind, __u64 stack)
 	if (!record)
 		return;
 	fill_head(&record->head, sp, 0, kind, sizeof(*record));
-	/* The handle is the last value: the only argument of the exit, the result of the enter. */
+	/* The handle is the last value: the only argument of the exit, or the result of the
+	 * enter. */
 	top = read_word(stack + 8);
 	record->value = top ? read_word(top - IVALUE_BYTES) : 0;
 	submit(record);
 }
 
-/* Handles Dispatcher::callBoxed(op, stack): the operator by its OperatorDef*, and annotations by
- * their enter and exit. */
+/* Handles Dispatcher::callBoxed(op, stack): records the operator by its OperatorDef*, and
+ * annotations by their enter and exit. */
 static __noinline int on_boxed_begin(struct pt_regs *ctx, __u64 cookie)
 {
 	struct address_key key = {.tgid = current_tgid()};
@@ -129,8 +132,8 @@ static __noinline int on_boxed_end(struct pt_regs *ctx, __u64 cookie)
 	__u64 sp = PT_REGS_SP(ctx);
 	struct pt_record *record;
 
-	/* This is the enter's own exit: below its entry's stack pointer, with no callBoxed of
-	 * its own in between. */
+	/* This is the exit of the enter itself: the stack pointer is not above that at its
+	 * entry, and no other callBoxed has begun in between. */
 	if (pending && sp <= pending->sp) {
 		write_handle(sp, PT_ANNOTATION_HANDLE, pending->stack);
 		DROP_PENDING_ENTER(&tid);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Maps, configuration and the way a record gets into the ring: shared by all topics. */
+/* Maps, configuration, and the functions that put a record into the ring. All topics use them. */
 #ifndef PROFTRACE_BPF_COMMON_H
 #define PROFTRACE_BPF_COMMON_H
 
@@ -15,7 +15,7 @@ struct {
 	__type(value, __u8);
 } traced SEC(".maps");
 
-/* Records lost per thread since the last PT_LOSS of that thread. Key: the kernel's tid. */
+/* How many records each thread has lost since its last PT_LOSS. Key: the kernel's tid. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
@@ -30,14 +30,16 @@ struct {
 	__type(value, __u64);
 } drops SEC(".maps");
 
-/* Set by the loader at the end of the recording: links may take the kernel a while to remove. */
+/* Set by the loader at the end of the recording, because the kernel may take long to remove
+ * links. */
 __u32 stopped = 0;
 
-/* How many threads have an entry in lost_by_thread, and one more while records are lost that have
- * none: the fast path looks at this alone. */
+/* How many threads have an entry in lost_by_thread, plus one while there are losses of threads
+ * without an entry. The fast path looks at this number alone. */
 __u64 threads_with_losses = 0;
 
-/* Changed by every loss: then nobody knows any more which stack of Python's a thread had. */
+/* Changed by every loss, because it is not known any more then which Python stack the reader has
+ * for a thread. */
 __u32 python_generation = 1;
 
 /* Records lost by threads for which lost_by_thread had no room. */
@@ -57,7 +59,8 @@ static __always_inline void note_loss_anywhere(__u64 count)
 		__sync_fetch_and_add(&threads_with_losses, 1);
 }
 
-/* A record of this thread could not be written: count it, and owe the stream a PT_LOSS. */
+/* Counts a record of this thread that could not be written, so that a PT_LOSS is written for it
+ * later. */
 static __noinline int note_loss(void)
 {
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
@@ -118,8 +121,8 @@ static __always_inline bool write_loss(__u8 kind, __u64 count)
 	return true;
 }
 
-/* Announces this thread's losses before its next record, and before anyone's those that belong to
- * no known thread, so that a reader never nests across a gap. */
+/* Announces this thread's losses before the thread's next record, and losses of unknown threads
+ * before any thread's next record, so that a reader never nests rows across a gap. */
 static __noinline int announce_loss(void)
 {
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Rows outside the dispatcher: an at::RecordFunction of a function's own, frames of TorchScript's
- * interpreter, operators that are called with the dispatcher's code inlined. All of them are rare:
- * here reading the target's memory is fine.
+ * Rows outside the dispatcher: functions with an at::RecordFunction of their own, frames of
+ * TorchScript's interpreter, and operators that are called with the dispatcher's code inlined. All
+ * of them are rare, so reading the target's memory for them is cheap enough.
  */
 #ifndef PROFTRACE_BPF_GUARDS_H
 #define PROFTRACE_BPF_GUARDS_H
@@ -14,7 +14,7 @@
 #include "bpf/shared/registers.bpf.h"
 #include "bpf/shared/text.bpf.h"
 
-/* Filled by the loader; the key is in the cookie. */
+/* The places of values, filled by the loader. The key is in the cookie. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65535);
@@ -23,7 +23,7 @@ struct {
 	__type(value, struct pt_place);
 } value_places SEC(".maps");
 
-/* Code in a job has them elsewhere (bpf/job/job_helpers.h). */
+/* Code in a job finds places elsewhere (bpf/job/job_helpers.h). */
 #ifndef VALUE_PLACE
 #define VALUE_PLACE(key) bpf_map_lookup_elem(&value_places, key)
 #endif
@@ -57,33 +57,34 @@ static __always_inline __u64 value_at(struct pt_regs *ctx, const struct pt_place
 
 /* The characters of a Python str. */
 struct python_characters {
-	__u64 address; /* 0 = not to be had */
+	__u64 address; /* 0 = they could not be found */
 	__u64 bytes;
-	__u32 width; /* bytes a character; 0 = they are UTF-8, with a NUL behind them */
+	__u32 width; /* bytes per character; 0 = UTF-8 with a NUL at its end */
 };
 
 #define PYTHON_STR_IS_COMPACT 0x20
 #define PYTHON_STR_IS_ASCII 0x40
 
-/* Finds compact ASCII, or the UTF-8 that Python has made, or else what the str has itself. */
+/* Finds the characters: compact ASCII, or UTF-8 that Python has made, or else the str's own wide
+ * characters. */
 static __always_inline void find_characters(__u64 object, __u32 ascii_bytes,
 					    struct python_characters *found)
 {
-	/* Behind the UTF-8's length and address; up to 3.11 a third field follows these. */
+	/* These follow the UTF-8's length and address; up to 3.11 a third field lies in between. */
 	__u64 own = object + ascii_bytes + (ascii_bytes > 40 ? 24 : 16);
 	__u32 state = 0;
 	__u32 width;
 
 	found->address = 0;
 	found->width = 0;
-	/* PyASCIIObject.state: interned 2 bits (8 from 3.14 on), kind 3, compact 1, ascii 1; the
-	 * ASCII bit has kept its place. */
+	/* The fields of PyASCIIObject.state are interned (2 bits, 8 from 3.14 on), kind (3),
+	 * compact (1) and ascii (1). The ASCII bit is at the same place in all versions. */
 	if (bpf_probe_read_user(&state, sizeof(state), (void *)(object + 32)))
 		return;
 	found->bytes = read_word(object + PYTHON_SIZE);
 	width = state >> 2 & 7;
 	if (state & PYTHON_STR_IS_ASCII) {
-		/* One of a class derived from str has the address of its characters. */
+		/* A str of a derived class has a pointer to its characters. */
 		found->address =
 		    state & PYTHON_STR_IS_COMPACT ? object + ascii_bytes : read_word(own);
 		return;
@@ -98,16 +99,17 @@ static __always_inline void find_characters(__u64 object, __u32 ascii_bytes,
 	}
 }
 
-/* Returns how long a name of wide characters is said to be (PT_TEXT_WIDTH). */
+/* Returns the `length` that is recorded for a name of wide characters (PT_TEXT_WIDTH). */
 static __always_inline __u32 wide_length(const struct python_characters *text)
 {
-	/* One more says that it is cut. */
+	/* A length of one more than the limit says that the name is cut. */
 	__u64 bytes = text->bytes > PT_NAME_BYTES ? PT_NAME_BYTES + 1 : text->bytes;
 
 	return (__u32)bytes | text->width << PT_TEXT_WIDTH_SHIFT;
 }
 
-/* Returns the length of the text, and its address; the text itself goes into `name`. */
+/* Returns the length of the text, and its address in `characters`. The text itself goes into
+ * `name`. */
 static __always_inline __u32 read_name(struct pt_regs *ctx, const struct pt_place *place,
 				       struct long_name *name, __u64 *characters)
 {
@@ -260,7 +262,7 @@ static __always_inline int on_placed_begin(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
-/* Returns a number of 4 bytes; -1: it cannot be read. */
+/* Returns the number of 4 bytes at `address`; -1: it could not be read. */
 static __noinline __s64 read_count(__u64 address)
 {
 	__u32 number = 0;
@@ -286,7 +288,8 @@ static __always_inline int on_group_call(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
-/* The frame at that stack pointer goes on: those below it are over. */
+/* Handles an exception after which the frame at the found stack pointer continues: all frames
+ * below it have ended. */
 static __always_inline int on_unwound(struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 sp = read_word(cookie_handle(ctx, cookie));

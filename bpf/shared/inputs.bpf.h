@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What operators are called with (--record-shapes), read at their entry: the loader says where
+ * The inputs of operators (--record-shapes), read at the operators' entries. The loader tells where
  * arguments are (struct pt_signature).
  */
 #ifndef PROFTRACE_BPF_INPUTS_H
@@ -9,14 +9,14 @@
 #include "bpf/shared/autograd.bpf.h"
 #include "bpf/shared/values.bpf.h"
 
-/* Code in a job has these elsewhere (bpf/job/job_inputs.h). */
+/* Code in a job finds these elsewhere (bpf/job/job_inputs.h). */
 #ifndef SIGNATURE
 #define SIGNATURE(key) bpf_map_lookup_elem(&signatures, key)
 #define NODE_SIGNATURE(key) bpf_map_lookup_elem(&node_signatures, key)
 #endif
 
-/* c10::IListRef: two words of payload, then what it is: 0 = an ArrayRef, 1 = a c10::List's address.
- */
+/* Puts the tensors of a c10::IListRef. It has two words of payload, and then a tag: 0 = an
+ * ArrayRef, 1 = the address of a c10::List. */
 static __always_inline int put_tensor_items(struct input_walk *walk, __u64 address)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -183,7 +183,7 @@ static long visit_argument(__u32 i, struct input_walk *walk)
 	if (likely(place->kind == PT_ARGUMENT_TENSOR && place->flag == PT_ARGUMENT_NOWHERE &&
 		   place->place < PT_ARGUMENT_VECTOR_REGISTER &&
 		   !(buffer->unknown | buffer->contents))) {
-		/* A tensor of an operator, as most arguments are. */
+		/* This is an operator's tensor, as most arguments are. */
 		put_argument_tensor(walk, argument_word(buffer, place->place) +
 					      (__s64)place->value_offset);
 	} else if (place->kind == PT_ARGUMENT_OTHER) {
@@ -254,7 +254,7 @@ static long send_piece(__u32 i, struct input_sending *sending)
 		note_loss();
 		return 1;
 	}
-	/* The head takes the place of values that are sent already. */
+	/* The record's head overwrites values that have been sent already. */
 	record = (void *)&buffer->words[sent];
 	fill_head(&record->head, sending->sp, sending->site, i ? PT_INPUTS_MORE : sending->kind,
 		  PT_INPUTS_HEAD_BYTES + 8 * words);
@@ -273,14 +273,14 @@ static __noinline int send_inputs(struct input_buffer *buffer, __u64 sp, __u64 s
 {
 	struct input_sending sending = {.buffer = buffer, .sp = sp, .site = site, .kind = kind};
 
-	if (!buffer->flags) /* else what is there is of no use; the flags say why */
+	if (!buffer->flags) /* if there are flags, the values are of no use; the flags tell why */
 		sending.total = buffer->position - INPUT_HEAD_WORDS;
 	if (sending.total <= MOST_RECORD_WORDS)
 		return send_piece(0, &sending);
 	return bpf_loop(sending.total / MOST_RECORD_WORDS + 1, send_piece, &sending, 0);
 }
 
-/* Clears the buffer: it has no values yet, and all words of arguments are known. */
+/* Clears the buffer: it has no values, and every argument's word counts as known. */
 static __always_inline void clear_inputs(struct input_buffer *buffer,
 					 const struct pt_signature *signature)
 {
@@ -292,8 +292,8 @@ static __always_inline void clear_inputs(struct input_buffer *buffer,
 	buffer->contents = 0;
 }
 
-/* Reads all that `signature` says; the registers are in the buffer. A global function, so that
- * it is verified once, not for each of its callers. */
+/* Reads all arguments of `signature`; the registers must be in the buffer. The function is
+ * global, so that it is verified once, and not for each of its callers. */
 __noinline int read_inputs(struct input_buffer *buffer, struct pt_signature *signature, __u64 sp)
 {
 	struct input_walk walk = {.buffer = buffer, .signature = signature};
@@ -355,7 +355,7 @@ static __noinline int write_call_without_inputs(__u64 sp, __u64 site, __s64 numb
 	return 0;
 }
 
-/* Writes the begin and the inputs in one record. `time_ns`: as time_in_order() gives it. */
+/* Writes the begin and the inputs in one record. `time_ns`: from time_in_order(). */
 static __noinline int write_call(struct input_buffer *buffer, __u64 sp, __u64 site, __s64 number,
 				 __u64 time_ns)
 {
@@ -381,7 +381,7 @@ static __noinline int write_call(struct input_buffer *buffer, __u64 sp, __u64 si
 /* Handles PT_ROLE_OPERATOR_CALL. */
 static __noinline int on_operator_call(struct pt_regs *ctx, __u64 cookie)
 {
-	/* Taken before anything is read: what reading takes is a part of what the probe costs. */
+	/* The time is taken first, so that the time of reading counts as a cost of the probe. */
 	__u64 time_ns = bpf_ktime_get_ns();
 	__u32 key = cookie >> 48;
 	struct pt_signature *signature = SIGNATURE(&key);
@@ -410,8 +410,9 @@ static __noinline int on_operator_call(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
-/* Writes the inputs of what has them in a record before its own. Called by the program itself:
- * on kernels before 6.13 nested calls have 512 bytes of stack together. */
+/* Writes the inputs of a row for which they have a record of their own before the row's. The
+ * program itself calls this: on kernels before 6.13 all nested calls together have 512 bytes of
+ * stack. */
 static __noinline int write_inputs_before(struct pt_regs *ctx, __u64 cookie)
 {
 	__u8 role = cookie >> 16;
@@ -421,7 +422,7 @@ static __noinline int write_inputs_before(struct pt_regs *ctx, __u64 cookie)
 	__u32 *found;
 
 	if (role == PT_ROLE_NODE_BEGIN && key) {
-		/* The engine's row has no offsets in its cookie, and no inputs. */
+		/* The cookie of the engine's own row has no offsets, and the row has no inputs. */
 		tgid = current_tgid();
 		found = NODE_SIGNATURE(&tgid);
 		key = found ? *found : 0;
@@ -438,7 +439,7 @@ static __noinline int write_inputs_before(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
-/* Writes the inputs of an annotation: its only argument is a text, of which torch shows nothing. */
+/* Writes the inputs of an annotation. Its only argument is a text, of which torch shows nothing. */
 static __always_inline void write_annotation_inputs(__u64 sp)
 {
 	struct pt_inputs_record *record = reserve(PT_INPUTS_HEAD_BYTES + 8);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* c10::IValue, and strings in one. */
+/* c10::IValue, and the strings in it. */
 #ifndef PROFTRACE_BPF_IVALUE_H
 #define PROFTRACE_BPF_IVALUE_H
 
 #include "bpf/shared/common.bpf.h"
 
-/* c10::IValue is 16 bytes: payload, tag. The Stack is a std::vector of them: begin, end, capacity.
- */
+/* A c10::IValue has 16 bytes: payload, tag. The Stack is a std::vector of IValues: begin, end,
+ * capacity. */
 #define IVALUE_BYTES 16
 
-/* Numbers of c10::IValue that have not changed since 1.13. */
+/* Numbers of c10::IValue's tags that have not changed since 1.13. */
 #define IVALUE_NONE 0
 #define IVALUE_TENSOR 1
 #define IVALUE_DOUBLE 3
 #define IVALUE_COMPLEX 4
 #define IVALUE_INT 5
-/* How far GenericList comes behind Bool. */
+/* The tag of GenericList minus the tag of Bool. */
 #define IVALUE_LIST_AFTER_BOOL 4
 
 /*

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Allocations and frees (--profile-memory): entry probes in libc10. Everything is in registers; no
- * memory of the target is read.
+ * Allocations and frees (--profile-memory), by entry probes in libc10. All arguments are in
+ * registers, so no memory of the target is read.
  */
 #include "bpf/shared/common.bpf.h"
 #include "bpf/shared/python_objects.bpf.h"
 
-/* Whether the stack of Python's was read before the record is written. */
+/* Whether the thread's Python stack has been read before the record is written. */
 #ifndef MEMORY_HAS_STACKS
 #define MEMORY_HAS_STACKS() config_with_stack
 #endif
 
-/* The address takes the place of stack pointer and site (records.h). */
+/* Fills the head of a record; the block's address takes the place of stack pointer and site
+ * (records.h). */
 static __always_inline void fill_block_head(struct pt_record *head, __u64 address, __u8 kind,
 					    __u32 bytes)
 {
@@ -19,7 +20,7 @@ static __always_inline void fill_block_head(struct pt_record *head, __u64 addres
 	head->sp = (__u32)address;
 }
 
-/* ProfiledCPUMemoryReporter::New(this, address, bytes) */
+/* Handles ProfiledCPUMemoryReporter::New(this, address, bytes). */
 static __noinline int on_allocation(struct pt_regs *ctx)
 {
 	struct pt_pointer_record *record = reserve(sizeof(*record));
@@ -34,7 +35,7 @@ static __noinline int on_allocation(struct pt_regs *ctx)
 	return 0;
 }
 
-/* ProfiledCPUMemoryReporter::Delete(this, address) */
+/* Handles ProfiledCPUMemoryReporter::Delete(this, address). */
 static __noinline int on_free(struct pt_regs *ctx)
 {
 	struct pt_record *record = reserve(sizeof(*record));
@@ -47,7 +48,8 @@ static __noinline int on_free(struct pt_regs *ctx)
 	return 0;
 }
 
-/* `device`: c10::Device by value: its type in the low byte, its index in the next one. */
+/* Writes the record. `device` is a c10::Device by value: its type is in the low byte, its index
+ * in the next one. */
 static __always_inline int write_memory(__u64 sp, __u8 kind, __u64 address, __u64 bytes,
 					__u64 allocated, __u64 device_reserved, __u64 device)
 {
@@ -76,8 +78,8 @@ static __noinline int on_cpu_out_of_memory(struct pt_regs *ctx)
 			    CPU_DEVICE);
 }
 
-/* Handles device memory, and shared CPU memory (at::MapAllocator). While torch.profiler runs
- * also what New and Delete have told of: a reader leaves that out. */
+/* Handles device memory, and shared CPU memory (at::MapAllocator). While torch.profiler runs,
+ * torch also reports here what New and Delete have recorded already; a reader leaves that out. */
 static __noinline int on_device_memory(struct pt_regs *ctx)
 {
 	return write_memory(PT_REGS_SP(ctx), PT_DEVICE_MEMORY, PT_REGS_PARM1(ctx),
@@ -85,7 +87,8 @@ static __noinline int on_device_memory(struct pt_regs *ctx)
 			    PT_REGS_PARM5(ctx));
 }
 
-/* Is called for the CPU only while torch.profiler runs, after OutOfMemory has told of it. */
+/* Handles memory that could not be had. For the CPU, torch calls this only while torch.profiler
+ * runs, after OutOfMemory has recorded the same. */
 static __noinline int on_device_out_of_memory(struct pt_regs *ctx)
 {
 	__u64 device = PT_REGS_PARM4(ctx);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Autograd nodes: rows of the engine, and of the nodes themselves. */
+/* Autograd nodes: rows that the engine begins for them, and rows that they begin themselves. */
 #ifndef PROFTRACE_BPF_NODES_H
 #define PROFTRACE_BPF_NODES_H
 
@@ -16,7 +16,7 @@ struct {
 	__type(value, __u32);
 } node_vtables SEC(".maps");
 
-/* Code in a job has it from elsewhere (bpf/job/job_helpers.h). */
+/* Code in a job finds the class in another way (bpf/job/job_helpers.h). */
 #ifndef NODE_CLASS
 /* Returns the enum pt_node_class of a vtable; 0 = not known yet. */
 static __always_inline __u32 find_node_class(const struct address_key *key)
@@ -28,7 +28,7 @@ static __always_inline __u32 find_node_class(const struct address_key *key)
 #define NODE_CLASS(key) find_node_class(key)
 #endif
 
-/* Writes the part of a type's name that does not fit its record: pieces, of which the last one
+/* Writes the part of a type's name that does not fit into its record, in pieces. The last piece
  * is shorter than it could be. */
 static __noinline int write_rest_of_type_name(__u64 sp, __u64 characters)
 {
@@ -49,8 +49,9 @@ static __noinline int write_rest_of_type_name(__u64 sp, __u64 characters)
 	return 0;
 }
 
-/* Writes the begin of a torch::autograd::Node*: its vtable names its class; a PyNode's class is
- * that of its Python object. Its inputs come before (write_inputs_before). */
+/* Writes the begin of a torch::autograd::Node*. Its vtable names its class; the class of a
+ * PyNode is that of its Python object. The row's inputs have been written before
+ * (write_inputs_before). */
 static __noinline int write_node_begin(struct pt_regs *ctx, __u64 node, __u64 cookie)
 {
 	struct address_key key = {.tgid = current_tgid()};
@@ -73,16 +74,16 @@ static __noinline int write_node_begin(struct pt_regs *ctx, __u64 node, __u64 co
 	if (unlikely(!node_class)) {
 		__u32 seen = PT_NODE_SEEN;
 
-		/* The loader reads the name from the process, which may end soon: it is told at
-		 * once, but not again and again when the map is full. */
+		/* The loader reads the class's name from the process, which may end soon. So the
+		 * loader is told at once, but not again and again when the map is full. */
 		if (!bpf_map_update_elem(&node_vtables, &key, &seen, BPF_NOEXIST))
 			is_new = true;
 	}
 	if (object_offset && node_class != PT_NODE_PLAIN) {
 		__u64 object = 0;
 
-		/* Other nodes may be smaller: what is read behind them is ignored, and so is a
-		 * failure. */
+		/* Other nodes may be smaller. The word behind such a node, or a failure to read
+		 * it, is ignored. */
 		if (!bpf_probe_read_user(&object, sizeof(object), (void *)(node + object_offset)))
 			bpf_probe_read_user(&python_type, sizeof(python_type),
 					    (void *)(object + 8));
@@ -107,7 +108,8 @@ static __noinline int write_node_begin(struct pt_regs *ctx, __u64 node, __u64 co
 		fill_head(&record->head, PT_REGS_SP(ctx), cookie, PT_NODE_BEGIN,
 			  PT_NODE_RECORD_SHORT_BYTES);
 	}
-	/* Others may read what is written here: it must not be read again once it is submitted. */
+	/* The record must not be read again once it is submitted, because others may change it
+	 * then. */
 	time_ns = record->head.time_ns;
 	record->vtable = vtable;
 	record->python_type = python_type;

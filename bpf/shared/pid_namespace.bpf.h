@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What every BPF program of ours begins with: the kernel's types, and ids as the tracer sees them.
- */
+/* The beginning of every BPF program of ours: the kernel's types, and ids as the tracer sees
+ * them. */
 #ifndef PROFTRACE_BPF_PID_NAMESPACE_H
 #define PROFTRACE_BPF_PID_NAMESPACE_H
 
@@ -9,12 +9,12 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-/* libbpf before 0.7 and 0.6 has no names for these, and before 0.6 none for itself. */
+/* libbpf has no names for these before 0.7 and 0.6, and tells no version of its own before 0.6. */
 #if __has_include(<bpf/libbpf_version.h>)
 #include <bpf/libbpf_version.h>
 #endif
 #if !defined(LIBBPF_MAJOR_VERSION) || (LIBBPF_MAJOR_VERSION == 0 && LIBBPF_MINOR_VERSION < 7)
-/* Macros: some of those versions have some of the names. */
+/* These are macros, because some of those versions have some of the names. */
 #define bpf_loop(iterations, callback, context, flags)                                             \
 	((long (*)(__u32, void *, void *, __u64))BPF_FUNC_loop)(iterations, callback, context,     \
 								flags)
@@ -28,22 +28,22 @@
 #define bpf_core_field_offset(field) __builtin_preserve_field_info(field, BPF_FIELD_BYTE_OFFSET)
 #endif
 
-/* Put this before a number's bound is tested: then what is compared is what is used, all 64 bits
- * of it, and the verifier, which learns a bound of one register only, knows it there. */
+/* Must be put before the test of a number's bound, so that the same register is compared and
+ * used, with all 64 bits: the verifier learns a bound of one register only. */
 #ifndef barrier_var
 #define barrier_var(var) asm volatile("" : "+r"(var))
 #endif
 
-#ifndef likely /* libbpf has them from 1.6 on */
+#ifndef likely /* libbpf has these from 1.6 on */
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #endif
 
-/* Depth of the tracer's PID namespace, 0 = the initial one: ids in records and keys are those that
- * the tracer sees. */
+/* The depth of the tracer's PID namespace, 0 = the initial one. Ids in records and keys are
+ * those that the tracer sees. */
 __u32 pidns_level = 0;
 
-/* The PID namespace itself, as the kernel's address of it; 0 = not known, and not compared. */
+/* The kernel's address of the PID namespace itself; 0 = not known, and not compared. */
 __u64 pidns = 0;
 
 static __always_inline __u32 nr_in_namespace(struct task_struct *task)
@@ -77,7 +77,7 @@ static __always_inline __u32 current_tgid(void)
 	return bpf_get_current_pid_tgid() >> 32;
 }
 
-/* The loader runs this once, as itself, to find its PID namespace. */
+/* The loader runs this program once, in its own process, to find its PID namespace. */
 SEC("raw_tp/proftrace")
 int read_pidns_level(void *ctx)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What is kept of Python's threads, code objects and nn.Modules (--with-stack), and how the last
- * two are told of, once each: with their names, while they certainly live.
+ * The state that is kept of Python's threads, code objects and nn.Modules (--with-stack). Code
+ * objects and modules are reported once each, with their names, while they certainly live.
  */
 #ifndef PROFTRACE_BPF_PYTHON_OBJECTS_H
 #define PROFTRACE_BPF_PYTHON_OBJECTS_H
@@ -9,8 +9,8 @@
 #include "bpf/abi/python_records.h"
 #include "bpf/shared/python_types.bpf.h"
 
-/* Set by the loader. Functions that others call by a name of their own (no static) look at it, too:
- * the kernel verifies each by itself, and one before 5.17 has no bpf_loop. */
+/* Set by the loader. Global functions check it, too, because the kernel verifies each of them by
+ * itself, and a kernel before 5.17 has no bpf_loop. */
 #ifndef config_with_stack
 const volatile bool config_with_stack = false;
 #endif
@@ -26,9 +26,9 @@ struct {
 struct python_frame {
 	__u64 address;
 	__u64 code;
-	__u64 instruction; /* as the frame has it */
-	__u64 module;	   /* the nn.Module whose call it is, 0 = none */
-	__u64 word;	   /* as it is sent */
+	__u64 instruction; /* in the form that the frame has it */
+	__u64 module;	   /* the nn.Module whose call the frame is, 0 = none */
+	__u64 word;	   /* the frame's word in the record */
 	__u64 kind;	   /* of its code */
 };
 
@@ -37,8 +37,9 @@ struct python_object_key {
 	__u64 tgid;
 };
 
-/* These tell another code at the same address: code that is made and run in a loop, say, whose
- * names lie where those before them lay. */
+/* The addresses of two strings by which another code object at the same address is noticed. They
+ * are not enough for code that is made and run in a loop, whose names may lie at the same
+ * addresses. */
 struct python_code_names {
 	__u64 file;
 	__u64 name;
@@ -46,40 +47,42 @@ struct python_code_names {
 
 struct python_code {
 	struct python_code_names names;
-	__u64 file_end; /* the address of the last characters of the file's name, and these */
+	/* The address of the last characters of the file's name; file_text has these. */
+	__u64 file_end;
 	__u64 file_text;
-	__u64 made; /* of PYTHON_CODE_MADE: what its name and its lines are */
+	__u64 made; /* of PYTHON_CODE_MADE: a hash of its name and its lines */
 	__u32 id;
 	__u32 kind; /* of enum python_code_kind */
 };
 
-/* Holds what was last read and sent about a thread. Nobody else touches it: a thread is in one
- * probe at a time. */
+/* Holds the stack of a thread that was last read and sent. Only that thread uses it, because a
+ * thread is in one probe at a time. */
 struct python_thread {
 	__u64 state;	  /* its PyThreadState, 0 = not found */
-	__u64 search_ns;  /* not to be looked for before */
-	__u64 open_sp;	  /* of the outermost operator that runs, 0 = none is known to */
-	__u64 open_frame; /* the innermost frame when it began */
+	__u64 search_ns;  /* the time before which it is not looked for */
+	__u64 open_sp;	  /* of the outermost operator that runs, 0 = none is known to run */
+	__u64 open_frame; /* the innermost frame when that operator began */
 	__u32 open_site;
-	__u32 generation; /* of what `frames` says: see python_generation */
-	__u32 count[2];	  /* frames */
-	__u32 current;	  /* which of `frames` was sent */
-	__u32 flags;	  /* of what was sent: enum pt_python_stack_flag */
+	__u32 generation; /* the value of python_generation at which `frames` was sent */
+	__u32 count[2];	  /* of frames */
+	__u32 current;	  /* which of `frames` was sent last */
+	__u32 flags;	  /* of the last sent stack: enum pt_python_stack_flag */
 	/* The next fields are about the stack that is being read. */
-	__u64 frame;  /* the next one */
+	__u64 frame;  /* that is read next */
 	__u32 next;   /* which of `frames` is filled */
-	__u32 common; /* outermost frames that are as they were */
-	__u32 before; /* frames that were sent last */
-	__u32 words;  /* of what is sent */
+	__u32 common; /* outermost frames that are the same as in the stack before */
+	__u32 before; /* frames in the stack that was sent last */
+	__u32 words;  /* of the record */
 	__u32 new_flags;
 	__u32 failed;
-	/* These are here and not in the programs' frames, of which all calls together have 512
-	 * bytes on kernels before 6.13. */
-	struct python_code new_code;		 /* that is told of */
+	/* These fields are here and not in the programs' stack frames, because all nested calls
+	 * together have 512 bytes of stack on kernels before 6.13. */
+	struct python_code new_code;		 /* the code object that is being reported */
 	__u64 buffer[PT_PYTHON_FRAME_BYTES / 8]; /* a frame; then the name of a class */
 	struct python_frame frames[2][PT_PYTHON_MOST_FRAMES]; /* innermost first */
 	struct pt_python_stack_record record;
-	__u64 script_variable; /* where it has TorchScript's variable, 0 = not looked for */
+	/* The address of TorchScript's variable of this thread, 0 = not looked for yet. */
+	__u64 script_variable;
 };
 
 /* Key: the kernel's tid. */
@@ -90,7 +93,7 @@ struct {
 	__type(value, struct python_thread);
 } python_threads SEC(".maps");
 
-/* An empty one, which is too large for a program's stack. */
+/* An empty entry, which is too large for a program's stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -98,7 +101,7 @@ struct {
 	__type(value, struct python_thread);
 } python_no_thread SEC(".maps");
 
-/* The bit of a str's state that says that the characters lie in the object. */
+/* The bit of a str's state that says that the characters lie in the object itself. */
 #define PYTHON_COMPACT (1 << 5)
 
 enum python_code_kind {
@@ -107,7 +110,8 @@ enum python_code_kind {
 	PYTHON_CODE_MADE = 4, /* code of no file ("<string>"): it may live for a moment only */
 };
 
-/* When it is full, the code object that was not met for the longest is told of again. */
+/* When this map is full, the code object that was not met for the longest time is forgotten, and
+ * will be reported again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set by the loader */
@@ -115,7 +119,7 @@ struct {
 	__type(value, struct python_code);
 } python_codes SEC(".maps");
 
-/* nn.Modules that were seen; value: the address of the type. */
+/* The nn.Modules that were seen; value: the address of their type. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set by the loader */
@@ -133,7 +137,7 @@ __u32 python_code_count = 0;
 #define KEEP_PYTHON_MODULE(key, type) bpf_map_update_elem(&python_modules, key, type, BPF_ANY)
 #define COPY_OF_CODE(layout, frame) 0
 #define NEXT_PYTHON_CODE() (__sync_fetch_and_add(&python_code_count, 1) + 1)
-/* These always hold here: what may be gone is read all the same. */
+/* These are always true here: a read of memory that may be gone does no harm in a BPF program. */
 #define IS_CELL(object) true
 #define IS_CODE(object) true
 #define IS_SAME_TEXT(layout, known) ((known)->file_text == text_at((known)->file_end))
@@ -160,7 +164,7 @@ static __always_inline __u64 read_python_module(struct pt_python_layout *layout,
 	return object;
 }
 
-/* Where an object has its class, and a class its name. */
+/* Returns where an object has the address of its class. */
 static __always_inline void *type_place(struct pt_python_layout *layout, __u64 object)
 {
 	return (void *)(object + PYTHON_TYPE + layout->object_head);
@@ -179,8 +183,8 @@ static __always_inline __u64 text_at(__u64 address)
 	return text;
 }
 
-/* Returns the 4 bytes at text_state, in which the bits lie where they do with a global interpreter
- * lock; 0 = they could not be read. */
+/* Returns the 4 bytes at text_state, shifted so that their bits are where they are in a build
+ * with a global interpreter lock; 0 = the bytes could not be read. */
 static __always_inline __u32 text_state_of(struct pt_python_layout *layout, __u64 object)
 {
 	__u32 state = 0;
@@ -194,8 +198,8 @@ static __always_inline __u64 mixed(__u64 text, __u64 more)
 	return (text ^ more) * 0x9e3779b97f4a7c15ULL;
 }
 
-/* Returns a hash of the name and the lines of code that is made and run in a loop, from their
- * first and last words: they may lie where those of the code before lay. */
+/* Returns a hash of the name and the lines of a code object of no file, made from the first and
+ * last words of both: the addresses may be those of an earlier code object's. */
 static __noinline __u64 made_text(struct pt_python_layout *layout, __u64 address)
 {
 	__u64 object = 0;
@@ -206,7 +210,7 @@ static __noinline __u64 made_text(struct pt_python_layout *layout, __u64 address
 	bpf_probe_read_user(&object, sizeof(object), (void *)(address + layout->code_name));
 	state = text_state_of(layout, object);
 	bpf_probe_read_user(&length, sizeof(length), (void *)(object + layout->text_length));
-	/* Reads ASCII, or else other words of the object, which are as good. */
+	/* This reads ASCII characters, or other words of the object, which serve as well. */
 	text = mixed(length, text_at(object + layout->text_ascii));
 	if (state & PYTHON_COMPACT && length > 8 && length < PT_PYTHON_NAME_BYTES)
 		text = mixed(text, text_at(object + layout->text_ascii + ((length - 1) & ~7ULL)));
@@ -218,13 +222,14 @@ static __noinline __u64 made_text(struct pt_python_layout *layout, __u64 address
 	text = mixed(text, text_at(object + layout->bytes_data));
 	if (length > 8 && length < PT_PYTHON_LINES_BYTES)
 		text = mixed(text, text_at(object + layout->bytes_data + ((length - 1) & ~7ULL)));
-	/* Where the table lies of copies that threads run: of another code, they may be others. */
+	/* The address of the table of copies that threads run is hashed, too: another code
+	 * object may have another one. */
 	if (layout->code_copies)
 		text = mixed(text, text_at(address + layout->code_copies));
 	return mixed(text, (__u32)text_at(address + layout->code_first_line));
 }
 
-/* Whether what lies at `address` is still what was told of. */
+/* Whether the code object at `address` is still the one that was reported. */
 static __always_inline bool is_told(struct pt_python_layout *layout, struct python_code *known,
 				    struct python_code_names *now, __u64 address)
 {
@@ -240,8 +245,8 @@ static __always_inline bool read_python_code(struct pt_python_layout *layout, __
 	       !bpf_probe_read_user(&names->name, 8, (void *)(address + layout->code_name));
 }
 
-/* A record of this thread: its head has all but the kind and the size. These come in a row, and
- * what they tell of is told again when one of them is lost. */
+/* Returns room for a record of this thread whose head has everything but the kind and the size.
+ * Such records come in a row; if one of them is lost, all of them are written again later. */
 static __always_inline void *reserve_python(struct python_thread *thread, __u8 kind, __u64 bytes)
 {
 	struct pt_record *record = reserve_room(bytes);
@@ -254,7 +259,7 @@ static __always_inline void *reserve_python(struct python_thread *thread, __u8 k
 	return record;
 }
 
-/* A part of a code object or of a class: bytes at `address`, from `offset` on. */
+/* A text or table of a code object or a class: bytes at `address`, sent from `offset` on. */
 struct python_text {
 	struct python_thread *thread;
 	__u64 address;
@@ -320,8 +325,8 @@ static __noinline int write_python_text(struct python_text *text, __u32 most_byt
 	return !text->failed;
 }
 
-/* Finds the text of a str. Inline, as are the functions below: a program may have eight nested
- * calls, and that many there are. */
+/* Finds the text of a str. This function and those below are inline, because a program may have
+ * eight nested calls, and that many are in use. */
 static __always_inline void find_python_text(struct pt_python_layout *layout, __u64 object,
 					     struct python_text *text)
 {
@@ -338,7 +343,7 @@ static __always_inline void find_python_text(struct pt_python_layout *layout, __
 	}
 }
 
-/* Notes the end of the file's name, and whether it is the name of a file. */
+/* Notes where the file's name ends, and whether it is the name of a file. */
 static __noinline int fill_file_text(struct pt_python_layout *layout, struct python_code *code)
 {
 	struct python_text text = {};
@@ -373,7 +378,7 @@ static __always_inline void find_python_bytes(struct pt_python_layout *layout, _
 }
 
 /* Finds a part (enum pt_python_part) of the code object at `address`. Returns whether it has
- * one. */
+ * that part. */
 static __noinline int find_code_text(struct pt_python_layout *layout, __u64 address, __u32 part,
 				     struct python_text *text)
 {
@@ -397,15 +402,15 @@ static __noinline int find_code_text(struct pt_python_layout *layout, __u64 addr
 	return 1;
 }
 
-/* "_wrapped_call_impl", "_call_impl" */
+/* These words spell "_wrapped_call_impl" and "_call_impl". */
 #define TEXT_WRAPPED_1 0x646570706172775fULL
 #define TEXT_WRAPPED_2 0x6d695f6c6c61635fULL
 #define TEXT_WRAPPED_3 0x6c70ULL
 #define TEXT_CALL_1 0x6d695f6c6c61635fULL
 #define TEXT_CALL_2 0x6c70ULL
 
-/* Tells the kind of a code. nn.Module.__call__ is _wrapped_call_impl; before torch 2.1 it is
- * _call_impl, which the other one calls since then: `is_called` in that case. */
+/* Returns the kind of a code object. nn.Module.__call__ is _wrapped_call_impl. Before torch 2.1
+ * it was _call_impl, which _wrapped_call_impl calls since then; `is_called` is set in that case. */
 static __noinline __u32 kind_of_code(struct pt_python_layout *layout, __u64 address, __u64 frame,
 				     __u64 name, bool is_called)
 {
@@ -419,7 +424,7 @@ static __noinline __u32 kind_of_code(struct pt_python_layout *layout, __u64 addr
 	      text[2] == TEXT_WRAPPED_3) &&
 	    !(text[0] == TEXT_CALL_1 && text[1] == TEXT_CALL_2 && !is_called))
 		return 0;
-	/* Its first local variable is there from the begin on. */
+	/* The first local variable has its value from the begin on. */
 	if (bpf_probe_read_user(&type, sizeof(__u32), (void *)(address + layout->code_arguments)) ||
 	    !(__u32)type)
 		return 0;
@@ -432,8 +437,8 @@ static __noinline __u32 kind_of_code(struct pt_python_layout *layout, __u64 addr
 	       ((text[0] & 0xffffffffff) == 0x6c6c6563 /* cell */ ? PYTHON_CODE_CELL : 0);
 }
 
-/* Tells of a code that was not seen before, of the frame at `frame`. It is known then; 0 = it
- * could not be told of. */
+/* Reports a code object that was not seen before, of the frame at `frame`. Returns its id; 0 =
+ * it could not be reported. */
 __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 {
 	struct python_object_key key = {.address = address, .tgid = current_tgid()};
@@ -445,7 +450,7 @@ __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 
 	if (!config_with_stack)
 		return 0;
-	/* The key is the low half of its tgid, which comes first. */
+	/* The low half of the key's tgid is the tgid, and comes first in memory. */
 	layout = bpf_map_lookup_elem(&python_layouts, &key.tgid);
 	if (!thread || !layout)
 		return 0;
@@ -477,7 +482,7 @@ __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 	return !KEEP_PYTHON_CODE(&key, code);
 }
 
-/* Tells of a module. Returns whether it was told of, or was known. */
+/* Reports a module. Returns whether it is known to the reader now. */
 __noinline int tell_python_module(__u64 object)
 {
 	struct python_object_key key = {.address = object, .tgid = current_tgid()};
@@ -507,7 +512,8 @@ __noinline int tell_python_module(__u64 object)
 		return 0;
 	record->handle = object;
 	record->object = type;
-	/* The loader looks for its place among the others while it lives. */
+	/* The loader looks at once for the module's place among the others, while the module
+	 * lives. */
 	submit_and_wake(record);
 	if (!bpf_probe_read_user(&text.address, sizeof(text.address),
 				 type_name_place(layout, type))) {

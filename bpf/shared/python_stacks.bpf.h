@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The Python frames of the thread where a row begins (--with-stack). CPython's frames of a thread
- * do not change while it runs C code, as it does at every probe: they are read without stopping
- * anything. A thread's stack is sent when it is not what it was: what it has in common with the one
- * before is a number, code objects are told once.
+ * The Python frames of the thread when a row begins (--with-stack). The frames of a thread do not
+ * change while the thread runs C code, as it does at every probe, so they are read without stopping
+ * anything. A thread's stack is sent only when it has changed. The outermost frames that are the
+ * same as before are sent as a number, and code objects are reported once.
  */
 #ifndef PROFTRACE_BPF_PYTHON_STACKS_H
 #define PROFTRACE_BPF_PYTHON_STACKS_H
@@ -40,23 +40,24 @@ static __always_inline bool tells_of_memory(__u8 role)
 	       role == PT_ROLE_DEVICE_OUT_OF_MEMORY;
 }
 
-/* Whether the row is an operator: its end is always seen, or an exception's catch. */
+/* Whether the row is an operator, whose end is always seen, or else the catch of its exception. */
 static __always_inline bool is_operator(__u8 role)
 {
 	return role == PT_ROLE_OPERATOR_BEGIN || role == PT_ROLE_BEGIN ||
 	       role == PT_ROLE_OPERATOR_CALL || role == PT_ROLE_INPUTS_BEGIN;
 }
 
-/* A job's own threads have ways of their own to these (bpf/job/job_stacks.h). */
+/* A job's own threads do these in other ways (bpf/job/job_stacks.h). */
 #ifndef PYTHON_TABLES_ARE_OF_THREADS
 
 #define PYTHON_SEARCH_NS 1000000
-/* Set by the loader: ends of rows, or catches, are seen by somebody else. */
+/* Set by the loader: ends of rows, or catches, are recorded by other means than these programs. */
 const volatile bool config_ends_elsewhere = false;
 #define ENDS_ARE_SEEN() (!config_ends_elsewhere)
 
-/* Returns the PyThreadState of the thread whose pthread_self() is `id`; 0 = it has none. Global,
- * as is all that is not done often: verified once, not for each way to it. */
+/* Returns the PyThreadState of the thread whose pthread_self() is `id`; 0 = it has none. This is
+ * global, as are all functions that are not called often, so that it is verified once and not
+ * for each of its callers. */
 __noinline __u64 find_python_thread(__u64 id)
 {
 	__u32 tgid = current_tgid();
@@ -84,7 +85,7 @@ static __always_inline __u64 python_state(struct python_thread *thread,
 		return found;
 	if (is_python_state_of(layout, thread->state, id))
 		return thread->state;
-	/* A thread of C++ alone has none; one that comes back to Python has another one. */
+	/* A thread that only runs C++ has none, and one that comes back to Python has a new one. */
 	thread->state = 0;
 	found = bpf_ktime_get_ns();
 	if (found < thread->search_ns)
@@ -162,7 +163,8 @@ static __always_inline struct python_frame *frame_from_root(struct python_thread
 	return &thread->frames[which & 1][place & (PT_PYTHON_MOST_FRAMES - 1)];
 }
 
-/* Returns what has been told of the code object at `address`; NULL: nothing, or another one's. */
+/* Returns what was reported of the code object at `address`; NULL: nothing was, or it was
+ * another code object. */
 static __noinline struct python_code *told_code(struct pt_python_layout *layout, __u64 address)
 {
 	struct python_object_key key = {.address = address, .tgid = current_tgid()};
@@ -175,7 +177,7 @@ static __noinline struct python_code *told_code(struct pt_python_layout *layout,
 	return is_told(layout, known, &names, address) ? known : NULL;
 }
 
-/* Whether the i-th frame from the root is what it was. */
+/* Whether the i-th frame from the root is the same as in the stack before. */
 static long compare_python_frame(__u32 i, struct python_walk *walk)
 {
 	struct python_thread *thread = walk->thread;
@@ -204,7 +206,7 @@ static long compare_python_frame(__u32 i, struct python_walk *walk)
 	return 0;
 }
 
-/* Puts the i-th of the frames that are new, outer ones first, into the record. */
+/* Puts the i-th new frame into the record; outer frames come first. */
 static long put_python_frame(__u32 i, struct python_walk *walk)
 {
 	struct pt_python_layout *layout = walk->layout;
@@ -261,7 +263,7 @@ static long put_python_frame(__u32 i, struct python_walk *walk)
 	return 0;
 }
 
-/* Sends what is new of the stack in `frames[next]`. Returns whether that went well. */
+/* Sends the stack in `frames[next]`, as far as it is new. Returns whether all of it was sent. */
 __noinline int send_python_stack(void)
 {
 	struct python_walk walk = {.thread = this_python_thread()};
@@ -319,7 +321,8 @@ static __noinline __u64 innermost_frame(struct python_thread *thread,
 	return state ? python_frame_of(layout, state) : 0;
 }
 
-/* Whether the frame at `frame` is still where it was when it was sent as the innermost one. */
+/* Whether the frame at `frame` stands at the same instruction as when it was sent as the
+ * innermost one. */
 static __noinline bool stands_still(struct pt_python_layout *layout,
 				    const struct python_frame *sent, __u64 frame)
 {
@@ -334,8 +337,9 @@ static __noinline bool stands_still(struct pt_python_layout *layout,
 	return instruction == sent->instruction;
 }
 
-/* Called when a row begins: sends its stack before it, unless that is the one that was sent
- * last. `holds`: the row is an operator whose end is seen: until then nothing further out moves. */
+/* Called when a row begins: sends the stack before the row, unless it is the one that was sent
+ * last. `holds`: the row is an operator whose end is seen, so no frame further out moves until
+ * then. */
 __noinline int on_python_stack(__u64 sp, __u64 cookie, __u32 holds)
 {
 	struct python_walk walk = {};
@@ -376,7 +380,7 @@ __noinline int on_python_stack(__u64 sp, __u64 cookie, __u32 holds)
 	thread->common = 0;
 	thread->new_flags = 0;
 	bpf_loop(PT_PYTHON_MOST_FRAMES + 64, visit_python_frame, &walk, 0);
-	/* Frames are counted from the root: in stacks that are cut nobody knows where that is. */
+	/* Frames are counted from the root, which is not known in stacks that are cut. */
 	if (!thread->new_flags && !thread->flags)
 		bpf_loop(PT_PYTHON_MOST_FRAMES, compare_python_frame, &walk, 0);
 	if (whole || thread->new_flags != thread->flags ||
@@ -387,7 +391,8 @@ __noinline int on_python_stack(__u64 sp, __u64 cookie, __u32 holds)
 			thread->open_sp = 0;
 		}
 	}
-	/* Also done when the frames are the same: they may lie elsewhere now. */
+	/* This is done also if the frames are the same, because they may lie at other addresses
+	 * now. */
 	thread->flags = thread->new_flags;
 	thread->current = thread->next;
 	return 0;

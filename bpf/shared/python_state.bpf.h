@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The PyThreadState of the current thread. A thread keeps it for itself, where a layout knows the
- * place (glibc): that is the one by which it runs, whichever interpreters have one for it, and
- * takes as long however many threads there are. Elsewhere the interpreters' lists are gone through.
+ * Finds the PyThreadState of the current thread. CPython keeps it in a variable of the thread. If
+ * the layout knows the variable's place (with glibc), it is read there: that is the state by which
+ * the thread runs, whichever interpreters have one for it, and reading it takes equally long with
+ * any number of threads. Otherwise the lists of all interpreters are searched.
  */
 #ifndef PROFTRACE_BPF_PYTHON_STATE_H
 #define PROFTRACE_BPF_PYTHON_STATE_H
 
 #include "bpf/abi/python_records.h"
 
-/* Returns the address of the innermost frame; 0 = the thread runs no Python by that state. */
+/* Returns the address of the innermost frame; 0 = the thread runs no Python with that state. */
 static __always_inline __u64 python_frame_of(struct pt_python_layout *layout, __u64 state)
 {
 	__u64 frame = 0;
@@ -23,12 +24,12 @@ static __always_inline __u64 python_frame_of(struct pt_python_layout *layout, __
 	return frame;
 }
 
-/* A job's own threads have ways of their own (bpf/job/job_stacks.h). */
+/* A job's own threads do this in other ways (bpf/job/job_stacks.h). */
 #ifndef PYTHON_TABLES_ARE_OF_THREADS
 
-/* Returns the address that a frame's instruction has in the code object itself: in a free-threaded
- * build a frame may run its thread's copy of it. Where that cannot be read, the one in front of the
- * first, as of a frame that has not begun. */
+/* Returns the address that a frame's instruction has in the code object itself: in a
+ * free-threaded build a frame may run its thread's copy of the code. If that cannot be read,
+ * returns the address before the first instruction, as for a frame that has not begun. */
 static __always_inline __u64 own_instruction(struct pt_python_layout *layout, __u64 frame,
 					     __u64 code, __u64 instruction)
 {
@@ -60,7 +61,7 @@ struct python_search {
 	__u64 state;
 	__u64 id;
 	__u64 found;
-	__u64 idle; /* one of the thread's that runs nothing */
+	__u64 idle; /* a state of the thread that runs nothing */
 };
 
 static __always_inline bool is_python_state_of(struct pt_python_layout *layout, __u64 state,
@@ -73,7 +74,8 @@ static __always_inline bool is_python_state_of(struct pt_python_layout *layout, 
 	       owner == id;
 }
 
-/* Returns what the thread with pthread_self() = `id` keeps; 0 = none, or it is not known where. */
+/* Returns the state in the variable of the thread with pthread_self() = `id`; 0 = it has none,
+ * or the variable's place is not known. */
 static __always_inline __u64 kept_python_state(struct pt_python_layout *layout, __u64 id)
 {
 	__u64 state = 0;
@@ -84,8 +86,8 @@ static __always_inline __u64 kept_python_state(struct pt_python_layout *layout, 
 	return is_python_state_of(layout, state, id) ? state : 0;
 }
 
-/* Visits the threads of the interpreters, one an iteration. A thread may have a state in several
- * interpreters; all but that of the one it was in last lie idle. */
+/* Visits the threads of the interpreters, one in each iteration. A thread may have states in
+ * several interpreters; all but that of the interpreter that it was in last are idle. */
 static long visit_python_thread(__u32 i, struct python_search *search)
 {
 	if (!search->state) {
@@ -113,8 +115,8 @@ static long visit_python_thread(__u32 i, struct python_search *search)
 	return 0;
 }
 
-/* Returns the thread's state in those lists; 0 = it has none, or `is_cut`: there are more
- * threads than anybody looks at. */
+/* Returns the thread's state in those lists; 0 = it has none. Sets `is_cut` if there are more
+ * threads than are visited. */
 static __always_inline __u64 listed_python_state(struct pt_python_layout *layout, __u64 id,
 						 bool *is_cut)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What a probe finds in registers, and in a word of the target's memory. */
+/* Reads registers at a probe, and words of the target's memory. */
 #ifndef PROFTRACE_BPF_REGISTERS_H
 #define PROFTRACE_BPF_REGISTERS_H
 
 #include "bpf/shared/common.bpf.h"
 
-/* What an address means in a process: that of an OperatorDef, or of a vtable. */
+/* The key of maps about an address in a process: that of an OperatorDef, or of a vtable. */
 struct address_key {
 	__u64 address;
 	__u64 tgid;
 };
 
-/* A load of its own for each register: the verifier refuses a context offset that is computed. */
+/* A separate load for each register: the verifier refuses a context offset that is computed. */
 #define LOAD_REGISTER(value)                                                                       \
 	({                                                                                         \
 		__u64 loaded = (value);                                                            \
@@ -38,8 +38,8 @@ static __always_inline __u64 read_register(struct pt_regs *ctx, __u32 reg)
 	return 0;
 }
 
-/* Reads a register inline, which saves a call in the way of every operator. Elsewhere
- * hardware_register() keeps the code small. */
+/* Reads a register inline, which saves a call for every operator. Other code uses
+ * hardware_register(), which keeps it small. */
 static __always_inline __u64 hardware_register_here(struct pt_regs *ctx, __u32 number)
 {
 	switch (number) {
@@ -84,8 +84,8 @@ static __noinline __u64 hardware_register(struct pt_regs *ctx, __u32 number)
 	return hardware_register_here(ctx, number);
 }
 
-/* Reads a word. Not inline: into a frame below 64 bytes, which is on the kernel's stack, the
- * kernel copies without a look at what object lies there. */
+/* Reads a word. This is not inline, because a stack frame below 64 bytes is on the kernel's own
+ * stack, and the kernel copies into it without checking which object lies there. */
 static __noinline __u64 read_word(__u64 address)
 {
 	__u64 word = 0;

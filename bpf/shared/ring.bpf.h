@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * How records get to the loader (bpf/abi/ring.h): room is taken by one compare-and-swap, without a
- * lock and without a call of the kernel's, in the order of which the loader reads. A program may be
- * interrupted by another one while it fills its record: the loader waits for it there.
+ * Puts records into the ring (bpf/abi/ring.h). A program takes room by one compare-and-swap,
+ * without a lock and without a call of the kernel; the loader reads records in the order in which
+ * room was taken. If a program is interrupted by another one while it fills its record, the loader
+ * waits for it there.
  */
 #ifndef PROFTRACE_BPF_RING_H
 #define PROFTRACE_BPF_RING_H
@@ -13,37 +14,39 @@
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* chunks, a power of two: set by the loader */
+	__uint(max_entries, 1); /* the number of chunks, a power of two: set by the loader */
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, PT_RING_CHUNK_BYTES + PT_RING_SLACK_BYTES);
 } ring SEC(".maps");
 
-/* Nothing is ever in this one: writing to it wakes the loader. */
+/* This map stays empty: writing to it wakes the loader. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } doorbell SEC(".maps");
 
-/* What each record needs lies in one line of the cache: these are the first variables. Bytes since
- * the beginning, of which programs have taken the room, and which the loader has read; and, set by
- * the loader, how many there may be between both, and the number of chunks less 1. */
+/* The variables that each record needs are the first ones, so that they lie in one cache line.
+ * Bytes since the beginning for which programs have taken room; bytes that the loader has read;
+ * and, set by the loader, how far the first may be ahead of the second, and the number of chunks
+ * minus 1. */
 __u64 ring_reserved = 0;
 __u64 ring_consumed = 0;
 __u64 ring_bytes = 0;
 __u32 ring_chunk_mask = 0;
 
 #define RING_FULL (~0ULL)
-/* Other writers come first so often only where very many processors write at once. */
+/* So many tries fail only if very many processors write at once. */
 #define RING_TRIES 256
 
-/* The difference is signed: a delayed program may find that the loader is past what it read. */
+/* The difference is signed, because the loader may have passed the position that a delayed
+ * program has read. */
 static __always_inline bool is_past_ring(__u64 end)
 {
 	return (__s64)(end - *(volatile __u64 *)&ring_consumed) > (__s64)ring_bytes;
 }
 
-/* Takes room again where others have taken the room that this program saw. Global: verified
- * once. */
+/* Takes room again if others have taken the room that this program had seen. This is global, so
+ * that it is verified once. */
 __noinline __u64 take_ring_room(__u64 bytes)
 {
 	for (int i = 0; i < RING_TRIES; ++i) {
@@ -58,8 +61,8 @@ __noinline __u64 take_ring_room(__u64 bytes)
 	return RING_FULL;
 }
 
-/* Returns room for a record of so many bytes (a multiple of 8), to be submitted; NULL: there is
- * none. */
+/* Returns room for a record of `bytes` bytes (a multiple of 8), which must be submitted; NULL:
+ * there is no room. */
 static __always_inline void *reserve_room(__u64 bytes)
 {
 	__u64 position = *(volatile __u64 *)&ring_reserved;
@@ -79,7 +82,7 @@ static __always_inline void *reserve_room(__u64 bytes)
 	chunk = position / PT_RING_CHUNK_BYTES & ring_chunk_mask;
 	place = bpf_map_lookup_elem(&ring, &chunk);
 	if (!place)
-		return NULL; /* never: there are so many */
+		return NULL; /* never, but the verifier asks for it */
 	head = (__u32 *)(place + (position & (PT_RING_CHUNK_BYTES - 1)));
 	head[1] = bytes;
 	return head + 2;
@@ -98,7 +101,7 @@ static __always_inline void wake_loader(void)
 	bpf_ringbuf_output(&doorbell, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
 }
 
-/* Submits what the loader must hear of at once. */
+/* Submits a record that the loader must get at once. */
 static __always_inline void submit_and_wake(void *record)
 {
 	submit(record);

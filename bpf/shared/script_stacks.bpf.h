@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What TorchScript's interpreter runs where a row begins (--with-modules): as torch finds it itself
- * (InterpreterStateImpl::moduleHierarchy, torch/csrc/jit/runtime/interpreter.cpp), by a variable of
- * the thread. A thread's interpreter does not change while it runs an operator. The loader reads
- * the names behind the addresses.
+ * The code that TorchScript's interpreter runs when a row begins (--with-modules). It is found as
+ * torch itself finds it (InterpreterStateImpl::moduleHierarchy,
+ * torch/csrc/jit/runtime/interpreter.cpp), by a variable of the thread. A thread's interpreter does
+ * not change while it runs an operator. The loader reads the names behind the addresses.
  */
 #ifndef PROFTRACE_BPF_SCRIPT_STACKS_H
 #define PROFTRACE_BPF_SCRIPT_STACKS_H
@@ -21,27 +21,28 @@ struct {
 	__type(value, struct pt_script_layout);
 } script_layouts SEC(".maps");
 
-/* Code in a job has a layout or none. */
+/* Code in a job knows by its layout whether modules are recorded. */
 #ifndef config_with_modules
 const volatile bool config_with_modules = false;
 #endif
 
-/* A frame begins so: a std::shared_ptr to its code, the number of its instruction. */
+/* The begin of a frame: a std::shared_ptr to its code, and the number of its instruction. */
 struct script_frame_head {
 	__u64 code;
 	__u64 owner;
 	__u64 instruction;
 };
 
-/* Whether torch asks a row of this role for its modules: not an autograd node, nor a range. */
+/* Whether torch asks for the modules of a row of this role, which it does not for autograd nodes
+ * and ranges. */
 static __always_inline bool has_script(__u8 role)
 {
 	return begins_row(role) && role != PT_ROLE_NODE_BEGIN && role != PT_ROLE_PLACED_NODE &&
 	       role != PT_ROLE_RANGE_PUSH && role != PT_ROLE_RANGE_MARK;
 }
 
-/* Returns the address of the thread's variable, or what variable_address() says instead. A job's
- * own threads look for it each time: it is good only while its thread runs. */
+/* Returns the address of the thread's variable, or a code of variable_address(). A job's own
+ * threads look for it each time, because the address is valid only while its thread runs. */
 static __always_inline __u64 script_variable(const struct pt_script_layout *layout)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -60,8 +61,8 @@ static __always_inline __u64 script_variable(const struct pt_script_layout *layo
 #endif
 }
 
-/* Returns the node of the frame's instruction, or of the one before (a call has moved on already);
- * 0: it cannot be read. */
+/* Returns the node of the frame's instruction, or of the one before, because a call has moved on
+ * already; 0: it could not be read. */
 static __noinline __u64 script_node(const struct pt_script_layout *layout,
 				    const struct script_frame_head *head, __u32 before)
 {
@@ -101,7 +102,7 @@ static __noinline int read_script_frames(const struct pt_script_layout *layout, 
 	return 1;
 }
 
-/* Called when a row begins: tells what the thread's interpreter runs, if it runs one. */
+/* Called when a row begins: records what the thread's interpreter runs, if it runs anything. */
 __noinline int on_script_row(void)
 {
 	__u32 tgid = current_tgid();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Names of the target on their way into records. */
+/* Reads names of the target and puts them into records. */
 #ifndef PROFTRACE_BPF_TEXT_H
 #define PROFTRACE_BPF_TEXT_H
 
@@ -7,13 +7,13 @@
 
 #ifndef NAMES_ARE_READ_IN_PLACE
 
-/* A name on its way into a record: too large for the stack. */
+/* A buffer for a name, which is too large for a program's stack. */
 struct long_name {
 	__u64 busy;
-	char text[PT_NAME_BYTES + 2]; /* one byte more says that it is cut */
+	char text[PT_NAME_BYTES + 2]; /* one byte more tells that the name is cut */
 };
 
-/* More than one a CPU: a task may be preempted while it has one. */
+/* There are several buffers for each CPU, because a task may be preempted while it has one. */
 #define NAME_BUFFERS 4
 
 struct {
@@ -42,14 +42,15 @@ static __always_inline void give_name_back(struct long_name *name)
 		*(volatile __u64 *)&name->busy = 0;
 }
 
-/* Reads the text at `characters` and the NUL behind it. Returns how many bytes, 0 or less where it
- * could not be read. In a text longer than PT_NAME_BYTES it reads one byte more than that. */
+/* Reads the text at `characters` and the NUL behind it. Returns how many bytes were read, 0 or
+ * less if it could not be read. If the text is longer than PT_NAME_BYTES, one byte more is read. */
 static __always_inline long read_long_name(struct long_name *name, __u64 characters)
 {
 	return bpf_probe_read_user_str(name->text, sizeof(name->text), (void *)characters);
 }
 
-/* Reads the first PT_TEXT_BYTES of so many; not 0: they cannot be read. */
+/* Reads the first PT_TEXT_BYTES of `bytes` bytes. Returns 0, or another value if they could not
+ * be read. */
 static __always_inline long read_name_bytes(struct long_name *name, __u64 characters, __u64 bytes)
 {
 	barrier_var(bytes);
@@ -58,7 +59,7 @@ static __always_inline long read_name_bytes(struct long_name *name, __u64 charac
 	return bpf_probe_read_user(name->text, bytes, (void *)characters);
 }
 
-/* Puts its first PT_TEXT_BYTES, after read_long_name() or read_name_bytes(). */
+/* Puts the name's first PT_TEXT_BYTES into `text`, after read_long_name() or read_name_bytes(). */
 static __always_inline void put_name(char *text, const struct long_name *name, __u64 characters,
 				     __u32 length)
 {
@@ -87,8 +88,8 @@ static __always_inline void write_text_part(__u64 sp, __u64 characters, __u32 by
 	submit(record);
 }
 
-/* Writes a name's bytes from `offset` on. Two of these hold what PT_NAME_BYTES leaves after the
- * first record. */
+/* Writes a name's bytes from `offset` on. Two of these records hold what PT_NAME_BYTES leaves
+ * after the first record. */
 static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 length, __u32 offset)
 {
 	if (length > offset)

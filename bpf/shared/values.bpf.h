@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Values of the target (tensors, scalars, lists) into the buffer of one call (--record-shapes). No
- * reference is held: the caller's own keeps each argument alive until the call is over. Nothing of
- * this is verified or run without the option.
+ * Reads values of the target (tensors, scalars, lists) into the buffer of one call
+ * (--record-shapes). No references are held, because the caller keeps each argument alive until the
+ * call is over. Without the option, nothing of this is verified or run.
  */
 #ifndef PROFTRACE_BPF_VALUES_H
 #define PROFTRACE_BPF_VALUES_H
@@ -10,13 +10,14 @@
 #include "bpf/shared/common.bpf.h"
 #include "bpf/shared/ivalue.bpf.h"
 
-/* Set by the loader. Code in a job has them elsewhere (bpf/job/job_inputs.h). */
+/* Set by the loader. In a job, these are elsewhere (bpf/job/job_inputs.h). */
 #ifndef config_record_shapes
 const volatile bool config_record_shapes = false;
 const volatile __u32 config_input_buffers = 1;
 #endif
 
-/* An array: it is looked into at every operator. Its numbers begin with 1. */
+/* The signatures. This is an array because it is looked up at every operator; numbers begin with
+ * 1. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* set by the loader: 28 MB with --record-shapes */
@@ -32,21 +33,23 @@ struct {
 	__type(value, __u32);
 } node_signatures SEC(".maps");
 
-/* Values beyond this are cut: 1700 tensors of three dimensions. */
+/* The most words of values; more are cut. This is enough for 1700 tensors of three dimensions. */
 #define INPUT_WORDS 8192
 #define MOST_RECORD_WORDS 251
 #define INPUT_HEAD_WORDS (PT_INPUTS_HEAD_BYTES / 8)
-/* As TensorImpl's own SizesAndStrides has them inline. */
+/* The number of dimensions that TensorImpl's SizesAndStrides holds inline. */
 #define INLINE_DIMENSIONS 5
 #define MOST_DIMENSIONS 64
-/* torch shows no longer list of scalars (SCALAR_LIST_LENGTH_LIMIT, profiler/collection.cpp). */
+/* The most items in a list of scalars: torch shows no longer ones (SCALAR_LIST_LENGTH_LIMIT,
+ * profiler/collection.cpp). */
 #define MOST_SCALARS 30
 #define MOST_TENSORS 4096
 #define MOST_STACK_VALUES 1024
-/* c10::Scalar: tag, then at 16 its value of 16 bytes. */
+/* A c10::Scalar has a tag, and at byte 16 its value of 16 bytes. */
 #define SCALAR_WORDS 4
 
-/* TensorImpl from sizes_and_strides_ to key_set_, as words: the same in 1.13 to 2.15. */
+/* The words of TensorImpl from sizes_and_strides_ to key_set_; they are the same in 1.13 to
+ * 2.15. */
 #define TENSOR_WORDS 15
 #define TENSOR_DIMENSIONS 0
 #define TENSOR_SIZES 1 /* inline; else the address of all sizes and strides */
@@ -55,43 +58,44 @@ struct {
 #define TENSOR_TYPE 13 /* its low 16 bits */
 #define TENSOR_KEYS 14
 
-/* A list or tuple of Python's (bpf/kernel/python_values.bpf.h). */
+/* A Python list or tuple (bpf/kernel/python_values.bpf.h). */
 struct item_sequence {
 	__u64 items; /* address of the first one */
 	__u64 count;
-	__u32 kind; /* of all items so far: enum python_kind */
+	__u32 kind; /* enum python_kind that all items so far have */
 	__u8 is_tuple;
 	__u8 is_told;
 	__u16 reserved;
 };
 
-/* Where the values of one call are put together. Not per CPU: a task that is preempted here keeps
- * its buffer. */
+/* The buffer in which the values of one call are put together. There is not one for each CPU,
+ * because a task that is preempted here keeps its buffer. */
 struct input_buffer {
 	__u64 busy;
 	__u64 position; /* of the next value in `words` */
 	__u64 flags;
-	__u64 count;   /* of arguments */
-	__u64 spilled; /* of them, in vector registers */
+	__u64 count;   /* how many arguments there are */
+	__u64 spilled; /* how many of them are in vector registers */
 	__u64 sp;
 	__u64 bp;
 	__u64 arguments[PT_ARGUMENT_STACK + PT_MOST_STACK_WORDS]; /* by enum pt_argument_place */
-	/* Of a row outside the dispatcher, a bit for each word: it is not known; it is what an
-	 * object will have. Else 0. */
+	/* For a row outside the dispatcher, a bit for each word. `unknown`: the word is not
+	 * known. `contents`: the word is the content to be of an object. Otherwise 0. */
 	__u64 unknown;
 	__u64 contents;
-	/* The object that is walked through. It is here and not in the programs' frames, of which
-	 * all calls together have 512 bytes on kernels before 6.13. */
+	/* State of the walk through an object. It is here and not in the programs' stack frames,
+	 * because all nested calls together have 512 bytes of stack on kernels before 6.13. */
 	__u64 values;  /* address of a boxed call's first value */
 	__u64 address; /* of a list's first element */
 	__u64 stride;
 	struct item_sequence sequence;
 	__u64 items[2 * MOST_SCALARS];
-	/* The head, the values, and room for a last one or a last record that begins in them. */
+	/* The head, the values, and room for one last value, or for a last record that begins
+	 * among them. */
 	__u64 words[INPUT_WORDS + sizeof(struct pt_inputs_record) / 8];
 };
 
-/* Code in a job has one for each thread. */
+/* In a job there is one buffer for each thread. */
 #ifndef BUFFERS_ARE_OF_THREADS
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -115,7 +119,7 @@ static __always_inline struct input_buffer *take_buffer(void)
 }
 #endif
 
-/* Whether memory may be read as words. The kernel finds out by itself. */
+/* Whether an address may be read as words; for BPF programs the kernel checks that. */
 #ifndef MAY_BE_WORDS
 #define MAY_BE_WORDS(address) true
 #endif
@@ -152,8 +156,9 @@ static __always_inline bool read_words(struct input_buffer *buffer, __u64 *words
 	return false;
 }
 
-/* Words of the target: read into `words`, or (code in a job, bpf/job/job_inputs.h) where they are.
- * NULL: not to be had. What is used twice may change meanwhile. */
+/* Returns words of the target: read into `words`, or (in a job, bpf/job/job_inputs.h) at their
+ * own address. NULL: they cannot be read. Words at their own address may change between two
+ * uses. */
 #ifndef view_words
 static __always_inline const __u64 *view_words(struct input_buffer *buffer, __u64 *words,
 					       __u32 bytes, __u64 address)
@@ -173,7 +178,7 @@ static __noinline int put_int(struct input_buffer *buffer, __u64 value)
 	return 0;
 }
 
-/* c10::SymInt: below -2^62 it is the address of a symbolic one. */
+/* Puts a c10::SymInt. A value below -2^62 is the address of a symbolic number. */
 static __always_inline void put_symbolic_int(struct input_buffer *buffer, __u64 value)
 {
 	if ((__s64)value < -(1LL << 62))
@@ -222,7 +227,7 @@ static __noinline int put_tensor(struct input_buffer *buffer, struct pt_signatur
 		return 0;
 	}
 	if (layout->symbolic_bit && tensor[TENSOR_TYPE] >> (layout->symbolic_bit & 63) & 1) {
-		put_other(buffer, 0); /* what its sizes are is known to Python only */
+		put_other(buffer, 0); /* only Python knows its sizes */
 		return 0;
 	}
 	if (tensor[TENSOR_KEYS] & layout->unstrided_keys)
@@ -254,7 +259,7 @@ static __noinline int put_tensor(struct input_buffer *buffer, struct pt_signatur
 		if (flags)
 			used |= tensor[TENSOR_STRIDES + i];
 	}
-	/* Some sparse ones are made without their number of elements (sampled_addmm of 1.13). */
+	/* Some sparse tensors have no number of elements (sampled_addmm of 1.13). */
 	if (numel != tensor[TENSOR_NUMEL] && (flags || tensor[TENSOR_NUMEL])) {
 		put_other(buffer, PT_INPUTS_IMPLAUSIBLE);
 		return 0;
@@ -312,7 +317,7 @@ static __noinline int put_scalar(struct input_buffer *buffer, struct pt_signatur
 	return 0;
 }
 
-/* Whether an IValue is a number, as torch's isScalar(); then it is put. */
+/* Puts an IValue if it is a number, as torch's isScalar() decides. Returns whether it is one. */
 static __noinline int put_number(struct input_buffer *buffer, struct pt_signature *signature,
 				 __u64 payload, __u32 tag)
 {
@@ -394,8 +399,8 @@ static __always_inline bool read_vector(struct input_buffer *buffer, __u64 addre
 	return true;
 }
 
-/* A c10::List: its object, behind the header, has a vector of IValues and the elements' type: so
- * many words. */
+/* The number of words of a c10::List's object behind the header: a vector of IValues, and the
+ * type of its elements. */
 #define LIST_WORDS 4
 #define LIST_BEGIN 0
 #define LIST_END 1
@@ -419,7 +424,8 @@ static __noinline int put_value_list(struct input_walk *walk, __u64 object)
 		return 0;
 	}
 	count = (list[LIST_END] - begin) / IVALUE_BYTES;
-	/* TorchScript has types of its own for tensors of some shape, told by their vtables. */
+	/* TorchScript has special types for tensors of a certain shape, which are recognized by
+	 * their vtables. */
 	if (!read_words(buffer, list, sizeof(*list), list[LIST_ELEMENT_TYPE])) {
 		put_other(buffer, 0);
 		return 0;
@@ -439,7 +445,7 @@ static __noinline int put_value_list(struct input_walk *walk, __u64 object)
 			break;
 		if (!put_number(buffer, walk->signature, buffer->items[2 * i],
 				(__u32)buffer->items[2 * i + 1])) {
-			/* No list of numbers, as its first element says. */
+			/* As its first element says, this is no list of numbers. */
 			buffer->position -= 1;
 			put_other(buffer, i ? PT_INPUTS_IMPLAUSIBLE : 0);
 			break;
@@ -481,7 +487,7 @@ static __always_inline int put_values(struct input_walk *walk, __u64 address, __
 	return 0;
 }
 
-/* torch shows all that a boxed call's stack has, also what lies below the arguments. */
+/* Puts the whole stack of a boxed call, because torch shows also the values below the arguments. */
 static __always_inline void put_stack(struct input_walk *walk, __u64 address)
 {
 	struct vector_ends ends;
@@ -533,7 +539,7 @@ static __noinline int put_empty_vector(struct input_buffer *buffer, __u64 addres
 	return 0;
 }
 
-/* `are_doubles`: else they are int64_t or c10::SymInt. */
+/* Puts a list of numbers. `are_doubles`: if false, they are int64_t or c10::SymInt. */
 static __noinline int put_numbers(struct input_buffer *buffer, __u64 address, __u64 count,
 				  bool are_doubles)
 {

@@ -9,7 +9,8 @@ struct Row {
   uint16_t bytes;
 };
 
-// Rows of a kind by version, ascending. What each version of cuptiGetVersion is: cupti.h.
+// The sizes of each kind's record by CUPTI's version, ascending. cupti.h tells which version is
+// which.
 constexpr Row kRows[] = {
     {kActivityConcurrentKernel, 15, 168},
     {kActivityConcurrentKernel, 17, 176},                   // 11.6: channel
@@ -52,7 +53,8 @@ bool SizesOf(const Cupti& cupti, uint32_t version, ActivitySizes* sizes) {
         continue;
       }
       if (told < sizes->bytes[kind]) {
-        sizes->bytes[kind] = 0;  // not what is known: such records are counted as not read
+        // This is not the known layout, so such records are counted as not read.
+        sizes->bytes[kind] = 0;
       } else if (told > sizes->bytes[kind] && kind == kActivityConcurrentKernel) {
         sizes->bytes[kind] =
             told < sizeof(KernelActivity) ? static_cast<uint16_t>(told) : sizeof(KernelActivity);

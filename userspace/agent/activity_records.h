@@ -1,11 +1,11 @@
-// CUPTI's activity records, as far as the agent reads them.
+// CUPTI's activity records, with the fields that the agent reads.
 //
-// From CUDA 11.2 on every newer version of a record keeps what the older one had at its place and
-// adds fields at the end or in padding: compared field by field in the headers of 11.8, 12.1, 12.9,
-// 13.0 and 13.5, whose deprecated structures also tell what the versions in between had
-// (tests/unit/agent/layouts_check.cc repeats it against the headers that are installed). So one
-// structure a record is enough, and how much of it there is follows from the version.
-// Field names: our own.
+// From CUDA 11.2 on, every newer version of a record keeps the older fields at their places and
+// adds fields at the end or in padding. This was compared field by field in the headers of 11.8,
+// 12.1, 12.9, 13.0 and 13.5, whose deprecated structures also tell the fields of the versions in
+// between (tests/unit/agent/layouts_check.cc repeats the comparison against the headers that are
+// installed). So one structure for each record is enough, and CUPTI's version tells how much of it
+// there is. The names of fields are our own.
 #pragma once
 
 #include <stddef.h>
@@ -47,7 +47,7 @@ struct KernelActivity {  // CUpti_ActivityKernel6 to 13
   uint64_t graph_node;
   uint32_t shared_limit_config;
   uint32_t graph;
-  void* access_policy;  // 168 bytes up to here: 11.2
+  void* access_policy;  // the record is 168 bytes long up to here: 11.2
   uint32_t channel;
   uint32_t channel_type;  // 176: 11.6
   uint32_t cluster[3];
@@ -58,7 +58,7 @@ struct KernelActivity {  // CUpti_ActivityKernel6 to 13
   uint8_t is_device_launched;
   uint8_t padding2[7];
   int32_t priority;
-  uint32_t padding3;  // 224
+  uint32_t padding3;  // length 224
 };
 static_assert(offsetof(KernelActivity, channel) == 168);
 static_assert(offsetof(KernelActivity, cluster) == 176);
@@ -166,7 +166,8 @@ struct ExternalActivity {  // CUpti_ActivityExternalCorrelation
 };
 static_assert(sizeof(ExternalActivity) == 24);
 
-// CUpti_ActivityObjectKindId: what of the three is meant, CUpti_ActivityObjectKind says.
+// CUpti_ActivityObjectKindId. The record's CUpti_ActivityObjectKind tells which of the three
+// numbers is meant.
 struct ActivityObject {
   uint32_t process_or_device;
   uint32_t thread_or_context;
@@ -306,16 +307,16 @@ struct CudaEventActivity {  // CUpti_ActivityCudaEvent to 3
 };
 static_assert(offsetof(CudaEventActivity, timestamp) == 40);
 
-constexpr uint32_t kActivityKinds = 52;  // numbers below this are looked up
+constexpr uint32_t kActivityKinds = 52;  // one more than the highest kind whose records can be read
 
-// How many bytes a record has at least, by its kind; 0 = not known, such records are not read.
+// The least size of a record in bytes, by its kind; 0 = not known, such records are not read.
 struct ActivitySizes {
   uint16_t bytes[kActivityKinds];
 };
 
-// Finds the sizes that CUPTI's `version` has; what the library itself tells counts where it can.
-// False where it is too old, or so new that its records need not be those above and it does not
-// tell their sizes.
+// Finds the sizes of the records of CUPTI's `version`. Takes into account the sizes that the
+// library itself tells, if it does. Returns false if the version is too old, or is so new that its
+// records may differ from those above and the library does not tell their sizes.
 bool SizesOf(const Cupti& cupti, uint32_t version, ActivitySizes* sizes);
 
 }  // namespace proftrace::agent

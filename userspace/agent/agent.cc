@@ -1,4 +1,4 @@
-// The library's two functions, and the thread that they start.
+// Defines the library's entry points, and the thread that they start.
 #include <errno.h>
 
 #include "bpf/abi/gpu_records.h"
@@ -9,8 +9,8 @@ namespace proftrace::agent {
 namespace {
 
 constexpr size_t kSharedBytes = PT_AGENT_PAGE_BYTES + PT_AGENT_RING_BYTES;
-// Kineto flushes when it stops only; CUPTI's own worker hands full buffers over. This is how late
-// activity that fills no buffer arrives.
+// How late activity may arrive that fills no buffer: CUPTI's own worker hands over only full
+// buffers, and Kineto flushes only when it stops.
 constexpr uint64_t kFlushPeriodNs = 200'000'000;
 constexpr uint64_t kDriverPollNs = 2'000'000;  // while the process initializes CUDA
 // How long the exit of a process waits for the last records.
@@ -19,11 +19,11 @@ constexpr uint64_t kExitPollNs = 10'000'000;
 
 enum Run : uint32_t { kIdle = 0, kBusy = 1 };
 
-// What outlives a recording. CUPTI's callbacks may come at any time, also in a child of a fork: the
-// calls of CUDA that fail there are activity, too.
+// State that outlives a recording. CUPTI's callbacks may come at any time, also in a child of a
+// fork, because calls of CUDA that fail there are activity, too.
 struct Shared {
   uint32_t run;
-  int pid;  // where `run` holds
+  int pid;  // the process that `run` is about
   abi::pt_agent_page* page;
   int fd;
   void* names;
@@ -45,7 +45,7 @@ void OnBufferCompleted(void* /*context*/, uint32_t /*stream*/, uint8_t* buffer, 
                        size_t valid_bytes) {
   if (!IsThisProcess()) return g_shared.pool.Discard(buffer);
   g_shared.pool.Complete(buffer, valid_bytes);
-  // The thread waits on the loader's word. The page may be gone: then this wakes nobody.
+  // The thread waits on the loader's word. If the page is gone, this wakes nobody.
   const abi::pt_agent_page* page = __atomic_load_n(&g_shared.page, __ATOMIC_ACQUIRE);
   if (page != nullptr) WakeAll(&page->command);
 }
@@ -68,7 +68,7 @@ void Say(Failure* failure, abi::pt_agent_failure what, const char* message) {
   Append(&text, message);
 }
 
-// The reason to stop, if there is one.
+// Whether the recording has to stop; sets `failure` to the reason if that is an error.
 bool ShouldStop(const abi::pt_agent_page* page, Failure* failure) {
   if (__atomic_load_n(&page->command, __ATOMIC_ACQUIRE) == abi::PT_AGENT_STOP) return true;
   if (__atomic_load_n(&g_shared.is_exiting, __ATOMIC_ACQUIRE)) return true;
@@ -79,7 +79,7 @@ bool ShouldStop(const abi::pt_agent_page* page, Failure* failure) {
   return true;
 }
 
-// Waits until the process has initialized CUDA. False = it does not, or is to stop.
+// Waits until the process has initialized CUDA. Returns false if it does not, or is to stop.
 bool WaitForDriver(abi::pt_agent_page* page, const Driver& driver, Failure* failure) {
   for (;;) {
     switch (StateOf(driver)) {
@@ -128,7 +128,7 @@ void Record(abi::pt_agent_page* page, Failure* failure) {
   auto* ring = reinterpret_cast<uint8_t*>(page) + PT_AGENT_PAGE_BYTES;
   Session session(page, RingWriter(page, ring, PT_AGENT_RING_BYTES), &g_shared.pool, names,
                   g_shared.pid);
-  // What CUPTI kept from an earlier recording is none of this one's.
+  // Buffers that CUPTI has kept from an earlier recording do not belong to this one.
   for (BufferPool::Completed old = g_shared.pool.TakeCompleted(); old.buffer != nullptr;
        old = g_shared.pool.TakeCompleted()) {
     g_shared.pool.Recycle(old.buffer);
@@ -155,7 +155,7 @@ void Record(abi::pt_agent_page* page, Failure* failure) {
   if (!session.End(&at_end) && failure->failure == abi::PT_AGENT_NO_FAILURE) *failure = at_end;
 }
 
-// A failure is there to be seen until the loader says stop, but no longer than the loader lives.
+// Shows a failure in the page until the loader says stop, but no longer than the loader lives.
 void ShowFailure(abi::pt_agent_page* page, const Failure& failure) {
   Tell(page, failure);
   SetState(page, abi::PT_AGENT_FAILED);
@@ -180,23 +180,24 @@ void* RunAgent(void* /*unused*/) {
   return nullptr;
 }
 
-// The last records of a process that exits; CUPTI is not called any more when its own and the
-// driver's exit functions run: those that were registered last run first, so this is registered
-// again when CUPTI was loaded, and when it has begun. A flush that hangs holds the exit up for
-// kExitLimitNs.
+// Waits for the last records when the process exits. CUPTI is not called any more once its own and
+// the driver's exit functions run. Functions that were registered last run first, so this one is
+// registered again when CUPTI was loaded and when CUPTI has begun. A flush that hangs delays the
+// exit by kExitLimitNs at most.
 void OnExit(void* /*unused*/) {
   if (!IsThisProcess()) return;
   __atomic_store_n(&g_shared.is_exiting, true, __ATOMIC_RELEASE);
   const uint64_t limit = MonotonicNs() + kExitLimitNs;
   while (__atomic_load_n(&g_shared.run, __ATOMIC_ACQUIRE) == kBusy && MonotonicNs() < limit) {
-    // The page may go at any time: the kernel is asked to wake, nothing is written.
+    // The page may go at any time, so nothing is written to it; the kernel only wakes its waiters.
     const abi::pt_agent_page* page = __atomic_load_n(&g_shared.page, __ATOMIC_ACQUIRE);
     if (page != nullptr) WakeAll(&page->command);
     WaitOn(&g_shared.run, kBusy, kExitPollNs);
   }
 }
 
-// A child of a fork has neither the thread nor the shared memory, only the descriptor.
+// Resets the state in a child of a fork, which has neither the thread nor the shared memory, only
+// the descriptor.
 void OnFork() {
   if (g_shared.run == kBusy && g_shared.page != nullptr) Close(g_shared.fd);
   g_shared.run = kIdle;
@@ -266,8 +267,8 @@ int Start() {
   return error;
 }
 
-// NVTX takes one tool, when the process first marks a range. Without a device CUPTI must not be
-// called.
+// Starts CUPTI's own NVTX tool, if a recording runs. NVTX takes one tool, when the process first
+// marks a range. Without a device CUPTI must not be called.
 int InitializeNvtx(void* export_table, const char* initializer) {
   if (!IsThisProcess() || __atomic_load_n(&g_shared.run, __ATOMIC_ACQUIRE) != kBusy) return 0;
   MappedLibraries mapped;
@@ -286,18 +287,18 @@ int InitializeNvtx(void* export_table, const char* initializer) {
 
 extern "C" {
 
-// Starts to record this process's GPU activity: 0, or a negative errno value. Returns at once; what
-// comes of it is told in the page (bpf/abi/gpu_records.h). -EALREADY while it runs.
+// Starts to record this process's GPU activity. Returns 0 or a negative errno value, at once; the
+// page tells how the recording goes on (bpf/abi/gpu_records.h). -EALREADY: a recording runs.
 __attribute__((visibility("default"))) int proftrace_agent_start(void);
 int proftrace_agent_start(void) { return proftrace::agent::Start(); }
 
-// Starts to record when the CUDA driver of a process with CUDA_INJECTION64_PATH set calls it; the
-// driver takes 1 for success.
+// Is called by the CUDA driver of a process with CUDA_INJECTION64_PATH set, and starts to record;
+// the driver takes 1 for success.
 __attribute__((visibility("default"))) int InitializeInjection(void);
 int InitializeInjection(void) { return proftrace::agent::Start() == 0 ? 1 : 0; }
 
-// Called by NVTX of a process with NVTX_INJECTION64_PATH set, and by its older library: CUPTI's own
-// does the work. 1 = NVTX tells CUPTI, 0 = it tells nobody.
+// Is called by NVTX in a process with NVTX_INJECTION64_PATH set, or by NVTX's older library.
+// CUPTI's own function does the work. 1 = NVTX tells CUPTI of ranges, 0 = it tells nobody.
 __attribute__((visibility("default"))) int InitializeInjectionNvtx2(void* export_table);
 int InitializeInjectionNvtx2(void* export_table) {
   return proftrace::agent::InitializeNvtx(export_table, "InitializeInjectionNvtx2");

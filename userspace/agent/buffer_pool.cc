@@ -48,8 +48,8 @@ void BufferPool::Discard(uint8_t* buffer) {
   if (index != kNone) Free(index);
 }
 
-// Takes a buffer back that CUPTI has had. Returns its index; kNone: it is another user's, who may
-// use it still.
+// Takes a buffer back from CUPTI. Returns its index; kNone: the buffer is another user's, who may
+// still use it.
 uint32_t BufferPool::TakeBack(const uint8_t* buffer) {
   __atomic_fetch_add(&calls_, 1, __ATOMIC_RELEASE);
   const uint32_t index = IndexOf(buffer);
@@ -90,7 +90,8 @@ void BufferPool::Free(uint32_t index) {
   Push(&free_extras_, index);
 }
 
-// A number for it first: memory without one could not be told from another user's.
+// Maps an extra buffer. A number is reserved first, because memory without a number could not be
+// told from another user's.
 uint32_t BufferPool::MapExtra() {
   uint32_t index = Pop(&free_extras_);
   if (index == kNone) {
@@ -116,7 +117,7 @@ uint8_t* BufferPool::At(uint32_t index) const {
 }
 
 void BufferPool::GiveBackUnused() {
-  // The buffers are taken out meanwhile, so that none is handed out as its pages go.
+  // The free buffers are taken out meanwhile, so that none is handed out while its pages go.
   uint32_t index = TakeAll(&free_);
   while (index != kNone) {
     const uint32_t next = next_[index - 1];
@@ -137,7 +138,8 @@ void BufferPool::Push(Head* head, uint32_t index) {
 uint32_t BufferPool::Pop(Head* head) {
   Head before = __atomic_load_n(head, __ATOMIC_ACQUIRE);
   while (FirstOf(before) != kNone) {
-    // Another may have popped it meanwhile: then this is not used, as the count differs.
+    // If another thread has popped the buffer meanwhile, `next` is not used, because the count
+    // differs.
     const uint32_t next = __atomic_load_n(&next_[FirstOf(before) - 1], __ATOMIC_RELAXED);
     if (__atomic_compare_exchange_n(head, &before, Changed(before, next), true, __ATOMIC_ACQUIRE,
                                     __ATOMIC_ACQUIRE)) {

@@ -6,18 +6,20 @@
 namespace proftrace::agent {
 
 // The buffers that CUPTI writes activity into. CUPTI's own threads and those of the job take and
-// complete buffers in callbacks: no lock, no allocation, no waiting. One thread of ours empties
-// completed ones. Zero-initialised, in static memory: CUPTI may call at any time once it knows the
-// callbacks, also long after a recording and in a child of a fork, which has a copy of its own.
+// complete buffers in callbacks, which take no lock, allocate nothing and wait for nothing. One
+// thread of ours empties completed buffers. The object lies in static memory and begins as zeros:
+// once CUPTI knows the callbacks it may call them at any time, also long after a recording, and in
+// a child of a fork, which has its own copy.
 class BufferPool {
  public:
-  // CUPTI's documentation advises 1 to 10 MB. But a buffer with work that has not ended comes when
-  // it is full only, and a job that runs ahead always has such work: this much is filled by some
-  // 500 launches.
+  // CUPTI's documentation advises 1 to 10 MB. But a buffer with work that has not ended is handed
+  // over only when it is full, and a job that runs ahead of the GPU always has such work. Some 500
+  // launches fill a buffer of this size.
   static constexpr size_t kBufferBytes = 128 << 10;
-  // CUPTI 12.3 and later has one in use for each thread that calls CUDA.
+  // CUPTI 12.3 and later has one buffer in use for each thread that calls CUDA.
   static constexpr uint32_t kBuffers = 512;
-  // More buffers of the same size, for CUPTI that must not be refused one.
+  // The number of further buffers of the same size, for versions of CUPTI that must not be refused
+  // one.
   static constexpr uint32_t kExtras = 4096;
 
   struct Completed {
@@ -25,43 +27,48 @@ class BufferPool {
     size_t valid_bytes = 0;
   };
 
-  // Has memory from now on; pages come with their first use. False when there is none. May be
-  // called again: buffers that CUPTI still has stay CUPTI's.
+  // Reserves the pool's memory; pages come with their first use. Returns false if there is none.
+  // May be called again: buffers that CUPTI still has stay CUPTI's.
   bool Open();
-  // CUPTI before API version 27 (CUDA 12.9) can crash when it is refused a buffer (Kineto,
-  // CuptiActivityApi.cpp, kCuptiBufferRejectionMinVersion). With `never_refuse` it is given one
-  // that is completed and unread, whose records are lost, and memory outside of the pool as a last
-  // resort.
+  // Sets what Request() does when no buffer is free. CUPTI before API version 27 (CUDA 12.9) can
+  // crash when it is refused a buffer (Kineto, CuptiActivityApi.cpp,
+  // kCuptiBufferRejectionMinVersion). With `never_refuse`, it is given a buffer that is completed
+  // and not read yet, whose records are lost, or as a last resort memory outside of the pool.
   void SetNeverRefuse(bool never_refuse);
 
-  uint8_t* Request();                                  // any thread; nullptr = none
-  void Complete(uint8_t* buffer, size_t valid_bytes);  // any thread
-  void Discard(uint8_t* buffer);                       // instead of Complete(): it is not read
-  Completed TakeCompleted();                           // one thread, the oldest first
-  void Recycle(uint8_t* buffer);                       // that thread, when it has read it
-  void GiveBackUnused();  // pages of free buffers go back to the kernel
+  uint8_t* Request();                                  // on any thread; nullptr = refused
+  void Complete(uint8_t* buffer, size_t valid_bytes);  // on any thread
+  // Instead of Complete(): the buffer is not read.
+  void Discard(uint8_t* buffer);
+  // On the one reading thread; the oldest buffer first.
+  Completed TakeCompleted();
+  // On that thread, when it has read the buffer.
+  void Recycle(uint8_t* buffer);
+  void GiveBackUnused();  // gives the pages of free buffers back to the kernel
 
-  // Requests that were refused or served by dropping another buffer.
+  // Returns how many requests were refused, or served by dropping another buffer.
   uint64_t refused() const { return __atomic_load_n(&refused_, __ATOMIC_RELAXED); }
-  // Buffers that CUPTI has.
+  // Returns how many buffers CUPTI has.
   uint32_t lent() const { return __atomic_load_n(&lent_, __ATOMIC_ACQUIRE); }
-  // Requests and completions: grows when CUPTI calls us.
+  // Returns the number of requests and completions, which grows whenever CUPTI calls us.
   uint64_t calls() const { return __atomic_load_n(&calls_, __ATOMIC_ACQUIRE); }
-  // Returns how many completed buffers are not ours: another user's, who had registered callbacks
-  // before us.
+  // Returns how many completed buffers were not ours: they belong to another user, who had
+  // registered callbacks before us.
   uint64_t foreign() const { return __atomic_load_n(&foreign_, __ATOMIC_RELAXED); }
 
  private:
   static constexpr uint32_t kNone = 0;
   static constexpr uint32_t kAll = kBuffers + kExtras;
 
-  // A stack of buffers: its first one's number + 1, and a count of changes above it, so that a
-  // comparison fails when the same buffer is first again. Numbers from kBuffers on are extra ones.
+  // A stack of buffers: the number of its first buffer + 1, and above it a count of changes, so
+  // that a comparison fails when the same buffer is first again. Buffers from kBuffers on are extra
+  // ones.
   using Head = uint64_t;
   void Push(Head* head, uint32_t index);
-  uint32_t Pop(Head* head);  // number + 1; kNone = empty
+  uint32_t Pop(Head* head);  // returns the number + 1; kNone = the stack is empty
   uint32_t TakeAll(Head* head);
-  uint32_t IndexOf(const uint8_t* buffer) const;  // number + 1; kNone = not ours
+  // Returns the number + 1; kNone = the buffer is not ours.
+  uint32_t IndexOf(const uint8_t* buffer) const;
   uint8_t* At(uint32_t index) const;
   uint32_t MapExtra();
   void Free(uint32_t index);
@@ -69,12 +76,13 @@ class BufferPool {
 
   uint8_t* memory_;
   uint8_t* extras_[kExtras];  // nullptr = not mapped
-  uint32_t extras_used_;      // from the first one on, now or before
+  uint32_t extras_used_;      // how many extra numbers were ever in use, from the first one on
   Head free_;
-  Head free_extras_;     // numbers only
-  Head completed_;       // the newest first
-  uint32_t ordered_;     // taken from there, the oldest first; the one thread's
-  uint32_t next_[kAll];  // number + 1
+  Head free_extras_;  // of numbers only, without memory
+  Head completed_;    // the newest buffer first
+  // Taken from completed_, the oldest buffer first; for the reading thread only.
+  uint32_t ordered_;
+  uint32_t next_[kAll];  // the number of the next buffer in a stack + 1
   uint32_t valid_bytes_[kAll];
   bool never_refuse_;
   uint32_t lent_;

@@ -5,8 +5,10 @@
 namespace proftrace::agent {
 namespace {
 
-constexpr int kLooks = 5;  // the one with the least time in between counts
-// A clock that is ours is never away from CLOCK_MONOTONIC; this much may be rounded.
+// How often both clocks are read; the reading with the least time in between counts.
+constexpr int kLooks = 5;
+// If CUPTI uses our clock, it is never away from CLOCK_MONOTONIC by more than this, which allows
+// for rounding.
 constexpr uint64_t kToleranceNs = 1'000'000;
 
 uint64_t MonotonicTimestamp() { return MonotonicNs(); }
@@ -47,7 +49,7 @@ bool Clock::Look(int pid, RingWriter* ring) {
   const bool is_inside =
       record.cupti_ns >= record.head.time_ns && record.cupti_ns <= record.after_ns;
   if (!has_looked_) {
-    // CUPTI may have taken the callback and go on with a clock of its own.
+    // CUPTI may have accepted the callback and still use a clock of its own.
     has_looked_ = true;
     is_ours_ = is_registered_ && is_inside;
   }

@@ -7,19 +7,19 @@
 
 namespace proftrace::agent {
 
-// CUPTI's times as CLOCK_MONOTONIC: by making CUPTI use that clock, or, where it cannot or does not
-// want to, by how far its own is away from it, which is looked at again and again.
+// Converts CUPTI's times to CLOCK_MONOTONIC. It makes CUPTI use that clock; if CUPTI cannot or will
+// not, it measures again and again how far CUPTI's clock is away from it.
 class Clock {
  public:
-  // Begins to follow CUPTI's clock. To be called before any kind of activity is enabled.
+  // Begins to follow CUPTI's clock. Must be called before any kind of activity is enabled.
   void Begin(const Cupti* cupti);
-  // Gives CUPTI its own clock again: CLOCK_REALTIME (documentation of
-  // cuptiActivityRegisterTimestampCallback). There is no call that takes a callback out. Another
-  // user's, in the place of ours, is left.
+  // Gives CUPTI its own clock again, CLOCK_REALTIME (documentation of
+  // cuptiActivityRegisterTimestampCallback): there is no call that takes a callback out. If another
+  // user has replaced our callback, leaves that in place.
   void End();
 
-  // Looks at both clocks, and tells the reader. False: CUPTI asked us for the time, and asks
-  // somebody else now; what it records from then on has times that mean nothing to us.
+  // Reads both clocks and reports them to the reader. Returns false if CUPTI has asked us for the
+  // time and asks somebody else now: the times that it records from then on mean nothing to us.
   bool Look(int pid, RingWriter* ring);
 
   uint64_t ToMonotonic(uint64_t cupti_ns) const { return cupti_ns == 0 ? 0 : cupti_ns - ahead_ns_; }

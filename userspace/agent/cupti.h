@@ -1,7 +1,7 @@
 // The parts of CUPTI that the agent uses: its functions, as pointers that are looked up in the
-// library that the job has, and its numbers. They are declared here and not by CUPTI's headers, so
-// that building needs no CUDA; tests/unit/agent/layouts_check.cc compares with the headers where
-// there are some.
+// job's library, and its numbers. They are declared here instead of by CUPTI's headers, so that no
+// CUDA is needed to build them; tests/unit/agent/layouts_check.cc compares them with the headers
+// where these are installed.
 #pragma once
 
 #include <stddef.h>
@@ -12,9 +12,9 @@ namespace proftrace::agent {
 using CuptiResult = int32_t;
 enum : CuptiResult {
   kCuptiSuccess = 0,
-  kCuptiMaxLimitReached = 12,  // no more records; before 11.2 also: there is a subscriber
+  kCuptiMaxLimitReached = 12,  // no more records; before 11.2 also: another subscriber has CUPTI
   kCuptiNotInitialized = 15,
-  kCuptiInvalidKind = 21,  // also of a record that is incomplete
+  kCuptiInvalidKind = 21,  // also for a record that is incomplete
   kCuptiInsufficientPrivileges = 35,
   kCuptiMultipleSubscribers = 39,
   kCuptiVirtualizedInsufficientPrivileges = 40,
@@ -53,8 +53,8 @@ using Timestamp = uint64_t (*)();
 using SubscriberCallback = void (*)(void* data, uint32_t domain, uint32_t callback,
                                     const void* what);
 
-// The functions of CUPTI, named as there, without "cupti". In some versions those in the second
-// group are nullptr.
+// The functions of CUPTI, by CUPTI's names without "cupti". In some versions functions of the
+// second group are nullptr.
 struct Cupti {
   CuptiResult (*GetVersion)(uint32_t* version);
   CuptiResult (*Subscribe)(void** subscriber, SubscriberCallback callback, void* data);
@@ -80,12 +80,12 @@ struct Cupti {
   CuptiResult (*ActivityGetStructSize)(uint32_t kind, uint32_t version, size_t* bytes);
 };
 
-// Looks the functions up. Returns the name of one that every version has and this library has not;
-// nullptr when all are there.
+// Looks the functions up. Returns the name of the first missing function that every version should
+// have; nullptr: none is missing.
 const char* FindFunctions(void* library, Cupti* cupti);
 
-// Versions as cuptiGetVersion gives them: a counter up to 28 (CUDA 12.9 Update 1), then 130000 and
-// on: CUDA's version * 10000.
+// Versions as cuptiGetVersion gives them: a counter up to 28 (CUDA 12.9 Update 1), and from 130000
+// on CUDA's version * 10000.
 constexpr uint32_t kOldestVersion = 15;            // CUDA 11.2
 constexpr uint32_t kNewestKnownVersion = 130500;   // CUDA 13.5
 constexpr uint32_t kOldestThatTakesRefusals = 27;  // CUDA 12.9 (see BufferPool)

@@ -20,7 +20,7 @@ uint32_t VersionFrom(const char* path, const char* function) {
   return static_cast<uint32_t>(version);
 }
 
-// The folder `levels` above a file, with its last slash.
+// Appends the folder `levels` above a file's, with its last slash.
 void AppendFolder(Text* text, const char* path, int levels) {
   size_t length = strlen(path);
   for (; levels >= 0; --levels) {
@@ -34,10 +34,10 @@ void AppendFolder(Text* text, const char* path, int levels) {
 void AppendName(Text* text, uint32_t major) {
   Append(text, "libcupti.so.");
   AppendNumber(text, major);
-  if (major == 11) Append(text, ".8");  // CUDA 11's have a minor version in their names
+  if (major == 11) Append(text, ".8");  // the file names of CUDA 11 have a minor version
 }
 
-// The major version in a library's name, libcupti.so.12; 0 = it has none.
+// Returns the major version in a library's name, such as libcupti.so.12; 0 = it has none.
 uint32_t MajorInName(const char* path) {
   const char* at = strstr(path, "libcupti.so.");
   if (at == nullptr) return 0;
@@ -74,7 +74,8 @@ DriverState StateOf(const Driver& driver) {
 bool CandidatePath(const MappedLibraries& mapped, uint32_t major, uint32_t number, char* path,
                    size_t path_bytes) {
   Text text = TextIn(path, path_bytes);
-  // Beside the Runtime; in a toolkit; in the layouts of wheels, from the Runtime or from torch.
+  // CUPTI may lie beside the Runtime, in a toolkit, or in the folders of wheels, which are found
+  // from the Runtime or from torch.
   struct Place {
     const char* from;
     int levels;
@@ -90,7 +91,7 @@ bool CandidatePath(const MappedLibraries& mapped, uint32_t major, uint32_t numbe
   };
   constexpr uint32_t kPlaces = sizeof(places) / sizeof(places[0]);
   if (number > kPlaces) return false;
-  if (number == kPlaces) {  // by the loader's own search
+  if (number == kPlaces) {  // the last name is found by the loader's own search
     AppendName(&text, major);
     return true;
   }
@@ -116,8 +117,8 @@ void* OpenCupti(const MappedLibraries& mapped, const Driver& driver, char* messa
       Append(&text, " does not serve");
       return nullptr;
     }
-    // Where there are several, take the one that the linker gives to those who ask for it by its
-    // name: torch.
+    // If several are mapped, takes the one that the linker gives to a program that asks by name, as
+    // torch does.
     char name[kPathBytes];
     Text soname = TextIn(name, sizeof(name));
     AppendName(&soname, major);

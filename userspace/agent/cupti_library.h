@@ -7,7 +7,7 @@
 
 namespace proftrace::agent {
 
-// The functions of the CUDA driver that are called, and the versions that are there.
+// The functions of the CUDA driver that the agent calls, and the versions that the process has.
 struct Driver {
   int (*DeviceGetCount)(int* count);
   int (*DeviceGetAttribute)(int* value, int attribute, int device);
@@ -15,21 +15,21 @@ struct Driver {
   uint32_t runtime_version;  // 12040; 0 = not known
 };
 
-// Opens the driver that the process has mapped. False where it has none.
+// Opens the driver that the process has mapped. Returns false if it has none.
 bool OpenDriver(const MappedLibraries& mapped, Driver* driver);
 
 enum class DriverState { kReady, kNotInitialized, kNoDevice };
-// Initializes nothing. CUPTI may only be called when it is ready: without a driver that works,
-// calls of CUPTI 13.2 recurse without an end.
+// Returns the driver's state, without initializing anything. CUPTI may be called only in the state
+// kReady: without a working driver, calls of CUPTI 13.2 recurse without end.
 DriverState StateOf(const Driver& driver);
 
-// Opens the CUPTI that the process has mapped, else one that fits what it has mapped. nullptr where
-// there is none that fits: `message` says so then.
+// Opens the CUPTI that the process has mapped, or else one that fits the process's libraries.
+// Returns nullptr if none fits; then `message` says so.
 void* OpenCupti(const MappedLibraries& mapped, const Driver& driver, char* message,
                 size_t message_bytes);
 
-// Tells the paths to try where none is mapped, for CUDA `major`: `number` counts from 0 on; false:
-// there are not so many.
+// Sets `path` to the path with this `number` among those that are tried for CUDA `major` if no
+// CUPTI is mapped. Numbers count from 0 on; returns false if there are not so many.
 bool CandidatePath(const MappedLibraries& mapped, uint32_t major, uint32_t number, char* path,
                    size_t path_bytes);
 

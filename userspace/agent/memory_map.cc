@@ -14,7 +14,7 @@ struct Path {
   size_t length;
 };
 
-// The path in a line of the map, nothing where it is no file that is still there.
+// Returns the path in a line of the map; empty if it is none, or if its file was deleted.
 Path PathOf(const char* line, size_t length) {
   const void* slash = memchr(line, '/', length);
   if (slash == nullptr) return Path{line, 0};

@@ -7,7 +7,7 @@
 namespace proftrace::agent {
 namespace {
 
-constexpr size_t kMostUsed = NameTable::kSlots / 4 * 3;  // a fuller table is slow to search
+constexpr size_t kMostUsed = NameTable::kSlots / 4 * 3;  // a fuller table would be slow to search
 
 struct Hashes {
   uint64_t id;
@@ -20,7 +20,7 @@ uint64_t Mix(uint64_t value) {
   return value ^ value >> 29;
 }
 
-// Eight bytes at a time; two multiplications that know nothing of each other.
+// Hashes eight bytes at a time, by two independent multiplications.
 Hashes HashOf(const char* text, size_t length) {
   uint64_t first = length * 0xff51afd7ed558ccd;
   uint64_t second = ~length;
@@ -64,7 +64,7 @@ bool NameTable::Intern(const char* text, int pid, RingWriter* ring, uint64_t* id
         *id = candidate;
         return true;
       }
-      candidate += 2;  // another text has it
+      candidate += 2;  // another text has this id
     }
     place = (place + 1) % kSlots;
   }

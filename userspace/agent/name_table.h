@@ -7,22 +7,23 @@
 
 namespace proftrace::agent {
 
-// Gives texts ids and tells the reader of each text once, before its id is used. The id comes from
-// the contents, so a text has the same one in every process; two texts that would share one are
-// told apart by a second hash.
+// Gives texts ids, and tells the reader of each text once, before its id is used. The id is a hash
+// of the contents, so a text has the same id in every process. A second hash tells texts apart that
+// would have the same id.
 class NameTable {
  public:
   static constexpr size_t kSlots = 1 << 16;
-  // The bytes that `memory` must hold; it begins as zeros.
+  // The size that `memory` must have, in bytes; the memory must begin as zeros.
   static constexpr size_t kBytes = kSlots * 16;
 
   NameTable() = default;
   explicit NameTable(void* memory);
 
-  // Gives the id of `text` (0 for none or an empty one), which has been told to the reader then.
-  // False when the ring had no room to tell it. When the table is full, texts are told each time.
+  // Sets `id` to the id of `text` (0 for nullptr or an empty text), and tells the reader of a text
+  // that it was not told of. Returns false if the ring had no room for that. When the table is
+  // full, texts are told each time.
   bool Intern(const char* text, int pid, RingWriter* ring, uint64_t* id);
-  // Forgets what was told.
+  // Forgets which texts the reader was told of.
   void Clear();
 
  private:

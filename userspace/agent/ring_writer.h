@@ -11,12 +11,13 @@ namespace proftrace::agent {
 class RingWriter {
  public:
   RingWriter() = default;
-  // `ring_bytes`: a power of two. Both are the caller's and stay until the last call.
+  // `ring_bytes` must be a power of two. Page and ring are the caller's, and must outlive the
+  // writer.
   RingWriter(abi::pt_agent_page* page, uint8_t* ring, uint64_t ring_bytes);
 
   bool HasRoom(uint64_t bytes) const;
-  // Writes all of a record, whose head is not filled in yet but for time, pid and tid. False when
-  // it has no room: nothing of it is visible then.
+  // Writes a whole record, and fills in its head except time, pid and tid, which the caller has
+  // set. Returns false if there is no room; then nothing of the record is visible.
   bool Write(abi::pt_record* record, uint32_t bytes, abi::pt_gpu_kind kind);
 
  private:

@@ -10,12 +10,12 @@ namespace {
 struct Kind {
   uint32_t number;
   const char* name;
-  bool is_dumped;  // what was there before is told as well, where CUPTI can
-  bool is_shared;  // Kineto (torch.profiler) uses it, too, and turns it off when it is done
+  bool is_dumped;  // earlier activity is recorded as well, if CUPTI can dump it
+  bool is_shared;  // Kineto (torch.profiler) uses the kind, too, and turns it off when it is done
 };
 
-// Not GRAPH_TRACE: with it the kernels of a CUDA graph have no records of their own. Kineto uses
-// SYNCHRONIZATION when it is told to only, and leaves it on else.
+// GRAPH_TRACE is left out, because with it the kernels of a CUDA graph have no records of their
+// own. Kineto uses SYNCHRONIZATION only when it is told to, and otherwise leaves it on.
 constexpr Kind kKinds[] = {
     {kActivityDevice, "devices", true, false},
     {kActivityContext, "contexts", true, false},
@@ -34,10 +34,10 @@ constexpr Kind kKinds[] = {
     {kActivityCudaEvent, "events", false, false},
 };
 
-// Calls of the Driver that give the GPU work or wait for it; others are not recorded where CUPTI
-// can leave them out (12.5 and later): turned off one by one, since turning single ones on records
-// nothing in a process that uses CUDA already (seen with CUPTI 13.0). The next user who enables the
-// kind has all of them again. The last one is for ourselves.
+// Calls of the Driver that give the GPU work or wait for it. Other calls are not recorded if CUPTI
+// can leave them out (12.5 and later). They are turned off one by one, because turning single calls
+// on records nothing in a process that uses CUDA already (seen with CUPTI 13.0). The next user who
+// enables the kind gets all of them again. The last call is one that we make ourselves.
 constexpr const char kOwnCall[] = "cuDeviceGetCount";
 constexpr const char* kDriverCalls[] = {"cuLaunch",
                                         "cuGraphLaunch",
@@ -51,8 +51,8 @@ constexpr const char* kDriverCalls[] = {"cuLaunch",
                                         "cuEventRecord",
                                         "cuCtxSynchr",
                                         kOwnCall};
-// Calls of the Runtime that only look something up or have no part on the device: Kineto has no
-// rows of these (CuptiActivityProfiler.cpp, isBlockListedRuntimeCbid).
+// Calls of the Runtime that only look something up, or have no effect on the device. Kineto has no
+// rows for them (CuptiActivityProfiler.cpp, isBlockListedRuntimeCbid).
 constexpr const char* kUnwantedRuntimeCalls[] = {"cudaGetDevice_",
                                                  "cudaSetDevice_",
                                                  "cudaGetLastError_",
@@ -61,11 +61,12 @@ constexpr const char* kUnwantedRuntimeCalls[] = {"cudaGetDevice_",
                                                  "cudaEventDestroy_"};
 constexpr uint32_t kMostCallbacks = 1024;  // 877 and 567 in CUDA 13.5
 
-// How long the GPU has at the end to finish what it was given: such work has no times before.
+// How long the GPU has at the end to finish its work, because work has no times before it has
+// ended.
 constexpr uint64_t kTailLimitNs = 1'000'000'000;
 constexpr uint64_t kTailPollNs = 5'000'000;
-// How long an answer to a call of our own is waited for, before so many are made that they fill
-// whichever of our buffers they go to.
+// How long the record of a call of our own is waited for. After that, so many calls are made that
+// they fill whichever of our buffers they go to.
 constexpr uint64_t kAnswerLimitNs = 50'000'000;
 constexpr uint64_t kAnswerPollNs = 1'000'000;
 constexpr size_t kCallsOfABuffer = BufferPool::kBufferBytes / sizeof(CallActivity) + 1;
@@ -77,7 +78,8 @@ bool BeginsWithOneOf(const char* name, const char* const* beginnings, size_t cou
   return false;
 }
 
-// Calls `apply` with the number of each callback whose name begins so, or of all others.
+// Calls `apply` with the number of each callback whose name begins with one of `beginnings`, or, if
+// `begins` is false, of each other callback.
 template <size_t kCount, typename Apply>
 void ForCallbacks(const Cupti& cupti, uint32_t domain, const char* const (&beginnings)[kCount],
                   bool begins, const Apply& apply) {
@@ -128,8 +130,8 @@ void Session::Describe(const char* call, CuptiResult result, Failure* failure) c
   }
 }
 
-// Whether a tool that says so by a subscription is there. It is given back at once: Kineto tries to
-// have one only once in its life, and does without CUPTI for ever when it gets none.
+// Whether another tool has CUPTI's subscription. Our own is given back at once, because Kineto
+// tries to get one only once in its life, and never uses CUPTI when it gets none.
 bool Session::IsTaken(Failure* failure) {
   void* subscriber = nullptr;
   const CuptiResult result = cupti_.Subscribe(&subscriber, OnSubscriberCallback, nullptr);
@@ -206,17 +208,17 @@ bool Session::Begin(void* library, const Driver& driver, const Callbacks& callba
   }
   TurnOffUnwantedCalls();
   if (!CountEnabledKinds(&enabled_kinds_)) enabled_kinds_ = 0;
-  MakeOwnCall();  // FindOwner()'s answer counts where the record of this one has come
+  MakeOwnCall();  // if its record comes, FindOwner() can trust its answer
   return true;
 }
 
-// Counts the kinds that are on for all users together. False where CUPTI does not tell.
+// Counts the kinds that are on for all users together. Returns false if CUPTI does not tell.
 bool Session::CountEnabledKinds(uint32_t* count) const {
   return cupti_.ActivityGetEnabledKinds != nullptr &&
          cupti_.ActivityGetEnabledKinds(nullptr, nullptr, nullptr, count) == kCuptiSuccess;
 }
 
-// Another user has come, and turned off at its end what was on before it, too.
+// Whether another user has come and, at its end, turned off kinds that were on before.
 bool Session::HasFewerKinds() const {
   uint32_t enabled = 0;
   return CountEnabledKinds(&enabled) && enabled < enabled_kinds_;
@@ -280,7 +282,7 @@ bool Session::Look() {
 }
 
 bool Session::Flush() {
-  Read();  // of the clock until now
+  Read();  // reads the records made with the clock as it is until now
   if (!Look()) return false;
   cupti_.ActivityFlushAll(0);
   Read();
@@ -290,8 +292,8 @@ bool Session::Flush() {
   return !HasFewerKinds();
 }
 
-// CUPTI is as it was before. Work that has not ended is handed over last and without times: the GPU
-// gets some time for it.
+// Makes CUPTI as it was before. Work that has not ended is handed over last, and without times, so
+// the GPU gets some time to finish it.
 void Session::Undo() {
   Disable(false);
   Read();
@@ -308,7 +310,7 @@ void Session::Undo() {
   PutBack();
 }
 
-// What others may use stays on.
+// Stops, but leaves on what other users may use.
 void Session::LeaveToOthers() {
   Disable(true);
   Read();
@@ -326,9 +328,10 @@ bool Session::MakeOwnCall() const {
   return make_own_call_ != nullptr && make_own_call_(&count) == 0;
 }
 
-// Neither a subscription nor the kinds that are on tell it: torch.profiler subscribes also where it
-// records the CPU alone, and keeps that. So a call of the Driver that is recorded is made here:
-// either our callbacks are called for that, or somebody else's.
+// Finds out who gets CUPTI's records. Neither a subscription nor the enabled kinds tell that:
+// torch.profiler subscribes, and stays subscribed, even if it records the CPU alone. So a call of
+// the Driver that is recorded is made here, and CUPTI calls either our callbacks for it or somebody
+// else's.
 Session::Owner Session::FindOwner() {
   const uint64_t before = pool_->calls();
   const uint64_t limit_ns = MonotonicNs() + kAnswerLimitNs;
@@ -340,7 +343,8 @@ Session::Owner Session::FindOwner() {
     if (pool_->calls() != before) return Owner::kUs;
     WaitOn(&never, 0, kAnswerPollNs);
   } while (MonotonicNs() < limit_ns);
-  // One buffer for all threads (CUPTI before 12.3) does not come while work in it has not ended.
+  // If all threads share one buffer (CUPTI before 12.3), it is not handed over while work in it has
+  // not ended; so it is filled.
   for (size_t i = 0; i < kCallsOfABuffer; ++i) {
     if (!MakeOwnCall()) return Owner::kNotKnown;
     if (pool_->calls() != before) return Owner::kUs;

@@ -21,10 +21,11 @@ struct Failure {
   char message[PT_AGENT_MESSAGE_BYTES] = {};
 };
 
-// One recording by CUPTI, on one thread: Begin, Work again and again, End.
+// One recording by CUPTI, on one thread: Begin() once, Read() and Flush() again and again, End()
+// once.
 //
-// CUPTI has one user at a time: who registers buffer callbacks later gets everybody's records. How
-// the session keeps out of the way of others is in README.md.
+// CUPTI has one user at a time: the last one to register buffer callbacks gets everybody's records.
+// README.md tells how the session keeps out of the way of other users.
 class Session {
  public:
   struct Callbacks {
@@ -32,25 +33,27 @@ class Session {
     BufferCompleted completed;
   };
 
-  // The arguments stay until the session is gone. `names` is empty.
+  // The arguments must outlive the session. `names` must be empty.
   Session(abi::pt_agent_page* page, RingWriter ring, BufferPool* pool, NameTable names, int pid)
       : page_(page), ring_(ring), pool_(pool), names_(names), pid_(pid) {}
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Has CUPTI record. False = it does not; `failure` says why, and CUPTI is left as it was.
-  // `library`: of CUPTI. The driver is ready (StateOf).
+  // Makes CUPTI record. Returns false if that fails; then `failure` says why, and CUPTI is left as
+  // it was. `library`: CUPTI's. The driver must be ready (StateOf).
   bool Begin(void* library, const Driver& driver, const Callbacks& callbacks, Failure* failure);
   // Reads completed buffers.
   void Read();
-  // Has CUPTI hand over what it has, and reads it. False when another user of CUPTI was seen.
+  // Makes CUPTI hand over its records, and reads them. Returns false if another user of CUPTI was
+  // seen.
   bool Flush();
-  // Has CUPTI stop and hand over all, for which it waits a second at most. False = another user of
-  // CUPTI came meanwhile: what it may be using is left as it is, and `failure` says so.
+  // Makes CUPTI stop and hand over all records, for which it waits a second at most. Returns false
+  // if another user of CUPTI came meanwhile: whatever that may be using is left as it is, and
+  // `failure` says so.
   bool End(Failure* failure);
 
  private:
-  // Says whose callbacks get what CUPTI records.
+  // The user whose callbacks get CUPTI's records.
   enum class Owner { kUs, kOthers, kNotKnown };
 
   bool IsTaken(Failure* failure);
@@ -78,12 +81,12 @@ class Session {
   ActivitySizes sizes_{};
   Clock clock_;
   Translator translator_;
-  uint64_t enabled_ = 0;         // kinds, a bit each
-  uint32_t enabled_kinds_ = 0;   // as CUPTI counts them; 0 = it does not
-  uint32_t thread_id_type_ = 0;  // before
+  uint64_t enabled_ = 0;         // the kinds that were enabled here, a bit each
+  uint32_t enabled_kinds_ = 0;   // how many kinds CUPTI said were on; 0 = it does not tell
+  uint32_t thread_id_type_ = 0;  // CUPTI's setting before the recording
   bool has_thread_ids_ = false;
   int (*make_own_call_)(int* count) = nullptr;  // cuDeviceGetCount
-  bool is_clock_replaced_ = false;              // records have times that mean nothing to us
+  bool is_clock_replaced_ = false;              // CUPTI's times mean nothing to us from then on
   uint64_t refused_before_ = 0;
   uint64_t foreign_before_ = 0;
   uint64_t cupti_dropped_ = 0;

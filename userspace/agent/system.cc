@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// The build host's glibc may have newer versions of these (2.34 moved libdl and libpthread into
-// libc), which older ones do not know.
+// The build host's glibc may have newer versions of these symbols (2.34 moved libdl and libpthread
+// into libc), which older ones do not have.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 __asm__(".symver dlopen,dlopen@GLIBC_2.2.5");
 __asm__(".symver dlsym,dlsym@GLIBC_2.2.5");
@@ -44,7 +44,7 @@ struct ThreadStart {
   void* (*run)(void*);
   void* argument;
 };
-ThreadStart g_thread_start;  // one thread at a time
+ThreadStart g_thread_start;  // only one thread is started at a time
 
 void* RunThread(void* /*unused*/) {
   const ThreadStart start = g_thread_start;
@@ -122,7 +122,7 @@ int StartThread(const char* name, void* (*run)(void*), void* argument) {
   strncpy(g_thread_start.name, name, sizeof(g_thread_start.name) - 1);
   g_thread_start.run = run;
   g_thread_start.argument = argument;
-  // The new thread has the mask of the one that makes it.
+  // The new thread inherits the signal mask of the thread that makes it.
   uint64_t all = ~uint64_t{0};
   uint64_t before = 0;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));

@@ -1,6 +1,6 @@
-// What the agent asks of the kernel and of libc. The library is loaded into foreign processes of
-// any age: symbols are of glibc 2.17 or older, memory is the agent's own (no malloc), and nothing
-// sets errno but for the caller's own library.
+// The agent's calls of the kernel and of libc. The library is loaded into foreign processes of any
+// age. So it uses symbols of glibc 2.17 or older, has memory of its own (no malloc), and sets errno
+// only where the caller's own library does.
 #pragma once
 
 #include <stddef.h>
@@ -8,47 +8,48 @@
 
 namespace proftrace::agent {
 
-// Maps memory; nullptr when there is none. Forked children have a copy.
+// Maps private memory, of which forked children get a copy; nullptr: there is none.
 void* MapPrivate(size_t bytes);
-// Maps a file, shared; nullptr when that fails. Forked children do not have it.
+// Maps a file, shared, which forked children do not have; nullptr: that failed.
 void* MapShared(int fd, size_t bytes);
 void Unmap(void* address, size_t bytes);
 // Gives pages back to the kernel; they read as zeros afterwards.
 void GiveBack(void* address, size_t bytes);
 
-// Makes a file in memory of that name and size, which can no more be made smaller or larger; a
-// negative errno value when there is none.
+// Makes a file in memory with that name and size, which cannot be made smaller or larger any more.
+// Returns its descriptor, or a negative errno value.
 int MakeMemoryFile(const char* name, size_t bytes);
 void Close(int fd);
-// Reads the whole of a file, as far as it fits; 0 when it cannot be read.
+// Reads a file, up to `bytes` bytes of it. Returns 0 if it cannot be read.
 size_t ReadFile(const char* path, char* text, size_t bytes);
 bool FileExists(const char* path);
 
-int ProcessId();  // in its own namespace; asked of the kernel each time, so right after a fork
+// In its own PID namespace; asked of the kernel each time, so it is right after a fork.
+int ProcessId();
 int ThreadId();
 
-// Nanoseconds of CLOCK_MONOTONIC and CLOCK_REALTIME.
+// Return nanoseconds of CLOCK_MONOTONIC and CLOCK_REALTIME.
 uint64_t MonotonicNs();
 uint64_t RealtimeNs();
 
-// Waits while *word is `value`, `timeout_ns` at most. Across processes.
+// Waits while *word is `value`, for at most `timeout_ns`. Works across processes.
 void WaitOn(const uint32_t* word, uint32_t value, uint64_t timeout_ns);
 void WakeAll(const uint32_t* word);
 
-// Starts a detached thread with all signals blocked; a negative errno value when there is none.
+// Starts a detached thread with all signals blocked. Returns 0, or a negative errno value.
 int StartThread(const char* name, void* (*run)(void*), void* argument);
 
-// Has `at_exit` called when the process exits, before what was registered until now; does so once
-// for each `is_done`.
+// Registers `at_exit` to be called when the process exits, before all functions that are registered
+// already. Does so once for each `is_done`.
 void CallAtExitOnce(void (*at_exit)(void*), bool* is_done);
-// Has `in_child` called in each child that is forked.
+// Registers `in_child` to be called in each forked child.
 void CallInChildren(void (*in_child)());
 
-// Opens a library, or with `open` false only finds one that is open; nullptr when there is none.
+// Opens a library; with `open` false, only finds one that is open already. nullptr: there is none.
 void* OpenLibrary(const char* name, bool open);
 void* FindFunction(void* library, const char* name);
 
-// Texts. `to` always ends with NUL; what does not fit is left out.
+// A text that is being written. `to` always ends with NUL; whatever does not fit is left out.
 struct Text {
   char* at;
   char* end;  // place of the last NUL

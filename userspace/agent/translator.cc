@@ -11,7 +11,7 @@ constexpr uint8_t kIsAsync = 1;
 // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 constexpr int kSharedOptinAttribute = 97;
 
-// The first `size` bytes of CUPTI's record; what it does not have reads as zeros.
+// Returns the first `size` bytes of CUPTI's record; fields behind them are zeros.
 template <typename Activity>
 Activity Read(const uint8_t* record, size_t size) {
   Activity activity{};
@@ -32,7 +32,7 @@ uint32_t GraphOf(uint32_t graph) { return graph == kNotOfAGraph ? PT_GPU_NOWHERE
 
 void Translator::TranslateBuffer(uint8_t* buffer, size_t valid_bytes) {
   const uint8_t* end = buffer + valid_bytes;
-  const uint8_t* behind = buffer;  // the record before, as far as its size is known
+  const uint8_t* behind = buffer;  // the end of the record before, if its size is known
   void* record = nullptr;
   for (;;) {
     const CuptiResult result = from_.cupti->ActivityGetNextRecord(buffer, valid_bytes, &record);
@@ -50,7 +50,7 @@ void Translator::TranslateBuffer(uint8_t* buffer, size_t valid_bytes) {
       continue;
     }
     ++counts_.given;
-    // A record that CUPTI cannot go over ends the buffer.
+    // CUPTI cannot find the record behind this one, so this one is the buffer's last.
     if (!is_inside) {
       ++counts_.unread;
       ++unread_by_kind_[0];
@@ -204,7 +204,7 @@ Translator::Outcome Translator::Kernel(const uint8_t* record, size_t size) {
   return Put(&to, abi::PT_GPU_KERNEL);
 }
 
-// Copies and memsets.
+// Sets the fields that records of copies and of memsets have in common.
 template <typename Activity, typename Record>
 void Translator::SetTransfer(const Activity& from, Record* to) const {
   to->end_ns = from_.clock->ToMonotonic(from.end);

@@ -12,20 +12,20 @@
 
 namespace proftrace::agent {
 
-// What became of CUPTI's records: given = written + dropped + unread, always.
+// Counts of CUPTI's records. Always: given = written + dropped + unread.
 struct RecordCounts {
   uint64_t given;
   uint64_t written;
-  uint64_t dropped;  // the ring had no room for it, or for its name
-  uint64_t unread;   // a kind or a layout that is not known
-  // Buffers that were handed over with a record that is incomplete: no way leads over it, so what
-  // is behind it is lost, too. None of them is in `given`.
+  uint64_t dropped;  // the ring had no room for the record, or for its name
+  uint64_t unread;   // the record's kind or layout is not known
+  // Buffers with an incomplete record. The size of such a record is not known, so everything behind
+  // it is lost, too. None of these records is counted in `given`.
   uint64_t incomplete;
-  uint64_t incomplete_bytes;  // from there to the ends of the buffers
-  uint64_t own;               // of calls that the agent made itself; not in `given`
+  uint64_t incomplete_bytes;  // from the incomplete record to the end of its buffer
+  uint64_t own;               // records of calls that the agent made itself; not in `given`
 };
 
-// Makes the contract's records out of CUPTI's. One thread.
+// Translates CUPTI's records to those of bpf/abi/gpu_records.h. Used by one thread.
 class Translator {
  public:
   struct Sources {
@@ -37,15 +37,16 @@ class Translator {
     int pid;
     bool has_thread_ids;  // CUPTI's thread ids are the kernel's
     int (*device_attribute)(int* value, int attribute, int device);  // may be nullptr
-    uint32_t own_callback;  // records of this call of the Driver are the agent's; 0 = of none
+    // The call of the Driver that the agent makes itself, so its records are the agent's; 0 = none.
+    uint32_t own_callback;
   };
 
   Translator() = default;
   explicit Translator(const Sources& from) : from_(from) {}
 
-  // Translates all records of a buffer of CUPTI's.
+  // Translates all records in one buffer of CUPTI's.
   void TranslateBuffer(uint8_t* buffer, size_t valid_bytes);
-  // Tells the reader what could not be read since the last call.
+  // Tells the reader how many records could not be read since the last call.
   void TellUnread();
 
   const RecordCounts& counts() const { return counts_; }
@@ -85,7 +86,7 @@ class Translator {
 
   Sources from_{};
   RecordCounts counts_{};
-  uint64_t unread_by_kind_[kActivityKinds + 1] = {};  // the last: all higher ones
+  uint64_t unread_by_kind_[kActivityKinds + 1] = {};  // the last number is for all higher kinds
   uint64_t call_names_[3][kCachedCallbacks] = {};     // ids; 0 = not looked up
 };
 

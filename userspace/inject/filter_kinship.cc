@@ -23,20 +23,21 @@ std::string ReadStatusOf(uint32_t pid) {
   return ReadSmallFile("/proc/" + std::to_string(pid) + "/status", kStatusBytes);
 }
 
-// Orphans become children of their namespace's first process, also those that entered the
-// namespace from outside, with other filters.
+// Whether the process is the first one of its PID namespace. It becomes the parent of orphans,
+// which may have entered the namespace from outside, with other filters.
 bool IsFirstOfNamespace(uint32_t pid) {
   const std::string status = ReadStatusOf(pid);
   const auto numbers = SplitText(StatusValue(status, "NSpid"), "\t ", /*skip_empty=*/true);
   return numbers.empty() || numbers.back() == "1";
 }
 
-// A session's processes descend from its leader.
+// Whether `leader` leads the session of the process: all processes of a session descend from its
+// leader.
 bool IsInSessionOf(uint32_t pid, uint32_t leader) {
   return getsid(static_cast<pid_t>(pid)) == static_cast<pid_t>(leader);
 }
 
-// The process and those that it descends from, in as far as each has `filters` filters.
+// Returns the process and its ancestors, up to the first one that does not have `filters` filters.
 std::vector<uint32_t> LineOf(uint32_t pid, int filters) {
   std::vector<uint32_t> line;
   while (pid != 0 && line.size() < kMostAncestors && FiltersOfAllThreads(Pid{pid}) == filters) {

@@ -24,12 +24,12 @@ namespace {
 // A filter that asks another process (SECCOMP_RET_USER_NOTIF) may get no answer.
 constexpr int64_t kLongestTrialNs = 2'000'000'000;
 constexpr useconds_t kTrialLookUs = 200;
-// The descriptor that the calls of an injection name: here it is none.
+// The descriptor that an injection's calls name. The child closes it first.
 constexpr int kNamedDescriptor = 3;
 
-// What the child tells; its parent reads it when the child has ended.
+// What the child reports in shared memory. Its parent reads it when the child has ended.
 struct Progress {
-  std::atomic<size_t> begun{0};  // how many calls
+  std::atomic<size_t> begun{0};  // how many of the calls
   std::atomic<bool> is_refused{false};
 };
 
@@ -37,7 +37,7 @@ struct Unmap {
   void operator()(Progress* progress) const { munmap(progress, sizeof(*progress)); }
 };
 
-// A system call that needs nothing of the thread that makes it: no stack of its own, no errno.
+// Makes a system call that needs nothing of the calling thread, neither a stack nor errno.
 long RawCall(long number, const std::array<uint64_t, 6>& arguments) {
   register uint64_t fourth asm("r10") = arguments[3];
   register uint64_t fifth asm("r8") = arguments[4];
@@ -51,11 +51,13 @@ long RawCall(long number, const std::array<uint64_t, 6>& arguments) {
   return result;
 }
 
-// In the child, which has one thread and may hold any lock.
+// Makes the calls from `first` on. Runs in the child, which has one thread, and in which any lock
+// may be held.
 [[noreturn]] void MakeCalls(std::span<const FilteredCall> calls, size_t first, Progress* progress) {
   const rlimit no_core{0, 0};
   syscall(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, nullptr);
-  // What a call ends the child with, no handler is to make something else of.
+  // The signals get their default actions, so that no handler hides that a call has killed the
+  // child.
   for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE, SIGSYS}) {
     signal(number, SIG_DFL);
   }
@@ -63,8 +65,9 @@ long RawCall(long number, const std::array<uint64_t, 6>& arguments) {
   for (size_t i = first; i < calls.size(); ++i) {
     progress->begun.store(i + 1);
     const long result = RawCall(calls[i].number, calls[i].arguments);
-    if (calls[i].number == SYS_clone && result == 0) RawCall(SYS_exit, {});  // the new thread
-    // These are the errors that filters answer with. The kernel has others for such arguments.
+    // The new thread ends at once.
+    if (calls[i].number == SYS_clone && result == 0) RawCall(SYS_exit, {});
+    // Filters answer with these errors, and the kernel with others for such arguments.
     if ((result == -EPERM || result == -ENOSYS) && !calls[i].may_fail) {
       progress->is_refused.store(true);
       break;
@@ -74,7 +77,7 @@ long RawCall(long number, const std::array<uint64_t, 6>& arguments) {
   __builtin_unreachable();
 }
 
-// Waits for the child; false: it had to be killed.
+// Waits for the child's end. Returns false if the child had to be killed.
 bool WaitForEnd(pid_t child, int* status) {
   const int64_t deadline_ns = MonotonicNs() + kLongestTrialNs;
   for (;;) {
@@ -101,8 +104,8 @@ absl::Status TryCalls(std::span<const FilteredCall> calls) {
       mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return CannotTry();
   const std::unique_ptr<Progress, Unmap> progress(new (shared) Progress);
-  // A call may end the child for other reasons than the filter (exit, sigreturn): then the next
-  // child goes on.
+  // A call may end the child for other reasons than a filter (exit, sigreturn). The next child then
+  // continues with the next call.
   for (size_t next = 0; next < calls.size(); next = progress->begun.load()) {
     const pid_t child = fork();
     if (child < 0) return CannotTry();

@@ -1,4 +1,4 @@
-// Which system calls this process's own seccomp filters let through, found by making the calls.
+// Finds out, by making system calls, which of them this process's own seccomp filters let through.
 #pragma once
 
 #include <absl/status/status.h>
@@ -9,10 +9,10 @@
 
 namespace proftrace {
 
-// Makes each of the calls in a forked child, with arguments that do nothing there, and returns one
-// sentence with the first that the filters refuse (kNotPermitted): they kill for it, ask another
-// process, or answer with the errors that filters answer with. The child may die of it, the caller
-// does not. A call is as allowed to whoever has the same filters.
+// Makes each of the calls in a forked child, with arguments for which the call does nothing. Fails
+// with kNotPermitted and one sentence that names the first call that the filters refuse: by killing
+// the child, by asking another process, or by an error that filters answer with. Only the child can
+// die. Every process with the same filters may make the same calls.
 absl::Status TryCalls(std::span<const FilteredCall> calls);
 
 }  // namespace proftrace

@@ -9,7 +9,7 @@
 namespace proftrace {
 namespace {
 
-// Software-reserved bytes of the area.
+// The area's bytes that are reserved for software.
 struct FrameFpTail {
   uint32_t magic1;
   uint32_t extended_bytes;
@@ -19,7 +19,8 @@ struct FrameFpTail {
 };
 static_assert(sizeof(FrameFpTail) == 48);
 constexpr size_t kFpTailOffset = 464;
-constexpr size_t kHeaderOffset = 512;  // its first word: which components are not as at the begin
+// Its first word tells which components are not in their initial state.
+constexpr size_t kHeaderOffset = 512;
 constexpr uint32_t kLegacyBytes = 576;
 constexpr uint32_t kFpMagic1 = 0x46505853;
 constexpr uint32_t kFpMagic2 = 0x46505845;
@@ -69,8 +70,9 @@ absl::StatusOr<std::vector<uint8_t>> MakeFrameState(std::vector<uint8_t> area,
   tail.magic1 = kFpMagic1;
   tail.extended_bytes = tail.state_bytes + sizeof(kFpMagic2);
   std::memcpy(area.data() + kFpTailOffset, &tail, sizeof(tail));
-  // Behind what the frame says, and behind all that the thread may have room for: kernels differ in
-  // where they look. The bytes between are of components that are as at the begin.
+  // The end mark is written behind the state that the frame states, and behind the largest that the
+  // thread may have: kernels differ in where they look. The bytes in between belong to components
+  // in their initial state.
   area.resize(area_bytes + sizeof(kFpMagic2));
   const uint32_t usual_bytes = std::min(area_bytes, EndOf(all & ~kTileData, layout));
   for (const uint32_t end :

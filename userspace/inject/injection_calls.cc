@@ -19,7 +19,7 @@ constexpr uint64_t kReadExecute = PROT_READ | PROT_EXEC;
 constexpr int64_t kThreadStopLimitNs = 500'000'000;
 
 constexpr FilteredCall kCalls[] = {
-    // By a stopped thread.
+    // Calls that a stopped thread makes.
     {SYS_mmap, "mmap", {0, kRegionBytes, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS, kNoFile, 0}},
     {SYS_mprotect, "mprotect", {0, 4096, kReadExecute, 0, 0, 0}},
     {SYS_madvise, "madvise", {0, 4096, MADV_WIPEONFORK, 0, 0, 0}},
@@ -28,9 +28,10 @@ constexpr FilteredCall kCalls[] = {
     {SYS_memfd_create, "memfd_create", {0, 3, 0, 0, 0, 0}},
     {SYS_close, "close", {3, 0, 0, 0, 0, 0}},
     {SYS_rt_sigreturn, "rt_sigreturn", {}},
-    // The kernel's own, where a thread that waits is stopped; also the agent's, by a later stop.
+    // The kernel makes this call itself where the stopped thread was waiting; so may the agent's
+    // thread, at a later stop.
     {SYS_restart_syscall, "restart_syscall", {}},
-    // By the loader and the allocator.
+    // Calls of the loader and the allocator.
     {SYS_rt_sigprocmask, "rt_sigprocmask", {2, 0, 0, 8, 0, 0}},
     {SYS_openat, "openat", {static_cast<uint64_t>(AT_FDCWD), 0, 0, 0, 0, 0}},
     {SYS_read, "read", {3, 0, 832, 0, 0, 0}},
@@ -39,8 +40,8 @@ constexpr FilteredCall kCalls[] = {
     {SYS_fstat, "fstat", {3, 0, 0, 0, 0, 0}},
     {SYS_mmap, "mmap of code", {0, 4096, kReadExecute, MAP_PRIVATE, 3, 0}},
     {SYS_brk, "brk", {}, true},
-    // For a thread: its stack, its begin and its end; a process's first one sets up a signal. glibc
-    // does without clone3 where it fails.
+    // Calls of a new thread: for its stack, its begin and its end. The first new thread of a
+    // process also sets up a signal. If clone3 fails, glibc uses clone.
     {SYS_rt_sigaction, "rt_sigaction", {33, 0, 0, 8, 0, 0}},
     {SYS_clone3, "clone3", {0, 88, 0, 0, 0, 0}, true},
     {SYS_clone, "clone", {0x3d0f00, 0, 0, 0, 0, 0}},
@@ -48,7 +49,7 @@ constexpr FilteredCall kCalls[] = {
     {SYS_set_robust_list, "set_robust_list", {0, 24, 0, 0, 0, 0}, true},
     {SYS_exit, "exit", {}},
     {SYS_prctl, "prctl", {15, 0, 0, 0, 0, 0}, true},
-    // By the agent: its memory, its waits, its looks at what is mapped.
+    // Calls of the agent, for its memory, its waits, and its reading of the process's map.
     {SYS_ftruncate, "ftruncate", {3, 4096, 0, 0, 0, 0}},
     {SYS_fcntl, "fcntl", {3, F_ADD_SEALS, 0, 0, 0, 0}},
     {SYS_mmap, "mmap of shared memory", {0, 4096, kReadWrite, MAP_SHARED, 3, 0}},

@@ -1,5 +1,5 @@
-// The system calls of an injection: those that a stopped thread makes for us, and what loading a
-// library and starting a thread take then.
+// The system calls that an injection needs: those that a stopped thread makes for us, and those
+// made when a library is loaded and a thread is started.
 #pragma once
 
 #include <absl/status/status.h>
@@ -13,20 +13,21 @@
 
 namespace proftrace {
 
-// An argument of mmap that says that it maps no file.
+// The argument by which mmap maps no file.
 constexpr uint64_t kNoFile = ~uint64_t{0};
 
 std::span<const FilteredCall> InjectionCalls();
 
-// Whether the filters of a thread that is stopped by us let all of them through; `instruction`:
-// where it will make them.
+// Checks that the filters of a thread that we have stopped let all of the injection's calls
+// through. `instruction`: the address that the calls will be made at.
 absl::Status CheckInjectionCalls(Pid pid, int tid, uint64_t instruction);
 
-// Checks the calls that take away again what is mapped, in the same way.
+// Checks in the same way the calls that unmap what an injection or patches have mapped.
 absl::Status CheckRemovalCalls(Pid pid, int tid, uint64_t instruction);
 
-// Does what CheckInjectionCalls() does for threads that have filters of their own, by their number:
-// any thread may be the one that comes by. Stops each of these for itself.
+// Does what CheckInjectionCalls() does for each thread whose number of filters differs from the
+// first thread's, because any thread may be the one that comes by a safe point. Stops one of them
+// at a time.
 absl::Status CheckOtherFilters(Pid pid, StoppedThreads* threads, uint64_t instruction);
 
 }  // namespace proftrace

@@ -1,8 +1,9 @@
-// The code and the data that injection puts into a target for a moment, shared by C++ and the
-// assembler: offsets in the data page, sizes, states.
+// The code and the data that injection puts into a target for a moment. This header gives offsets
+// in the data page, sizes and states to C++ and to the assembler.
 //
 // The region is one private mapping: data page | code page | stack. The data page is
-// MADV_WIPEONFORK: a child that is forked meanwhile reads INJECT_IDLE and runs past it.
+// MADV_WIPEONFORK, so that a child that is forked meanwhile reads INJECT_IDLE, and its threads pass
+// by.
 #pragma once
 
 // The values of the word at INJECT_STATE.
@@ -46,9 +47,9 @@
 
 namespace proftrace {
 
-// The code that every patched place leads to, position independent: it finds its data page right
-// before its own first page. It is entered by a call from the place's own stub (patch_site.h) and
-// keeps every register, the flags, errno, the signal mask and the vector state.
+// The code that every patched place leads to. It is position independent, and finds its data page
+// right before its own first page. The stub of a place (patch_site.h) calls it. It keeps every
+// register, the flags, errno, the signal mask and the vector state.
 extern "C" const uint8_t proftrace_injection_code[];
 extern "C" const uint8_t proftrace_injection_code_end[];
 

@@ -47,8 +47,8 @@ absl::Status Refused(const char* call, int64_t result) {
                                            ErrnoText(static_cast<int>(-result)));
 }
 
-// Where the stubs of `sites` go in a region at `address`; none where they have no room at places
-// that jumps may lead to.
+// Returns the addresses of the stubs of `sites` in a region at `address`; empty if they do not fit
+// at addresses that jumps may lead to.
 std::vector<uint64_t> PlaceStubs(uint64_t address, const std::vector<PatchSite>& sites) {
   const uint64_t page = address + INJECT_PAGE_BYTES;
   uint64_t next =
@@ -117,7 +117,7 @@ absl::Status InjectionRegion::MapBy(StoppedThreads* threads, uint64_t address,
   if (*result == -EEXIST) return taken;
   if (*result < 0) return Refused("memory", *result);
   address_ = static_cast<uint64_t>(*result);
-  if (address_ != address) {  // before Linux 4.17 the flag is a hint
+  if (address_ != address) {  // before Linux 4.17 the kernel ignores MAP_FIXED_NOREPLACE
     const uint64_t elsewhere = std::exchange(address_, 0);
     (void)calls->Call(SYS_munmap, {elsewhere, kRegionBytes, 0, 0, 0, 0});
     return taken;
@@ -170,7 +170,7 @@ absl::Status InjectionRegion::Fill(const std::vector<PatchSite>& sites, std::vec
     addresses.push_back(sites[i].address);
   }
   std::memcpy(data.data() + INJECT_SITES, addresses.data(), addresses.size() * sizeof(uint64_t));
-  // What only this class knows; the magic number stands there already.
+  // These fields are known to this class alone. The magic number is in the page already.
   const uint64_t magic = INJECT_MAGIC_VALUE;
   const auto owner = static_cast<uint32_t>(getpid());
   const uint64_t owner_start = StartTicks(owner);
@@ -240,7 +240,7 @@ absl::Status InjectionRegion::Patch() {
     for (size_t i = 0; i < sites_.size(); ++i) {
       const absl::StatusOr<std::vector<uint8_t>> jump = JumpTo(sites_[i], stubs_[i]);
       if (!jump.ok()) return jump.status();
-      // Something else has been put there since it was looked at.
+      // A site is left alone if its code has been changed since FindSites() has read it.
       uint8_t now[kMostPatchBytes];
       if (!memory_.Read(sites_[i].address, now, sites_[i].size) ||
           std::memcmp(now, sites_[i].original.data(), sites_[i].size) != 0) {
@@ -255,7 +255,7 @@ absl::Status InjectionRegion::Patch() {
 }
 
 absl::Status InjectionRegion::Unmap(QuietMoment* moment) {
-  // It may have got a filter since.
+  // The process may have got a seccomp filter since the region was mapped.
   const absl::StatusOr<StoppedThread> thread =
       moment->ReleaseAllButOne([this](const StoppedThread& one) {
         return CheckRemovalCalls(pid_, one.tid, system_calls_.call);
@@ -271,10 +271,10 @@ absl::Status InjectionRegion::Unmap(QuietMoment* moment) {
   }
   const absl::StatusOr<int64_t> unmapped =
       calls->Call(SYS_munmap, {address_, kRegionBytes, 0, 0, 0, 0});
-  // A call whose return was not seen may have been made.
+  // A call whose return was not seen may have been made all the same.
   if (!unmapped.ok() && IsStillThere()) return unmapped.status();
   address_ = 0;
-  // The page is a copy of the file's as long as nobody else has changed it.
+  // The page is dropped if it still equals the file's, so that nobody else has changed it.
   const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid_);
   for (const PatchSite& site : sites_) {
     const uint64_t page = site.address & ~uint64_t{INJECT_PAGE_BYTES - 1};
@@ -291,7 +291,7 @@ absl::Status InjectionRegion::Unmap(QuietMoment* moment) {
 
 absl::Status InjectionRegion::Remove() {
   if (address_ == 0) return absl::OkStatus();
-  // First the jumps: then threads that are in the region leave it.
+  // The jumps are removed first, so that threads that are in the region leave it.
   uint32_t state = INJECT_IDLE;
   absl::Status status = WithAllStopped(nullptr, [&](QuietMoment*) {
     data_.assign(INJECT_PAGE_BYTES, 0);
@@ -350,7 +350,8 @@ absl::StatusOr<std::vector<InjectionRegion>> InjectionRegion::FindLeftovers(
     memory.Read(region.address_ + INJECT_SITES, addresses, sizeof(addresses));
     for (const uint64_t address : addresses) {
       if (address == 0) break;
-      // The memory is the target's: only a jump into the region, in a file's code, is believed.
+      // The memory is the target's, so only a jump that leads from a file's code into the region is
+      // believed.
       PatchSite site;
       site.address = address;
       site.size = kJumpBytes;

@@ -1,5 +1,6 @@
-// What an injection has put into a process: its region (injection_code.h) and the jumps that lead
-// there. It is made by an injection, or found where a killed one has left it.
+// The parts that an injection has put into a process: its region (injection_code.h), and the jumps
+// that lead there. The object is made by an injection, or for the parts that a killed injection has
+// left.
 #pragma once
 
 #include <absl/status/status.h>
@@ -21,8 +22,8 @@ namespace proftrace {
 
 inline constexpr uint64_t kRegionBytes = 2 * 4096 + 512 * 1024;
 
-// Returns where a region may be mapped: free memory within reach of a jump from each site; 0:
-// nowhere.
+// Returns an address at which a region may be mapped: free memory within reach of a jump from each
+// site. Returns 0 if there is none.
 uint64_t FindRoom(const std::vector<Mapping>& mappings, const std::vector<PatchSite>& sites);
 
 class InjectionRegion {
@@ -31,24 +32,25 @@ class InjectionRegion {
       : pid_(pid), memory_(memory), system_calls_(system_calls) {}
 
   // Returns the regions of injections that did not end, with the sites that still lead to them.
-  // Fails when the proftrace that owns one is running.
+  // Fails if the proftrace that owns one of them still runs.
   static absl::StatusOr<std::vector<InjectionRegion>> FindLeftovers(
       Pid pid, const WritableMemory& memory, const std::vector<Mapping>& mappings,
       SystemCallPlaces system_calls);
 
-  // Maps the region at `address` and makes the library's memfd, by a thread that is stopped for it
-  // alone. `name`: of the memfd; empty = none is made.
+  // Maps the region at `address` and makes the memfd for the library, by one thread that is stopped
+  // for that alone. `name`: of the memfd; if empty, none is made.
   absl::Status Map(uint64_t address, const std::string& name);
-  // Puts code, stubs and `data` (INJECT_PAGE_BYTES bytes) in their places.
+  // Writes code, stubs and `data` (INJECT_PAGE_BYTES bytes) into the region.
   absl::Status Fill(const std::vector<PatchSite>& sites, std::vector<uint8_t> data);
   // Writes the jumps, with all threads stopped.
   absl::Status Patch();
-  // Takes the jumps away, then the region, as soon as no thread is in it; the text pages are the
-  // file's again. Fails with what stays: kUnavailable and INJECT_WORKING in data() while the work
-  // goes on; nobody can begin it any more, and Remove() may be called again.
+  // Takes the jumps away, and the region as soon as no thread is in it. Text pages that equal their
+  // file become the file's again. Fails with a sentence that says what stays. It is kUnavailable,
+  // with INJECT_WORKING in data(), while a thread still does the work; no other thread can begin it
+  // any more, and Remove() may be called again.
   absl::Status Remove();
 
-  // Returns INJECT_…; fails when the process is gone or runs another program.
+  // Returns the state, INJECT_…. Fails if the process is gone or runs another program.
   absl::StatusOr<uint32_t> State() const;
   // Returns the data page as Remove() found it with all threads stopped.
   const std::vector<uint8_t>& data() const { return data_; }
@@ -61,9 +63,9 @@ class InjectionRegion {
     return address >= address_ && address < address_ + kRegionBytes;
   }
   bool IsStillThere() const;
-  // Whether there is a jump to this region, or what is left of one.
+  // Whether there is a jump to this region, or the rest of one.
   bool IsPatched(const PatchSite& site) const;
-  // Has the site as in the file, but for breakpoints of others.
+  // Puts the site's bytes back as in the file, except breakpoints of others.
   bool PutBack(const PatchSite& site) const;
   bool LeadsNowhere() const;
   absl::Status WithAllStopped(const std::function<bool(uint64_t)>& is_in_the_way,

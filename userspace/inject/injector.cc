@@ -21,11 +21,11 @@
 namespace proftrace {
 namespace {
 
-constexpr int kMostPlacings = 4;  // a job that maps memory may take the place that was free
+constexpr int kMostPlacings = 4;  // another mapping of the job may take the free place
 constexpr size_t kMostFunctionBytes = size_t{64} << 10;
 constexpr useconds_t kSafePointUs = 500;
 
-// The rest of the memfd's name is "memfd:" and " (deleted)".
+// Returns the name of the library's mapping: the kernel adds "memfd:" and " (deleted)".
 std::string MappedName(const std::string& library_name) {
   return "/memfd:" + library_name + " (deleted)";
 }
@@ -38,7 +38,8 @@ bool Holds(int file, std::string_view content) {
 
 std::string Target(Pid pid) { return "PID " + std::to_string(Raw(pid)); }
 
-// XSAVE's area for what this processor and kernel have switched on; 0 = there is no XSAVE.
+// Returns the size of XSAVE's area for the state that this processor and kernel have switched on.
+// 0: there is no XSAVE.
 uint64_t XsaveBytes() {
   unsigned a = 0;
   unsigned b = 0;
@@ -48,7 +49,7 @@ uint64_t XsaveBytes() {
   return __get_cpuid_count(0xd, 0, &a, &b, &c, &d) == 0 ? 0 : b;
 }
 
-// 'R', 'S', 'T', …; 0 = there is no such process.
+// Returns the state's letter ('R', 'S', 'T', …); 0 = there is no such process.
 char ProcessState(Pid pid) {
   const std::string status = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/status", 4096);
   const std::string_view state = StatusValue(status, "State");
@@ -74,8 +75,9 @@ class Injection {
   uint64_t LoadedFunction() const;
   std::vector<uint8_t> MakeData(uint64_t loaded_function, int library_fd) const;
   absl::Status SendLibrary(int library_fd) const;
-  // Until the work is done; takes the region away in any case.
+  // Takes the region away, and tries again where that fails once.
   static absl::Status TakeOut(InjectionRegion* region);
+  // Waits until the work is done or its time is over; takes the region away in any case.
   absl::Status WaitForWork(InjectionRegion* region);
 
   const InjectionRequest& request_;
@@ -97,8 +99,9 @@ absl::Status Injection::FindSites() {
   for (size_t i = 0; i < found.size(); ++i) {
     const SafePoint& point = request_.safe_points[i];
     const auto [address, bytes] = found[i];
-    if (address == 0) continue;  // of the many that there may be
-    // By the file: in the process a breakpoint may hide the first instruction.
+    if (address == 0) continue;  // most processes have only some of them
+    // The code is read from the file, because a breakpoint may hide the first instruction in the
+    // process.
     std::vector<uint8_t> code(std::min<size_t>(bytes, kMostFunctionBytes));
     if (!ReadMappedFile(request_.pid, mappings_, address, code.data(), code.size())) {
       pass_over(point, "its file cannot be read");
@@ -112,7 +115,8 @@ absl::Status Injection::FindSites() {
       pass_over(point, std::string(site.status().message()));
       continue;
     }
-    // Within reach of one region, and each place once.
+    // A site is taken if one region is within reach of it and all earlier ones, and each address
+    // only once.
     std::vector<PatchSite> with = sites_;
     with.push_back(*site);
     const bool is_known = std::any_of(sites_.begin(), sites_.end(), [&](const PatchSite& known) {
@@ -142,7 +146,7 @@ absl::Status Injection::RemoveLeftovers() {
   if (!leftovers.ok()) return leftovers.status();
   const int64_t deadline_ns = MonotonicNs() + request_.work_limit_ns;
   for (InjectionRegion& region : *leftovers) {
-    // A thread may be at work just now.
+    // A thread may be doing the work of the leftover region just now.
     while (region.State().value_or(INJECT_IDLE) == INJECT_WORKING && MonotonicNs() < deadline_ns) {
       usleep(kSafePointUs);
     }
@@ -187,8 +191,8 @@ std::vector<uint8_t> Injection::MakeData(uint64_t loaded_function, int library_f
   put(INJECT_FUNCTION, loaded_function);
   put(INJECT_XSAVE_BYTES, XsaveBytes());
   put(INJECT_ALL_SIGNALS, ~uint64_t{0});
-  // A spelling of its own: the loader takes a library of the same name for the same library, and
-  // others may load theirs by number, too.
+  // The path gets a spelling that no library was loaded by: the loader takes libraries of the same
+  // path for the same library, and others may load theirs by descriptor, too.
   std::string path = "/proc/self/fd/";
   const std::string name = MappedName(request_.library_name);
   const auto prefix = name.substr(0, name.find('_') + 1);
@@ -208,7 +212,8 @@ absl::Status Injection::SendLibrary(int library_fd) const {
   if (!file.valid()) {
     return Fail(ExitCode::kNotPermitted, "a file of it cannot be shared: " + ErrnoText(errno));
   }
-  // Nobody else may be able to change what is loaded, nor take pages of it away while it runs.
+  // The seals keep everybody else from changing the library, and from taking pages of it away while
+  // its code runs.
   constexpr int kKept = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   MemoryRules rules{.name = request_.library_name, .forbidden_seals = kKept};
   if (const std::string why = WhyNotMemory(file.get(), rules); !why.empty()) {
@@ -228,7 +233,8 @@ absl::Status Injection::SendLibrary(int library_fd) const {
   return absl::OkStatus();
 }
 
-// Once more where it fails: a call for one thread did, or a thread stood in the way.
+// Tries once more if the first try fails: a call of the thread may have failed, or a thread may
+// have stood in the way.
 absl::Status Injection::TakeOut(InjectionRegion* region) {
   const absl::Status removed = region->Remove();
   return removed.ok() || region->address() == 0 ? removed : region->Remove();
@@ -256,7 +262,7 @@ absl::Status Injection::WaitForWork(InjectionRegion* region) {
     removed = TakeOut(region);
     if (region->data().empty()) return removed;
     std::memcpy(&state, region->data().data() + INJECT_STATE, sizeof(state));
-    // One came by at the very last moment.
+    // A thread came by at the very last moment; its work is waited for.
     if (state != INJECT_WORKING || is_working) break;
   }
   std::memcpy(&report_.result, region->data().data() + INJECT_RESULT, sizeof(report_.result));

@@ -10,7 +10,7 @@ constexpr uint8_t kInterrupt = 0xcd;  // int
 
 bool IsMarker(uint8_t byte) { return byte == kBreakpointOpcode || byte == kInterrupt; }
 
-// The uppermost byte of the distance that must not be there; -1 = there is none.
+// Returns the index of the distance's uppermost byte that is not safe; -1 = all bytes are.
 int UnsafeByte(uint32_t distance) {
   for (int byte = kDistanceBytes - 1; byte >= 0; --byte) {
     if (IsMarker(static_cast<uint8_t>(distance >> (8 * byte)))) return byte;
@@ -27,7 +27,8 @@ uint64_t NextSafeTarget(uint64_t jump_end, uint64_t target, uint64_t alignment) 
     const auto distance = static_cast<uint32_t>(target - jump_end);
     const int byte = UnsafeByte(distance);
     if (byte < 0) return target;
-    // The next distance in which that byte is the next one, and those below it are zero.
+    // The target is moved to the next distance at which that byte is greater by one and the bytes
+    // below it are zero.
     const uint64_t unit = uint64_t{1} << (8 * byte);
     const uint64_t step = unit - (distance & (unit - 1));
     target += (step + alignment - 1) & ~(alignment - 1);

@@ -20,7 +20,7 @@ namespace proftrace {
 namespace {
 
 constexpr std::array<uint8_t, 3> kSystemCall = {0x0f, 0x05, 0xc3};  // syscall; ret
-// mov $15, %rax; syscall: glibc's __restore_rt, which unwinders know by these bytes.
+// mov $15, %rax; syscall: glibc's __restore_rt. Unwinders know the function by these bytes.
 constexpr std::array<uint8_t, 9> kRestorer = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
 constexpr int64_t kLongestReadingS = 20;
 constexpr uint64_t kMostCodeBytes = uint64_t{64} << 20;
@@ -40,8 +40,9 @@ struct Export {
   uint64_t bytes = 0;
 };
 
-// The functions of these names that the files export, as a worker without rights reads them: of
-// each name the first one, in no other order.
+// Finds the functions of these names that the files export; a worker without rights reads the
+// files. Where several functions have one name, only the first is returned. The result has no
+// particular order.
 std::vector<Export> FindExports(Pid pid, const std::vector<const MappedFile*>& files,
                                 const std::vector<std::string_view>& names) {
   const auto read = [&]() -> absl::StatusOr<std::string> {
@@ -69,7 +70,8 @@ std::vector<Export> FindExports(Pid pid, const std::vector<const MappedFile*>& f
   CacheReader in(*bytes);
   while (in.ok() && !in.at_end()) {
     Export found{in.Text(), in.Number<uint64_t>(), in.Number<uint64_t>()};
-    // Nothing but code of these files is called, or changed.
+    // A worker's answer is believed only if it is an address in code of these files: nothing else
+    // is called or changed.
     const bool is_code = std::any_of(files.begin(), files.end(), [&](const MappedFile* file) {
       return std::any_of(file->mappings.begin(), file->mappings.end(), [&](const Mapping& mapping) {
         return mapping.executable && mapping.start <= found.address &&
@@ -128,7 +130,7 @@ absl::StatusOr<LoaderPlaces> FindLoaderPlaces(Pid pid, const std::vector<Mapping
   std::vector<std::string_view> names;
   for (const auto& [name, place] : wanted) names.push_back(name);
   std::vector<const MappedFile*> libraries = {libc};
-  // Before glibc 2.34 they are in a library of their own.
+  // Before glibc 2.34 these functions are in a library of their own.
   for (const std::string_view prefix : {"libdl.so.2", "libdl-2."}) {
     if (const MappedFile* libdl = FindFile(files, prefix)) libraries.push_back(libdl);
   }

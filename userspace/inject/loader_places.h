@@ -22,24 +22,25 @@ struct LoaderPlaces {
   SystemCallPlaces system_calls;
 };
 
-// Fails with one sentence where there is no glibc: a static program, another libc.
+// Finds the places in the process's glibc. Fails with one sentence if there is no glibc: for a
+// static program, or with another libc.
 absl::StatusOr<LoaderPlaces> FindLoaderPlaces(Pid pid, const std::vector<Mapping>& mappings);
 
 struct FunctionName {
-  std::string file_prefix;  // what the file's name begins with ("libtorch_cpu.so")
-  std::string symbol;       // mangled
+  std::string file_prefix;  // the begin of the file's name ("libtorch_cpu.so")
+  std::string symbol;       // the mangled name
 };
 struct ExportedFunction {
   uint64_t address = 0;  // in the target; 0 = there is none
   uint64_t bytes = 0;
 };
 
-// Returns for each of them the function that a mapped file exports.
+// Returns, for each of the `wanted` functions, the one that a mapped file exports.
 std::vector<ExportedFunction> FindExportedFunctions(Pid pid, const std::vector<MappedFile>& files,
                                                     const std::vector<FunctionName>& wanted);
 
-// Reads the bytes that the file mapped at `address` has for it: code without the breakpoints and
-// jumps that others have put into the process. False where there are not so many of a file.
+// Reads the bytes at `address` from the file that is mapped there: code without the breakpoints and
+// jumps that others have put into the process. Returns false if the file's mapping has fewer bytes.
 bool ReadMappedFile(Pid pid, const std::vector<Mapping>& mappings, uint64_t address, void* buffer,
                     size_t bytes);
 

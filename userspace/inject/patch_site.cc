@@ -15,10 +15,11 @@ namespace proftrace {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
-constexpr size_t kMostBetweenPushes = 2;  // moves of registers, before a second probe
+constexpr size_t kMostBetweenPushes = 2;  // register moves, before a second probe
 constexpr uint8_t kNop = 0x90;
 constexpr uint8_t kCall = 0xe8;
-// lea -128(%rsp), %rsp; pushfq; push %rax: past the red zone, and lea leaves the flags alone.
+// lea -128(%rsp), %rsp; pushfq; push %rax. The stack pointer is moved past the red zone by lea,
+// because that leaves the flags alone.
 constexpr std::array<uint8_t, 7> kEnter = {0x48, 0x8d, 0x64, 0x24, 0x80, 0x9c, 0x50};
 // pop %rax; popfq; lea 128(%rsp), %rsp.
 constexpr std::array<uint8_t, 10> kLeave = {0x58, 0x9d, 0x48, 0x8d, 0xa4,
@@ -60,9 +61,10 @@ absl::StatusOr<int32_t> Distance(uint64_t from_end, uint64_t target) {
   return static_cast<int32_t>(distance);
 }
 
-// The instruction behind all at which proftrace may put a probe at a function's begin
-// (FindBeginSite() of symbols/x86/exit_sites.h): the kernel would write the first byte of what is
-// in the file into the jump when the probe goes.
+// Returns the index of the first instruction behind all those at which proftrace may put a probe at
+// a function's begin (FindBeginSite() of symbols/x86/exit_sites.h). A jump over such an instruction
+// would be torn: when the probe goes, the kernel writes the first byte of the file's instruction
+// into it.
 size_t BehindProbes(const std::vector<Instruction>& instructions) {
   size_t first = 0;
   if (!instructions.empty() && instructions[0].kind == InstructionKind::kEndbr64) ++first;

@@ -1,6 +1,6 @@
-// A place in a target's code where a jump may be put while the target runs: behind the first
-// instruction of a function, so that a foreign uprobe or breakpoint at its entry stays whole, and
-// behind all places where probes of ours may come while it is there.
+// A place in a target's code at which a jump may be put while the target runs. It lies behind the
+// first instruction of a function, so that a foreign uprobe or breakpoint at the entry stays whole,
+// and behind all places at which probes of ours may be set while the jump is there.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -14,7 +14,7 @@
 namespace proftrace {
 
 inline constexpr size_t kJumpBytes = 5;        // jmp rel32
-inline constexpr size_t kMostPatchBytes = 24;  // whole instructions that hold a jump
+inline constexpr size_t kMostPatchBytes = 24;  // of the whole instructions that a jump replaces
 
 struct PatchSite {
   uint64_t address = 0;  // in the target
@@ -22,24 +22,24 @@ struct PatchSite {
   std::array<uint8_t, kMostPatchBytes> original{};
 
   uint64_t end() const { return address + size; }
-  // Whether a thread that goes on at `address` would find itself inside the jump.
+  // Whether a thread that continues at `other` would be inside of the jump.
   bool HasInside(uint64_t other) const { return other > address && other < end(); }
 };
 
-// Returns the site of the function at `address` whose code is `code`: instructions that may run
-// elsewhere (no jump, call or operand relative to the instruction pointer), into which nothing in
-// the function jumps, in one page. Fails with the reason.
+// Returns the site of the function at `address` with the bytes `code`: instructions in one page
+// that do the same at another address (no jump, no call, no operand relative to the instruction
+// pointer), and into which no jump of the function leads. Fails with the reason.
 absl::StatusOr<PatchSite> FindPatchSite(std::span<const uint8_t> code, uint64_t address);
 
-// Returns the bytes of a jump from the site to `target`, padded with nops to the site's size. Fails
-// when that is too far away, or at a distance that no jump must have (jump_distance.h).
+// Returns the bytes of a jump from the site to `target`, filled up with nops to the site's size.
+// Fails if the target is too far away, or at a distance that no jump must have (jump_distance.h).
 absl::StatusOr<std::vector<uint8_t>> JumpTo(const PatchSite& site, uint64_t target);
 
 // Returns how many bytes MakeStub() makes for the site.
 size_t StubBytes(const PatchSite& site);
 
-// Makes what the jump leads to: it saves the flags and rax, calls `work`, runs the site's
-// instructions, and goes back behind them. `address`: where the stub will be.
+// Makes the code that the jump leads to: it saves the flags and rax, calls `work`, runs the site's
+// instructions, and jumps back behind them. `address`: the stub's address.
 absl::StatusOr<std::vector<uint8_t>> MakeStub(const PatchSite& site, uint64_t address,
                                               uint64_t work);
 

@@ -18,16 +18,17 @@
 namespace proftrace {
 namespace {
 
-// How long all threads may take to stand still, by the number of the try: one that waits for a
-// processor stops when it gets one, and the others must not wait for that long. They go on, and it
-// is tried again; only where that never helps they wait.
+// How long all threads may take to stand still, by the number of the try. A thread that waits for a
+// processor stops only when it gets one, and the others must not wait for that: they go on, and the
+// stop is tried again. The last tries wait longer, for processes in which short tries never
+// succeed.
 constexpr int kMostTries = 60;
 constexpr int64_t StopLimitNs(int tries) {
   return tries < 30 ? 4'000'000 : tries < 45 ? 20'000'000 : 300'000'000;
 }
 constexpr useconds_t kRetryUs = 1500;
 
-// Not the same where a stack was mapped, or has grown.
+// Returns a number that changes when a stack is mapped or grows.
 uint64_t MappedPages(Pid pid) {
   const std::string statm =
       ReadSmallFile("/proc/" + std::to_string(Raw(LivingThread(pid))) + "/statm", 256);
@@ -85,8 +86,8 @@ absl::StatusOr<StoppedThread> QuietMoment::ReleaseAllButOne(const ThreadCheck& c
 bool QuietMoment::Try(int64_t limit_ns, Pid pid, const WritableMemory& memory,
                       const std::function<bool(uint64_t)>& is_in_the_way,
                       const std::function<absl::Status(QuietMoment*)>& work, absl::Status* status) {
-  // Reading the mappings of a large job takes as long as the stop: before it, and again only where
-  // they are not the same any more.
+  // The map is read before the stop, because reading that of a large job takes as long as the stop
+  // itself. It is read again only if it has changed since.
   const uint64_t pages = MappedPages(pid);
   absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
   if (!mappings.ok()) {

@@ -1,4 +1,5 @@
-// A moment in which all threads of a process stand still, none of them where code is to be changed.
+// A moment at which all threads of a process stand still, and none of them where code is to be
+// changed.
 #pragma once
 
 #include <absl/status/status.h>
@@ -15,8 +16,8 @@
 
 namespace proftrace {
 
-// Lets the calling thread run before all ordinary ones, where that is permitted: a stop lasts until
-// it has run. It sleeps between its looks.
+// Lets the calling thread run before all ordinary threads, if that is permitted: threads stay
+// stopped until it has run. It sleeps between its looks at them.
 class Hurry {
  public:
   Hurry();
@@ -24,7 +25,7 @@ class Hurry {
   Hurry(const Hurry&) = delete;
   Hurry& operator=(const Hurry&) = delete;
 
-  // Whether it was permitted.
+  // Whether the thread runs before all ordinary ones, by a real-time policy.
   bool is_first() const { return has_policy_; }
 
  private:
@@ -36,15 +37,15 @@ class Hurry {
 
 struct StopTimes {
   int64_t longest_stop_ns = 0;  // from the first thread's interrupt until all go on
-  int64_t longest_wait_ns = 0;  // of that: until the last thread stood still
-  uint32_t stops = 0;           // of all threads
+  int64_t longest_wait_ns = 0;  // the part of that until the last thread stood still
+  uint32_t stops = 0;           // how often all threads were stopped
 };
 
 class QuietMoment {
  public:
-  // Lets all threads go on but one that `check` lets pass and that stands on a stack of its own,
-  // where there is such a thread, or comes to be one soon (stack_room.h). Fails as
-  // StoppedThreads::StopOne().
+  // Lets all threads go on except one that `check` lets pass and that stands on a stack of its own
+  // (stack_room.h). If there is no such thread, waits a while for one. Fails as
+  // StoppedThreads::StopOne() does.
   absl::StatusOr<StoppedThread> ReleaseAllButOne(const ThreadCheck& check);
 
  private:
@@ -54,7 +55,8 @@ class QuietMoment {
                                     StopTimes* times, StoppedThreads* held);
   QuietMoment(StoppedThreads* threads, StopTimes* times, StoppedThreads* held)
       : threads_(*threads), times_(times), held_(held) {}
-  // Stops all, and does the work if nobody is in the way. False: it may be tried again.
+  // Stops all threads, and does the work if no thread is in the way. Returns false if it may be
+  // tried again.
   bool Try(int64_t limit_ns, Pid pid, const WritableMemory& memory,
            const std::function<bool(uint64_t)>& is_in_the_way,
            const std::function<absl::Status(QuietMoment*)>& work, absl::Status* status);
@@ -64,15 +66,15 @@ class QuietMoment {
   StoppedThreads& threads_;
   StopTimes* times_;
   StoppedThreads* held_;
-  int64_t begin_ns_ = 0;  // 0 = noted
-  int64_t still_ns_ = 0;  // when all stood still, or were not waited for any longer
+  int64_t begin_ns_ = 0;  // 0 = the stop was noted
+  int64_t still_ns_ = 0;  // when all threads stood still, or the wait for them ended
 };
 
-// Stops all threads, at moments when none goes on at an address that `is_in_the_way` (null:
-// anywhere will do), calls `work` then, on a thread of ours for it alone (StoppedThreads::Use), and
-// lets them go on. What `work` returns, or kUnavailable where there was no such moment. Adds to
-// `times`. `held` (may be null): threads of it that stand still already; they are looked at as
-// well, and not let go.
+// Stops all threads of the process and calls `work` when none of them continues at an address for
+// which `is_in_the_way` is true (null: every place will do); then lets them go on. `work` runs on a
+// new thread of ours (StoppedThreads::Use). Returns its result, or kUnavailable if there was no
+// such moment. Adds to `times`. `held` (may be null): threads of the process that stand still
+// already; they are checked as well, and not let go.
 absl::Status AtQuietMoment(Pid pid, const WritableMemory& memory,
                            const std::function<bool(uint64_t)>& is_in_the_way,
                            const std::function<absl::Status(QuietMoment*)>& work, StopTimes* times,

@@ -23,20 +23,20 @@ namespace proftrace {
 namespace {
 
 constexpr int64_t kCallLimitNs = 2'000'000'000;
-constexpr int kSpins = 50;  // looks without a pause: most calls return within microseconds
+constexpr int kSpins = 50;  // looks without a pause, because most calls return within microseconds
 constexpr useconds_t kLookUs = 20;
 constexpr uint64_t kRedZoneBytes = 256;  // 128 by the ABI
 constexpr uint64_t kDirectionFlag = 0x400;
 
-// What the kernel returns inside, when a stop has interrupted a call (include/linux/errno.h).
+// The kernel's internal results of a call that a stop has interrupted (include/linux/errno.h).
 constexpr int64_t kRestartSys = -512;
 constexpr int64_t kRestartNoIntr = -513;
 constexpr int64_t kRestartNoHand = -514;
 constexpr int64_t kRestartBlock = -516;
 constexpr uint64_t kSyscallInstructionBytes = 2;
 
-// The frame of a signal as the kernel lays it out (arch/x86/include/uapi/asm/sigcontext.h,
-// ucontext.h): rt_sigreturn takes it back.
+// A signal's frame in the kernel's layout (arch/x86/include/uapi/asm/sigcontext.h, ucontext.h),
+// from which rt_sigreturn restores the thread.
 struct FrameContext {
   uint64_t flags;
   uint64_t link;
@@ -53,10 +53,10 @@ struct FrameContext {
 };
 static_assert(sizeof(FrameContext) == 304);
 
-// flags: with XSAVE state, the stack segment is valid (UC_FP_XSTATE, UC_SIGCONTEXT_SS,
-// UC_STRICT_RESTORE_SS).
+// The flags of the frame: it has XSAVE state, and the stack segment is valid (UC_FP_XSTATE,
+// UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS).
 constexpr uint64_t kContextFlags = 7;
-// No valid ss_flags: the alternate stack stays as it is.
+// This value is no valid ss_flags, so the alternate stack stays as it is.
 constexpr uint64_t kKeepAlternateStack = 0x7fff;
 
 absl::Status Gone(int tid) {
@@ -73,13 +73,14 @@ absl::Status RemoteCalls::PlaceReturnFrame(const WritableMemory& memory) {
   iovec io{area.data(), area.size()};
   if (ptrace(PTRACE_GETREGSET, tid_, NT_X86_XSTATE, &io) != 0) io.iov_len = 0;
   area.resize(io.iov_len);
-  static const StateLayout layout = ReadStateLayout();  // a hypervisor takes its time for it
+  // Cached, because cpuid is slow under a hypervisor.
+  static const StateLayout layout = ReadStateLayout();
   const absl::StatusOr<std::vector<uint8_t>> state = MakeFrameState(std::move(area), layout);
   if (!state.ok()) return state.status();
 
   user_regs_struct back = saved_;
-  // A system call that the stop interrupted is made again, from its beginning: rt_sigreturn forgets
-  // how far one with a time-out had come.
+  // A system call that the stop has interrupted is made again from its beginning, because
+  // rt_sigreturn forgets how much of a time-out had passed.
   const auto result = static_cast<int64_t>(back.rax);
   const bool was_interrupted = result == kRestartSys || result == kRestartNoIntr ||
                                result == kRestartNoHand || result == kRestartBlock;
@@ -133,7 +134,8 @@ absl::StatusOr<RemoteCalls> RemoteCalls::Begin(const StoppedThread& thread,
     return Gone(calls.tid_);
   }
   if (absl::Status status = calls.PlaceReturnFrame(memory); !status.ok()) return status;
-  // From here on the thread would return through the frame: the registers first, then the mask.
+  // From here on the thread would return through the frame. The registers are set first, then the
+  // mask.
   user_regs_struct registers = calls.saved_;
   registers.rip = places.call + kSyscallInstructionBytes;
   registers.rsp = calls.frame_;
@@ -141,7 +143,7 @@ absl::StatusOr<RemoteCalls> RemoteCalls::Begin(const StoppedThread& thread,
   registers.eflags &= ~kDirectionFlag;
   if (ptrace(PTRACE_SETREGS, calls.tid_, nullptr, &registers) != 0) return Gone(calls.tid_);
   calls.is_active_ = true;
-  // A handler's system calls would be taken for ours.
+  // A signal handler's system calls would be taken for ours.
   const uint64_t all = ~uint64_t{0};
   if (ptrace(PTRACE_SETSIGMASK, calls.tid_, sizeof(all), &all) != 0) return Gone(calls.tid_);
   return calls;
@@ -157,7 +159,8 @@ RemoteCalls::RemoteCalls(RemoteCalls&& other) noexcept
 
 RemoteCalls::~RemoteCalls() {
   if (!is_active_) return;
-  // Where the mask cannot be put back it returns through the frame, which has both.
+  // If the mask cannot be put back, the thread returns through the frame, which has both the mask
+  // and the registers.
   if (ptrace(PTRACE_SETSIGMASK, tid_, sizeof(signals_), &signals_) != 0) return;
   ptrace(PTRACE_SETREGS, tid_, nullptr, &saved_);
 }
@@ -176,8 +179,8 @@ absl::StatusOr<int64_t> RemoteCalls::Call(long number, const std::array<uint64_t
   registers.r8 = arguments[4];
   registers.r9 = arguments[5];
   if (ptrace(PTRACE_SETREGS, tid_, nullptr, &registers) != 0) return Gone(tid_);
-  // To the call's entry, to its exit, and by an interrupt to a stop of its own: only in such a stop
-  // may registers with an interrupted call in them be put back.
+  // The thread runs to the call's entry, then to its exit, and by an interrupt to a stop of its
+  // own. Only in such a stop may registers be put back that contain an interrupted call.
   enum { kToEntry, kToExit, kToStop } phase = kToEntry;
   ptrace(PTRACE_SYSCALL, tid_, nullptr, nullptr);
   const int64_t deadline_ns = MonotonicNs() + kCallLimitNs;
@@ -189,7 +192,7 @@ absl::StatusOr<int64_t> RemoteCalls::Call(long number, const std::array<uint64_t
       if (MonotonicNs() > deadline_ns) {
         return absl::UnavailableError("a system call in the target did not return in time");
       }
-      // On a busy machine it may be this processor that the thread waits for.
+      // On a busy machine the thread may be waiting for this very processor.
       if (++looks > kSpins) usleep(kLookUs);
       continue;
     }
@@ -207,8 +210,8 @@ absl::StatusOr<int64_t> RemoteCalls::Call(long number, const std::array<uint64_t
         ptrace(PTRACE_SYSCALL, tid_, nullptr, nullptr);
         continue;
       }
-      // Else it returns through its frame: its registers may not be put back here, nor later, when
-      // it has gone on.
+      // If the interrupt fails, the thread returns through its frame: its registers may not be put
+      // back here, nor later, when it has gone on.
       if (ptrace(PTRACE_GETREGS, tid_, nullptr, &registers) != 0 ||
           ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr) != 0) {
         is_active_ = false;
@@ -218,8 +221,8 @@ absl::StatusOr<int64_t> RemoteCalls::Call(long number, const std::array<uint64_t
       ptrace(PTRACE_CONT, tid_, nullptr, nullptr);
       continue;
     }
-    // Signals are blocked; what still comes (a group stop, SIGKILL) is let through. It takes the
-    // interrupt with it.
+    // Signals are blocked. Stops that still come (a group stop, SIGKILL) are let through; such a
+    // stop cancels a pending interrupt, which is therefore sent again.
     const long give = event == 0 ? signal : 0;
     if (phase == kToStop) ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr);
     ptrace(phase == kToStop ? PTRACE_CONT : PTRACE_SYSCALL, tid_, nullptr, give);

@@ -1,5 +1,5 @@
-// System calls that a stopped thread of the target makes for us. No library code of the target
-// runs, so it does not matter which locks the thread holds.
+// Has a stopped thread of the target make system calls for us. No library code of the target runs,
+// so it does not matter which locks the thread holds.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -13,16 +13,16 @@
 
 namespace proftrace {
 
-// Where the target's libc has what a remote call needs.
+// The addresses in the target's libc that a remote call needs.
 struct SystemCallPlaces {
   uint64_t call = 0;      // syscall; ret
   uint64_t restorer = 0;  // mov $15, %rax; syscall: rt_sigreturn
 };
 
-// While it lives, the thread has all signals blocked, and on its stack, below the red zone, lies a
-// signal frame with what it was doing: should proftrace be killed, the thread returns through that
-// frame to where it was. Ends with the thread as it was, still stopped; an interrupted system call
-// is restarted by the kernel as after any stop.
+// As long as the object lives, the thread has all signals blocked, and on its stack, below the red
+// zone, lies a signal frame with its earlier state: if proftrace is killed, the thread returns
+// through that frame to where it was. At the object's end the thread is as it was, and still
+// stopped. The kernel restarts an interrupted system call, as after any stop.
 class RemoteCalls {
  public:
   static absl::StatusOr<RemoteCalls> Begin(const StoppedThread& thread,
@@ -32,10 +32,10 @@ class RemoteCalls {
   RemoteCalls(RemoteCalls&& other) noexcept;
   RemoteCalls& operator=(RemoteCalls&&) = delete;
 
-  // Returns what the kernel returned: a negative errno where the call failed. An error when the
-  // thread is gone.
+  // Makes the call and returns the kernel's result: a negative errno if the call failed. Fails if
+  // the thread is gone.
   absl::StatusOr<int64_t> Call(long number, const std::array<uint64_t, 6>& arguments);
-  // Returns where kScratchBytes on the thread's stack are, for what calls are to read or to write.
+  // Returns the address of kScratchBytes bytes on the thread's stack that calls may read and write.
   uint64_t scratch_address() const { return frame_ + kScratchOffset; }
   static constexpr uint64_t kScratchBytes = 256;
 

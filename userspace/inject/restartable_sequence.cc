@@ -9,7 +9,8 @@
 namespace proftrace {
 namespace {
 
-// From linux/ptrace.h since Linux 5.13, which cannot be included beside libc's.
+// These are in linux/ptrace.h since Linux 5.13, which cannot be included together with libc's
+// header.
 constexpr auto kGetConfiguration = static_cast<__ptrace_request>(0x420f);
 struct RseqConfiguration {
   uint64_t area;

@@ -9,28 +9,28 @@ namespace proftrace {
 namespace {
 
 constexpr uint64_t kRoomPageBytes = 4096;
-constexpr uint64_t kReach = 0x7800'0000;  // of a jump, less what one module may be long
-constexpr uint64_t kMargin = 0x10000;  // left free beside other mappings, where there is more room
+constexpr uint64_t kReach = 0x7800'0000;  // of a jump, less the length that one module may have
+constexpr uint64_t kMargin = 0x10000;  // left free beside other mappings, if there is room for it
 constexpr uint64_t kLowest = 0x10000;
-// Pages that are tried from an end of a gap on. Over so many, any other byte of a distance than the
-// uppermost one has been something else.
+// How many pages are tried from each end of a gap. Over so many pages, every unsafe byte of a
+// distance has changed, except the uppermost one.
 constexpr int kMostPages = 96;
 
-// 0 where it would be below.
+// Returns `address` lowered by -`change`, or 0 where the result would be negative.
 uint64_t Less(uint64_t address, int64_t change) {
   const auto less = static_cast<uint64_t>(-change);
   return address > less ? address - less : 0;
 }
 
-// The room that is looked for.
+// The properties of the room that is looked for.
 struct Wanted {
-  uint64_t lowest;   // of the places that jumps are at
-  uint64_t highest;  // behind the last of them
+  uint64_t lowest;   // address at which a jump may lie
+  uint64_t highest;  // address behind the highest jump
   uint64_t bytes;
   const std::function<bool(uint64_t)>& accepts;
 
-  // The highest begin of a room that lies wholly below the distances that no jump may have, and the
-  // lowest of one wholly above them.
+  // Return the highest address of a room that lies wholly below the targets that no jump may have,
+  // and the lowest address of a room wholly above them.
   uint64_t HighestBelow() const { return Less(lowest, kUnsafeFrom - static_cast<int64_t>(bytes)); }
   uint64_t LowestAbove() const { return Less(highest, kUnsafeUntil); }
   bool IsSafe(uint64_t at) const {
@@ -50,7 +50,7 @@ uint64_t FindRoom(const std::vector<Mapping>& mappings, const Wanted& wanted, ui
   const auto take = [&](uint64_t at) {
     if (distance(at) < kReach && (best == 0 || distance(at) < distance(best))) best = at;
   };
-  // Begins of rooms in [first, last], which are pages: the nearest to either end that is safe.
+  // Takes the safe address nearest to each end of [first, last], which are pages.
   const auto take_within = [&](uint64_t first, uint64_t last, bool at_end) {
     for (int i = 0; !at_end && i < kMostPages && first + i * kRoomPageBytes <= last; ++i) {
       if (!wanted.IsSafe(first + i * kRoomPageBytes)) continue;
@@ -63,7 +63,7 @@ uint64_t FindRoom(const std::vector<Mapping>& mappings, const Wanted& wanted, ui
       break;
     }
   };
-  // Takes rooms within [first, last], on both sides of what no jump may reach.
+  // Takes rooms within [first, last], on both sides of the targets that no jump may have.
   const auto take_beside = [&](uint64_t first, uint64_t last, bool at_end) {
     const uint64_t below = std::min(last, wanted.HighestBelow() & ~(kRoomPageBytes - 1));
     const uint64_t above =
@@ -71,7 +71,8 @@ uint64_t FindRoom(const std::vector<Mapping>& mappings, const Wanted& wanted, ui
     if (first <= below) take_within(first, below, at_end);
     if (above <= last) take_within(above, last, at_end);
   };
-  // Below the first one, too: the heap may lie close behind a program, which then has no other gap.
+  // The gap below the first mapping counts, too: the heap may lie close behind a program that has
+  // no other gap.
   uint64_t start = kLowest;
   for (size_t i = 0; i < mappings.size(); ++i) {
     const uint64_t end = mappings[i].start;

@@ -86,7 +86,8 @@ bool HasFilters(Pid pid) {
                      [pid](uint32_t tid) { return SeccompMode(pid, static_cast<int>(tid)) > 0; });
 }
 
-// The kernel adds none to what a runtime sets: more are the job's own.
+// Fails if a thread has more than one filter: a container's runtime sets one, so others are the
+// job's own.
 absl::Status CheckOneFilter(Pid pid) {
   const std::string folder = "/proc/" + std::to_string(Raw(pid)) + "/task";
   for (const uint32_t tid : ReadNumberedEntries(folder)) {
@@ -100,12 +101,13 @@ absl::Status CheckOneFilter(Pid pid) {
   return absl::OkStatus();
 }
 
-// By what is known of filters that cannot be read.
+// Checks the calls for filters that cannot be read: by trial if this process has the same filters,
+// else by the profile that the user has stated.
 absl::Status CheckUnreadFilters(Pid pid, std::span<const FilteredCall> calls) {
   if (HasOwnFilters(pid)) return TryCalls(calls);
   if (!IsRuntimeDefaultStated()) return Unreadable();
   if (absl::Status status = CheckOneFilter(pid); !status.ok()) return status;
-  // A proftrace in the same place has the same profile.
+  // A proftrace that has a filter itself is taken to have the same profile, and tries the calls.
   const bool is_filtered = SeccompMode(Pid{static_cast<uint32_t>(getpid())}, getpid()) > 0;
   return is_filtered ? TryCalls(calls) : absl::OkStatus();
 }
@@ -116,7 +118,7 @@ uint32_t RunSeccompFilter(std::span<const sock_filter> filter, const seccomp_dat
   std::array<uint32_t, BPF_MEMWORDS> memory{};
   uint32_t a = 0;
   uint32_t x = 0;
-  // Jumps only lead forward: this ends.
+  // The loop ends because a filter's jumps only lead forward.
   for (size_t at = 0; at < filter.size(); ++at) {
     const sock_filter& code = filter[at];
     const uint32_t operand = BPF_SRC(code.code) == BPF_X ? x : code.k;

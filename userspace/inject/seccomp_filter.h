@@ -1,8 +1,8 @@
-// Whether a process's seccomp filters let a system call through. Docker's default profile filters
-// every container, and lets all through that injection needs; others kill the process for it.
-// Filters are read where that is allowed (MayReadSeccompFilters()). Where it is not, they are known
-// if they are this process's own (filter_kinship.h), which then tries what they allow
-// (filter_trials.h), or if the user says which they are (StateSeccomp()).
+// Finds out whether a process's seccomp filters let a system call through. Docker's default profile
+// filters every container, and lets all calls through that injection needs; other filters kill the
+// process for them. Filters are read if that is allowed (MayReadSeccompFilters()). Otherwise they
+// are known if they are this process's own (filter_kinship.h), which then tries what they allow
+// (filter_trials.h), or if the user says which profile they are (StateSeccomp()).
 #pragma once
 
 #include <absl/status/status.h>
@@ -20,17 +20,17 @@
 
 namespace proftrace {
 
-// Returns what a filter (classic BPF, seccomp(2)) answers to a call: SECCOMP_RET_…;
-// SECCOMP_RET_KILL_PROCESS for a program that the kernel would not have taken.
+// Returns a filter's (classic BPF, seccomp(2)) answer to a call, SECCOMP_RET_…. Returns
+// SECCOMP_RET_KILL_PROCESS for a program that the kernel would not have accepted.
 uint32_t RunSeccompFilter(std::span<const sock_filter> filter, const seccomp_data& call);
 
-// Returns the filters of a stopped thread of ours (ptrace), newest first. Fails where they cannot
-// be read: without CAP_SYS_ADMIN, or with proftrace itself under a filter.
+// Returns the filters of a thread that we have stopped by ptrace, newest first. Fails if they
+// cannot be read: without CAP_SYS_ADMIN, or if proftrace itself has a filter.
 absl::StatusOr<std::vector<std::vector<sock_filter>>> ReadSeccompFilters(int tid);
 
-// Returns the mode of a thread of the process, by /proc: 0 = none, 1 = strict, 2 = filters.
+// Returns the seccomp mode of a thread, by /proc: 0 = none, 1 = strict, 2 = filters.
 int SeccompMode(Pid pid, int tid);
-// Returns how many filters it has; 0 before Linux 5.9.
+// Returns how many filters the thread has; 0 before Linux 5.9.
 int SeccompFilterCount(Pid pid, int tid);
 
 // Whether this process may read filters (ptrace(2), PTRACE_SECCOMP_GET_FILTER): it has
@@ -40,29 +40,30 @@ struct FilteredCall {
   long number;
   const char* name;
   std::array<uint64_t, 6> arguments;
-  bool may_fail = false;  // an error does no harm: only what kills, or asks somebody, is refused
+  // An error does no harm: only filters that kill, or ask another process, refuse the call.
+  bool may_fail = false;
 };
 
-// Checks the filters of the process's threads as far as that can be done without stopping one:
-// fails where they can neither be read nor are known, and with the first of the calls that filters
-// refuse that are known.
+// Checks the filters of the process's threads, as far as that can be done without stopping one.
+// Fails if the filters can neither be read nor are known. If they are known, fails with the first
+// of the calls that they refuse.
 absl::Status CheckFiltersUnseen(Pid pid, std::span<const FilteredCall> calls);
 
-// Whether that can be checked for the process: its filters, if it has any, may be read or are
-// known.
+// Whether the filters can be checked so: the process has none, or they may be read or are known.
 bool AreFiltersKnown(Pid pid);
 
-// Takes the user's word for what the filters of jobs are that cannot be read: `runtime-default` =
-// the default profile of a container's runtime, which answers what it does not allow with an error.
-// It is true of this process and of those that it forks. false: there is no such profile.
+// Takes the user's word for the filters of jobs that cannot be read: `runtime-default` means the
+// default profile of a container's runtime, which answers forbidden calls with an error. The
+// statement holds in this process and those that it forks. Returns false for an unknown profile.
 bool StateSeccomp(const std::string& profile);
 bool IsRuntimeDefaultStated();
 
-// Checks that each of the calls would be made; else one sentence with the first that would not.
+// Checks that the filters let each of the calls through. Fails with one sentence that names the
+// first call that they refuse.
 absl::Status CheckSeccomp(const std::vector<std::vector<sock_filter>>& filters,
                           std::span<const FilteredCall> calls, uint64_t instruction);
-// Checks the calls by the filters that a stopped thread of ours has, if it has any: by what they
-// say, else by what is known of them.
+// Checks the calls for a thread that we have stopped, if it has filters: by their code if they can
+// be read, else by what is known of them.
 absl::Status CheckSeccompOf(Pid pid, int tid, std::span<const FilteredCall> calls,
                             uint64_t instruction);
 

@@ -6,8 +6,8 @@
 namespace proftrace {
 namespace {
 
-// Where an arena of glibc's allocator begins: behind the unused rest of another one, which looks
-// like the page below a stack.
+// Arenas of glibc's allocator begin at multiples of this. Below an arena may lie the unused rest of
+// another one, which looks like the guard page below a stack.
 constexpr uint64_t kArenaAlignment = uint64_t{64} << 20;
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr useconds_t kThawLookUs = 20'000;
 struct ThreadLook {
   char state = 0;  // of /proc/PID/status: 'R', 'S', 'D', 'T', 't', …
   std::string tracer;
-  std::string switches;  // how often it was put on a processor and off it
+  std::string switches;  // how often it got a processor or lost one
 
   bool operator==(const ThreadLook&) const = default;
 };
@@ -36,8 +36,8 @@ ThreadLook LookAtThread(Pid pid) {
   return state;
 }
 
-// How a frozen group is thawed; empty = it is not frozen. Version 1 tells in each group what those
-// above it have done, version 2 in its events.
+// Returns the command that thaws a frozen group; empty = the group is not frozen. Version 1 is read
+// for each group above as well, because a frozen group freezes those below it.
 std::string HowToThaw(const ControlGroup& group) {
   for (const std::string& folder : group.folders) {
     if (group.is_v2) {
@@ -64,7 +64,8 @@ std::optional<Standstill> FindFrozen(Pid pid) {
                      " (docker pause, a suspended job): thaw it ('docker unpause', or ", thaw,
                      ")")};
   }
-  // Its group may have no folder that we can see: the kernel's function says it, too.
+  // The group may have no folder that we can see. The kernel function that the thread is in then
+  // tells whether it is frozen.
   const std::string function =
       ReadSmallFile(absl::StrCat("/proc/", Raw(LivingThread(pid)), "/wchan"), 64);
   if (function != "__refrigerator" && function != "do_freezer_trap") return std::nullopt;
@@ -86,7 +87,7 @@ std::optional<Standstill> FindStandstill(Pid pid) {
                                    Raw(pid), "' lets it go on")};
   }
   if (state.state != 't') return std::nullopt;
-  // A part of this program holds it for microseconds.
+  // A thread of this program may hold it, for microseconds.
   const bool is_ours = access(absl::StrCat("/proc/self/task/", state.tracer).c_str(), F_OK) == 0;
   if (is_ours || state.tracer == "0" || state.tracer.empty()) return std::nullopt;
   usleep(kBetweenLooksUs);

@@ -1,6 +1,7 @@
-// Why a whole process stands still, and does so until somebody lets it go on: its control group is
+// Finds out why a whole process stands still until somebody lets it go on: its control group is
 // frozen (docker pause), a signal has stopped it, or a debugger holds it. Nothing is recorded of
-// such a process, and what needs one of its threads to run (jumps, the GPU agent) cannot be done.
+// such a process, and jumps and the GPU agent, which need one of its threads to run, cannot be put
+// in.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +13,22 @@
 namespace proftrace {
 
 enum class StandstillKind : uint8_t {
-  kFrozen,   // no thread of it comes to a stop of ptrace's, or none makes a system call there
+  kFrozen,   // its threads do not reach a stop by ptrace, or make no system call there
   kStopped,  // by SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU
   kHeld,     // in a stop of another program's ptrace
 };
 
 struct Standstill {
   StandstillKind kind = StandstillKind::kStopped;
-  std::string sentence;  // "PID 17 is frozen …", with how it goes on
+  std::string sentence;  // "PID 17 is frozen …", with what lets it go on
 };
 
-// Finds why a process stands still; nullopt where threads of it may run, or it is not there. Takes
-// two looks, some milliseconds apart, where a debugger has it: strace stops a process at each
+// Finds why a process stands still. nullopt: its threads may run, or it does not exist. If another
+// program traces it, looks twice, some milliseconds apart, because strace stops a process at each
 // system call.
 std::optional<Standstill> FindStandstill(Pid pid);
 
-// Waits as long as the process is frozen, until `deadline_ns` at the latest (CLOCK_MONOTONIC).
+// Waits until the process is not frozen any more, or until `deadline_ns` (CLOCK_MONOTONIC).
 void AwaitThaw(Pid pid, int64_t deadline_ns);
 
 }  // namespace proftrace

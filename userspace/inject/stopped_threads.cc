@@ -25,7 +25,8 @@ constexpr int kStopSpins = 50;  // looks without a pause: most threads stop with
 constexpr useconds_t kStopLookUs = 20;
 constexpr int64_t kLongestHoldNs = 500'000'000;
 constexpr int64_t kWaitForOneNs = 100'000'000;
-constexpr int64_t kWaitForStackNs = 1'000'000'000;  // until a handler on another stack is over
+// How long a handler on another stack is waited for.
+constexpr int64_t kWaitForStackNs = 1'000'000'000;
 constexpr useconds_t kStackRetryUs = 1000;
 
 std::vector<int> ThreadsOf(Pid pid) {
@@ -34,7 +35,7 @@ std::vector<int> ThreadsOf(Pid pid) {
   return std::vector<int>(tids.begin(), tids.end());
 }
 
-// Runs on a new thread of ours, and waits for it.
+// Runs `work` on a new thread of ours, and waits for it.
 absl::Status OnOwnThread(const std::function<void()>& work) {
   try {
     std::thread(work).join();
@@ -44,7 +45,7 @@ absl::Status OnOwnThread(const std::function<void()>& work) {
   return absl::OkStatus();
 }
 
-// "0" = nobody.
+// Returns the PID of the thread's tracer; "0" = it has none.
 std::string TracerOf(int tid) {
   const std::string status = ReadSmallFile("/proc/" + std::to_string(tid) + "/status", 8192);
   return std::string(StatusValue(status, "TracerPid"));
@@ -52,7 +53,7 @@ std::string TracerOf(int tid) {
 
 absl::Status SeizeRefusal(int tid, const std::string& tracer, int error) {
   const std::string thread = "thread " + std::to_string(tid);
-  // One of ours that is about to end may still have it.
+  // A thread of ours that is about to end may still trace it.
   if (access(("/proc/self/task/" + tracer).c_str(), F_OK) == 0) {
     return absl::UnavailableError(thread + " is held by another part of proftrace");
   }
@@ -89,7 +90,7 @@ absl::Status StoppedThreads::Use(Pid pid,
 void StoppedThreads::WhileHeld(Pid pid, const std::function<void(StoppedThreads*)>& work) {
   bool is_held = false;
   (void)OnOwnThread([&is_held, &work, pid] {
-    // Here, so that `work` has it, too.
+    // The turn is taken on this thread, so that `work` has it, too.
     const absl::StatusOr<TraceTurn> turn = TraceTurn::Take(pid);
     StoppedThreads threads(pid);
     is_held = turn.ok() &&
@@ -106,12 +107,12 @@ bool StoppedThreads::Seize(int tid, long options, absl::Status* status) {
   if (!is_late && ptrace(PTRACE_SEIZE, tid, nullptr, options) != 0) {
     int error = errno;
     if (error == ESRCH || ThreadHasEnded(static_cast<uint32_t>(tid))) return false;
-    // One that a seized thread has started is ours from its beginning on.
+    // A thread that a seized thread has started is ours from its beginning on.
     siginfo_t ignored;
     const bool is_ours = waitid(P_PID, static_cast<id_t>(tid), &ignored,
                                 WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL | __WNOTHREAD) == 0;
     const std::string tracer = TracerOf(tid);
-    // Whoever had it may have let it go meanwhile.
+    // The tracer may have let it go meanwhile.
     if (!is_ours && tracer == "0") {
       error = ptrace(PTRACE_SEIZE, tid, nullptr, options) == 0 ? 0 : errno;
       if (error == ESRCH) return false;
@@ -140,8 +141,9 @@ bool StoppedThreads::HasStopped(StoppedThread* thread) {
     } else if (event == PTRACE_EVENT_STOP) {
       thread->is_stopped = true;
     } else {
-      // It was about to be given a signal, and is, or has started a thread. Such a stop takes back
-      // an interrupt that was to come (ptrace_stop() in kernel/signal.c).
+      // The thread was about to get a signal, which it gets now, or has started a thread. Such a
+      // stop cancels a pending interrupt (ptrace_stop() in kernel/signal.c), so another one is
+      // sent.
       if (event == PTRACE_EVENT_CLONE) NoteBorn(thread->tid);
       const int signal = WSTOPSIG(status);
       const bool is_signal = event == 0 && signal != (SIGTRAP | 0x80);
@@ -162,7 +164,7 @@ void StoppedThreads::NoteBorn(int parent_tid) {
 bool StoppedThreads::TakeBorn(bool are_wanted) {
   bool found_new = false;
   for (const int tid : std::exchange(born_, {})) {
-    // The looks at all threads of the process may have found it before.
+    // StopAll(), which lists all threads of the process, may have found it before.
     if (std::any_of(threads_.begin(), threads_.end(),
                     [tid](const StoppedThread& thread) { return thread.tid == tid; })) {
       continue;
@@ -220,7 +222,7 @@ absl::Status StoppedThreads::StopAll(int64_t deadline_ns, const std::set<int>& e
   for (StoppedThread& thread : threads_) {
     if (!thread.is_stopped) continue;
     if (ptrace(PTRACE_GETREGS, thread.tid, nullptr, &thread.registers) == 0) continue;
-    // One that was killed is gone. Any other stands where nobody can say.
+    // A thread that was killed is gone. For any other, nobody can say where it stands.
     thread.is_gone = errno == ESRCH && ThreadHasEnded(static_cast<uint32_t>(thread.tid));
     if (!thread.is_gone && status.ok()) {
       status = absl::UnavailableError("the registers of thread " + std::to_string(thread.tid) +
@@ -256,7 +258,8 @@ absl::Status StoppedThreads::StopOne(int64_t deadline_ns, const ThreadCheck& che
       Fail(ExitCode::kNoTarget, "PID " + std::to_string(Raw(pid_)) + " has ended");
   const int64_t any_stack_ns = MonotonicNs() + kWaitForStackNs;
   absl::Status refused;
-  // Where more threads want to run than there are processors, the only one may be late: again.
+  // If more threads want to run than there are processors, a single thread may be late; then all
+  // are tried again.
   do {
     const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid_);
     if (!mappings.ok()) return mappings.status();

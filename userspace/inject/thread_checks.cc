@@ -8,7 +8,8 @@ namespace {
 
 constexpr uint64_t kAbiRedZoneBytes = 128;
 constexpr uint64_t kPageBytes = 4096;
-// Handlers that go deeper than this below their frame are not seen.
+// How far above a thread's stack pointer its stack is searched for frames. A handler that has used
+// more stack is not seen.
 constexpr uint64_t kMostStackBytes = uint64_t{1} << 20;
 // In struct sigcontext_64 behind rip: the flags, then cs in the low half of a word.
 constexpr uint64_t kUserCodeSegment = 0x33;
@@ -20,9 +21,9 @@ bool IsFrame(const uint64_t* words) {
          (words[2] & 0xffff) == kUserCodeSegment;
 }
 
-// The words from `from` on, up to `end` or to the first page that cannot be read. Since glibc 2.42
-// the guard below a thread's stack is no mapping of its own (MADV_GUARD_INSTALL), and stacks that
-// lie side by side are one: behind the guard another thread's begins.
+// Returns the words from `from` on, up to `end` or to the first page that cannot be read. Since
+// glibc 2.42 the guard below a thread's stack is no mapping of its own (MADV_GUARD_INSTALL), and
+// neighbouring stacks are one mapping: behind the guard, another thread's stack begins.
 std::vector<uint64_t> ReadStack(const TargetMemory& memory, uint64_t from, uint64_t end) {
   std::vector<uint64_t> words((end - from) / sizeof(uint64_t));
   if (memory.Read(from, words.data(), words.size() * sizeof(uint64_t))) return words;

@@ -1,4 +1,4 @@
-// Finds where stopped threads are, and where they will go on.
+// Finds out where stopped threads are, and where they will continue.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace proftrace {
 
-// Whether `is_inside` is true of an address at which a thread goes on, or may be, where its stack
-// cannot be read or is in none of the mappings: its instruction pointer, or one that the frame of a
-// signal saved, on whatever stack its handlers run. Words of the stack are taken for a frame's when
-// flags and code segment lie behind them as the kernel puts them there: return addresses do not
-// look so.
+// Whether a thread continues, or may continue, at an address for which `is_inside` is true. Such an
+// address is the instruction pointer, or one that the frame of a signal has saved, on whatever
+// stack handlers run. Words of the stack count as such a frame if flags and code segment lie behind
+// them as the kernel lays them out, which is never so for return addresses. A thread whose stack
+// cannot be read, or is in none of the mappings, counts as one that may.
 bool AnyThreadGoesOn(const std::vector<StoppedThread>& threads,
                      const std::vector<Mapping>& mappings, const TargetMemory& memory,
                      const std::function<bool(uint64_t)>& is_inside);

@@ -35,7 +35,7 @@ bool MayBeJumpInto(uint64_t begin, uint64_t end, uint64_t address, const JumpPla
   if (IsOfFile(now.data(), file.data(), now.size())) return false;
   if (IsWhole(begin, end, address, now)) return true;
   if (now[0] != kJumpOpcode && now[0] != kBreakpointOpcode && now[0] != file[0]) return false;
-  // A byte that is the file's or a breakpoint may have been any other.
+  // A byte that is the file's, or a breakpoint, may have replaced any byte of the distance.
   uint32_t known = 0;
   for (size_t i = kDistanceAt; i < now.size(); ++i) {
     const bool is_known = now[i] != file[i] && now[i] != kBreakpointOpcode;
@@ -67,7 +67,7 @@ bool WriteAround(const WritableMemory& memory, uint64_t address, std::span<const
 
 JumpPlace WithoutJump(uint64_t begin, uint64_t end, uint64_t address, const JumpPlace& now,
                       const JumpPlace& file) {
-  // An earlier version's distances may have 0xcc in them.
+  // Jumps of an earlier version may have 0xcc in their distance.
   const bool is_whole = IsWhole(begin, end, address, now);
   JumpPlace restored = file;
   for (size_t i = 0; i < now.size(); ++i) {

@@ -64,12 +64,12 @@ absl::Status TraceRefusal(Pid pid, int error) {
   facts.own_user = geteuid();
   facts.target_user = facts.own_user;
   const std::string status = ReadSmallFile(folder + "/status", kMostStatusBytes);
-  // Real, effective, saved, of the file system.
+  // The file has the real, effective and saved user, and that of the file system.
   const auto users = SplitText(StatusValue(status, "Uid"), "\t ", /*skip_empty=*/true);
   if (users.size() > 1) {
     facts.target_user = ParseNumber<uint32_t>(users[1]).value_or(facts.own_user);
   }
-  // The files of one that is not dumpable are root's (proc(5)).
+  // If a process is not dumpable, its files in /proc belong to root (proc(5)).
   struct stat entry {};
   facts.is_dumpable =
       stat((folder + "/stat").c_str(), &entry) != 0 || entry.st_uid == facts.target_user;

@@ -1,5 +1,5 @@
-// Whether this user may change another process (ptrace(2), "Ptrace access mode checking"), and if
-// not, why.
+// Tells whether this user may change another process (ptrace(2), "Ptrace access mode checking"),
+// and if not, why.
 #pragma once
 
 #include <absl/status/status.h>
@@ -11,23 +11,24 @@
 
 namespace proftrace {
 
-// The facts that decide, as far as they can be seen from outside.
+// The facts that decide, as far as they can be seen from outside of the process.
 struct TraceFacts {
-  uint32_t own_user = 0;     // effective
-  uint32_t target_user = 0;  // effective
-  // It shows itself to its own user: not where prctl(PR_SET_DUMPABLE) says no, or where its program
-  // gave it more rights.
+  uint32_t own_user = 0;     // the effective user of this process
+  uint32_t target_user = 0;  // the effective user of the target
+  // Whether the target lets its own user look into it: not if prctl(PR_SET_DUMPABLE) says no, or if
+  // its program gave it more rights.
   bool is_dumpable = true;
   std::optional<int> ptrace_scope;  // the sysctl kernel.yama.ptrace_scope; none without Yama
-  int error = 0;                    // errno of the try
+  int error = 0;                    // errno of the attempt
 };
 
-// Returns kNotPermitted, with the reason in one sentence.
+// Returns a kNotPermitted error with the reason in one sentence.
 absl::Status TraceRefusal(Pid pid, const TraceFacts& facts);
-// Says why a try that has just failed with `error` was refused.
+// Finds the reason why an attempt has just failed with `error`, and returns it in the same way.
 absl::Status TraceRefusal(Pid pid, int error);
 
-// Fails with kNoTarget, or as TraceRefusal() does. Stops nobody.
+// Checks that the process's memory may be written. Fails with kNoTarget, or as TraceRefusal() does.
+// Stops nobody.
 absl::Status CheckTraceable(Pid pid);
 
 }  // namespace proftrace

@@ -9,13 +9,13 @@
 namespace proftrace {
 namespace {
 
-// A hold lasts until all probes and jumps are there.
+// A hold may last until all probes and jumps are in place.
 constexpr std::chrono::seconds kWait{30};
 
 }  // namespace
 
 std::shared_ptr<TraceTurn::Mutex> TraceTurn::MutexOf(Pid pid) {
-  // ptrace has one state for the whole program, and so has this.
+  // There is one table for the whole program, because ptrace has one state for the whole program.
   static std::mutex all_mutex;
   static auto& all = *new std::map<uint32_t, std::weak_ptr<Mutex>>;
   const std::lock_guard lock(all_mutex);

@@ -1,5 +1,6 @@
-// One OS thread of this program at a time works on a process by ptrace: injections, patches and
-// holds come from several, and what one of them traces another one cannot.
+// Lets one OS thread of this program at a time work on a process by ptrace. Injections, patches and
+// holds come from several threads, and a thread that one of them traces cannot be traced by
+// another.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -13,8 +14,9 @@ namespace proftrace {
 
 class TraceTurn {
  public:
-  // Waits for half a minute, then fails with kUnavailable. A thread that has it may take it again.
-  // Whoever has it waits for nothing that the process does. Given back on the same thread.
+  // Waits up to half a minute for the turn, then fails with kUnavailable. The thread that has it
+  // may take it again. It must not wait for anything that the process does, and must give the turn
+  // back itself.
   static absl::StatusOr<TraceTurn> Take(Pid pid);
 
  private:

@@ -1,5 +1,5 @@
-// Reads and writes the memory of a process through /proc/PID/mem, also where the process itself may
-// not write: its code. Stops nobody.
+// Reads and writes the memory of a process through /proc/PID/mem. That works also where the process
+// itself may not write, such as in its code. Stops nobody.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -18,7 +18,7 @@ class WritableMemory final : public TargetMemory {
   // Opens the memory of a process. Fails with kNoTarget, or kNotPermitted.
   static absl::StatusOr<WritableMemory> Open(Pid pid);
 
-  // Reads all of the bytes, or returns false.
+  // Reads all of the bytes; returns false if that fails.
   bool Read(uint64_t address, void* buffer, size_t bytes) const override;
   bool Write(uint64_t address, const void* buffer, size_t bytes) const;
 

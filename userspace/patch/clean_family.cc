@@ -21,7 +21,8 @@ namespace {
 
 constexpr size_t kMostStatusBytes = 8192;
 constexpr int kMostGenerations = 1000;
-// Children that are forked while their parent is cleaned have what it had.
+// The processes are listed again up to so many times: children that are forked while their parent
+// is cleaned have inherited what was in it.
 constexpr int kMostRounds = 8;
 
 uint32_t ParentOf(uint32_t pid) {
@@ -41,7 +42,8 @@ bool IsDescendant(const std::map<uint32_t, uint32_t>& parents, uint32_t pid, uin
   return false;
 }
 
-// Whether the process has the ring where it is written, not where it is read.
+// Whether the process has the ring at the address where its writer maps it, rather than mapped by a
+// tracer that reads it.
 bool IsWriter(Pid pid, const Mapping& ring) {
   const auto memory = WritableMemory::Open(pid);
   uint64_t self = 0;
@@ -49,8 +51,8 @@ bool IsWriter(Pid pid, const Mapping& ring) {
          self == ring.start;
 }
 
-// Other processes that have patches because of `pid`: descendants of it with a ring, and those that
-// have `ring`.
+// Returns the other processes that have patches because of `pid`: its descendants that have any
+// ring, and all processes that write into `ring`.
 std::vector<Pid> FindRingSharers(Pid pid, const std::optional<Mapping>& ring) {
   std::map<uint32_t, uint32_t> parents;
   for (const uint32_t number : ReadNumberedEntries("/proc")) parents[number] = ParentOf(number);

@@ -1,5 +1,5 @@
-// Takes away what a killed run has left in a process, and in those that have it from there: its
-// children keep patched code.
+// Takes away what a killed run has left in a process, and in the processes that inherited it: a
+// fork copies patched code.
 #pragma once
 
 #include <absl/status/status.h>
@@ -13,14 +13,14 @@ namespace proftrace {
 
 struct CleanedProcess {
   Pid pid{};
-  bool is_found = false;  // whether there was anything
+  bool is_found = false;  // whether a killed run had left anything in the process
   RemovedPatches removed;
-  absl::Status status;  // what could not be done, with the process's PID in the sentence
+  absl::Status status;  // why the process could not be cleaned, in a sentence that names its PID
 };
 
-// Cleans the process itself first; where that fails, it alone. Then it cleans those of its
-// descendants, and of the processes that share its ring, that had something. A process that has
-// ended meanwhile is left out, but for `pid` (kNoTarget).
+// Cleans the process itself first, and nothing else where that fails. Then cleans those of its
+// descendants, and of the processes that share its ring, in which something was left. Leaves out
+// descendants and sharers that have ended meanwhile; kNoTarget where `pid` itself has ended.
 std::vector<CleanedProcess> CleanFamily(Pid pid);
 
 }  // namespace proftrace

@@ -23,9 +23,9 @@ namespace proftrace {
 namespace {
 
 constexpr uint8_t kNop = 0x90;
-constexpr uint64_t kMostRunBytes = 1 << 20;  // that are compared at once
+constexpr uint64_t kMostRunBytes = 1 << 20;  // the most bytes that are compared at once
 
-// One run of pages: what the process has, and its file.
+// One run of pages: the bytes that the process has now, and those of its file.
 struct Run {
   uint64_t address = 0;
   std::vector<uint8_t> now;
@@ -46,7 +46,7 @@ class Audit {
         ++result_.breakpoints;
       } else {
         AddTorn(mapping, run.address + i);
-        // The rest of it is no place of its own.
+        // The other bytes of a torn jump are not counted as places of their own.
         i += sizeof(JumpPlace) - 1;
       }
     }
@@ -61,11 +61,12 @@ class Audit {
     });
   }
 
-  // Behind a whole jump of which byte `i` is one: with the nops that fill the place.
+  // Returns the index behind the whole jump that byte `i` is a part of, and behind the nops that
+  // fill its place up. nullopt: the byte belongs to no jump.
   std::optional<size_t> EndOfJump(const Run& run, size_t i) const {
     const size_t first = i - std::min(i, sizeof(JumpPlace) - 1);
     for (size_t begin = first; begin <= i && begin + sizeof(JumpPlace) <= run.now.size(); ++begin) {
-      // The kernel's breakpoint may lie on its first byte.
+      // The kernel's breakpoint may lie on the jump's first byte.
       if (run.now[begin] != kJumpOpcode && run.now[begin] != kBreakpointOpcode) continue;
       int32_t distance = 0;
       std::memcpy(&distance, run.now.data() + begin + 1, sizeof(distance));

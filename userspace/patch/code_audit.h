@@ -1,4 +1,5 @@
-// Whether a process runs the code of its files: after jumps were taken out of it, and for `doctor`.
+// Compares the code that a process runs with its files: after jumps were taken out of the process,
+// and for `doctor`.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -12,13 +13,14 @@
 namespace proftrace {
 
 struct CodeAudit {
-  // Places that differ from their file, where neither a breakpoint (0xcc) nor a jump to memory of
-  // the process's own explains it: a thread that comes there runs into something that is no code.
+  // The number of places that differ from their file, where neither a breakpoint (0xcc) nor a jump
+  // to the process's own memory explains the difference. A thread that comes there runs into bytes
+  // that are no code.
   size_t torn = 0;
-  std::string first_file;  // of the first of them; its path comes from the target
+  std::string first_file;  // of the first torn place; the path comes from the target
   uint64_t first_offset = 0;
-  size_t breakpoints = 0;  // uprobes, or a debugger's
-  size_t jumps = 0;        // to memory of the process's own: a debugger's or a hooking library's
+  size_t breakpoints = 0;  // set by uprobes, or by a debugger
+  size_t jumps = 0;  // that lead to the process's own memory: a debugger's or a hooking library's
 };
 
 // Compares the pages of code that the process has made its own with their files. Reads only; a page
@@ -26,7 +28,8 @@ struct CodeAudit {
 // kNotPermitted).
 absl::StatusOr<CodeAudit> AuditCode(Pid pid);
 
-// Checks the code: OK where nothing is torn; else a sentence that says where, and what to do.
+// Checks the code: OK if no place is torn. Otherwise fails with a sentence that says where the
+// first torn place is, and what to do.
 absl::Status CheckCode(Pid pid);
 
 }  // namespace proftrace

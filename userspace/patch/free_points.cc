@@ -19,16 +19,18 @@
 namespace proftrace {
 namespace {
 
-// A jump lies no further from its point, nor are instructions that it replaces.
+// How many bytes around a point are compared with the file: a jump for the point, and the
+// instructions that it replaces, lie no further away.
 constexpr uint64_t kReach = 80;
 
-// Code of the process beside what its file has.
+// Finds code of the process that differs from its file.
 class ChangedCode {
  public:
   ChangedCode(Pid pid, const WritableMemory& memory, const std::vector<Mapping>& mappings)
       : pid_(pid), memory_(memory), mappings_(mappings) {}
 
-  // Also where it cannot be read. Breakpoints are no change.
+  // Whether code near `offset` differs from the file, or cannot be read. Breakpoints are no
+  // difference.
   bool IsNear(const MappedFile& file, uint64_t offset) const {
     return std::any_of(file.mappings.begin(), file.mappings.end(), [&](const Mapping& mapping) {
       const uint64_t bytes = mapping.end - mapping.start;

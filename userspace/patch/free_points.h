@@ -10,12 +10,12 @@
 
 namespace proftrace {
 
-// Whether another proftrace, which still runs, has jumps in the process.
+// Whether another proftrace that still runs has put jumps into the process.
 bool IsPatchedByAnother(Pid pid);
 
-// Returns the points of those sites of `modules` (a plan's) that have no changed code near any of
-// their points. A probe inside of a jump would kill the process, and one behind a jump is not
-// reached. The caller holds TargetLock::TakeForProbes().
+// Returns the points of those sites of `modules`, a plan's modules, that have no changed code near
+// any of their points. A probe inside of a jump would kill the process, and a probe behind a jump
+// would not be reached. The caller holds the lock of TargetLock::TakeForProbes().
 absl::StatusOr<std::vector<ModulePlan>> PointsBesideJumps(Pid pid, std::vector<ModulePlan> modules);
 
 }  // namespace proftrace

@@ -21,7 +21,7 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMostTargets = 1024;
-constexpr size_t kPidChars = 11;  // of 32 bits, with the zero byte
+constexpr size_t kPidChars = 11;  // of a 32-bit number in decimal, with the zero byte
 constexpr char kSelf[] = "/proc/self/exe";
 
 struct Note {
@@ -29,20 +29,21 @@ struct Note {
   uint32_t is_watched = 0;
 };
 
-// The guardian's life. It was forked from a program that may have threads, with all signals
-// blocked: nothing here may allocate.
+// What the guardian process does. It was forked, with all signals blocked, from a program that may
+// have other threads, so nothing here may allocate memory.
 class Life {
  public:
   [[noreturn]] void Run(int socket, int tracer) {
     prctl(PR_SET_NAME, "proftrace-guard");
-    setsid();  // not with those that a terminal interrupts, or that a shell kills together
+    setsid();  // a terminal's interrupt, or a shell that kills its group, does not reach it then
     KeepOnly(socket, tracer);
     pollfd both[] = {{socket, POLLIN, 0}, {tracer, POLLIN, 0}};
     bool has_ended = false;
-    // One that leaves something in a process is waited for: nobody else may touch it until then.
+    // A tracer that leaves patches in a process is waited for: nobody else may touch that process
+    // until the tracer has ended.
     while (!has_ended && (both[0].fd >= 0 || count_ > 0)) {
       if (poll(both, 2, -1) < 0 && errno != EINTR) break;
-      // What it had said last is still there when it is gone.
+      // The tracer's last notes can still be read after it has ended.
       has_ended = (both[1].revents & POLLIN) != 0;
       if (both[0].fd >= 0 && !TakeNotes(socket)) both[0].fd = -1;
     }
@@ -51,7 +52,7 @@ class Life {
   }
 
  private:
-  // Nobody's pipe may stay open because of it.
+  // Closes all other descriptors, so that nobody's pipe stays open because of the guardian.
   static void KeepOnly(int a, int b) {
     const int low = std::min(a, b);
     const int high = std::max(a, b);
@@ -60,7 +61,7 @@ class Life {
     syscall(SYS_close_range, high + 1, ~0U, 0);
   }
 
-  // All that are there; false = there will be no more.
+  // Takes all notes that have arrived. Returns false where no more can come.
   bool TakeNotes(int socket) {
     while (true) {
       Note note;
@@ -84,7 +85,7 @@ class Life {
   }
 
   void Clean() {
-    // Descriptors that the program takes for its own.
+    // The started program takes the descriptors 0 to 2 for its own.
     const int nothing = open("/dev/null", O_RDWR);
     for (int fd = 0; fd <= STDERR_FILENO; ++fd) dup2(nothing, fd);
     size_t words = 0;
@@ -114,10 +115,12 @@ std::unique_ptr<PatchGuardian> PatchGuardian::Start() {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return guardian;
   UniqueFd mine(ends[0]);
   const UniqueFd other(ends[1]);
-  // Readable when all of the tracer's threads have ended, and with them their hold on others.
+  // The pidfd becomes readable when all of the tracer's threads have ended, and with them their
+  // hold on stopped threads.
   const UniqueFd self(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
   if (!self.valid()) return guardian;
-  // No signal ends it, from its first instruction on.
+  // Signals are blocked before the fork, so that none ends the guardian, from its first instruction
+  // on.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -133,7 +136,7 @@ std::unique_ptr<PatchGuardian> PatchGuardian::Start() {
 
 PatchGuardian::~PatchGuardian() {
   if (pid_ < 0) return;
-  // Not close: another child may have the descriptor, too.
+  // A close would not be enough: another child may have the descriptor, too.
   shutdown(socket_.get(), SHUT_RDWR);
   const std::lock_guard lock(mutex_);
   if (!watched_.empty()) return;

@@ -1,8 +1,8 @@
-// A small process beside the tracer that takes patches away at once when the tracer is killed: it
-// waits for the tracer's end, however it comes, and runs `clean` of the same program then for the
-// processes that are being patched at that moment. It has a session of its own and blocks all
-// signals: what ends the tracer's group does not end it. Where both are killed, the ring's deadline
-// keeps the job from recording for nobody.
+// A small process beside the tracer that takes patches away at once when the tracer is killed. The
+// guardian waits for the tracer's end, however that comes, and then runs `clean` of the same
+// program for the processes that are being patched at that moment. It has a session of its own and
+// blocks all signals, so that whatever ends the tracer's process group does not end the guardian.
+// If both are killed, the ring's deadline keeps the job from recording for nobody.
 #pragma once
 
 #include <sys/types.h>
@@ -18,17 +18,17 @@ namespace proftrace {
 
 class PatchGuardian {
  public:
-  // Starts the process; where that is not possible, nobody guards. The program must understand
-  // "clean --wait -p PID [-p PID...]".
+  // Starts the guardian. If that is not possible, returns an object that guards nothing. The
+  // program must understand "clean --wait -p PID [-p PID...]".
   static std::unique_ptr<PatchGuardian> Start();
-  // Ends the process and waits for it; where something is still watched it goes on until the tracer
-  // has ended, and cleans then.
+  // Ends the guardian and waits for its end. If a process is still watched, leaves the guardian
+  // running: it cleans that process when the tracer has ended.
   ~PatchGuardian();
   PatchGuardian(const PatchGuardian&) = delete;
   PatchGuardian& operator=(const PatchGuardian&) = delete;
 
-  // Watch() is to be called before PatchedProcess::Attach(), Forget() when Detach() has taken
-  // everything out. From any thread.
+  // Watch() must be called before PatchedProcess::Attach(), Forget() after Detach() has taken
+  // everything out. Both may be called from any thread.
   void Watch(Pid pid) { Tell(pid, true); }
   void Forget(Pid pid) { Tell(pid, false); }
 
@@ -36,7 +36,7 @@ class PatchGuardian {
   PatchGuardian() = default;
   void Tell(Pid pid, bool is_watched);
 
-  UniqueFd socket_;  // none: no such process
+  UniqueFd socket_;  // invalid: there is no guardian
   pid_t pid_ = -1;
   std::mutex mutex_;
   std::set<Pid> watched_;

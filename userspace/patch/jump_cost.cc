@@ -23,10 +23,10 @@ namespace proftrace {
 namespace {
 
 constexpr int kBatches = 200;
-constexpr int kBatch = 500;  // records; fit into the ring
+constexpr int kBatch = 500;  // records, which fit into the ring
 constexpr int64_t kLongNs = 3'600'000'000'000;
 
-// Memory that is given back.
+// Memory that is unmapped when the object ends.
 class Mapping {
  public:
   Mapping(size_t bytes, int flags, int fd)
@@ -45,17 +45,19 @@ class Mapping {
   void* at_;
 };
 
-// Code that does nothing but jump from line to line: it takes the places of other code in the
-// caches and among the targets that the processor has learned.
+// Code that does nothing but jump from line to line. It displaces other code in the caches, and in
+// the processor's memory of jump targets.
 constexpr size_t kLine = 64;
 constexpr size_t kWalkedLines = 8192;
-constexpr size_t kWalkedStep = 4096 / 4 + 64;  // so far apart: over more pages than are remembered
-constexpr size_t kWalkedDataBytes = 2u << 20;  // more than the caches that a CPU has to itself
+// Lines are so far apart that they lie in more pages than a TLB holds.
+constexpr size_t kWalkedStep = 4096 / 4 + 64;
+constexpr size_t kWalkedDataBytes = 2u << 20;  // more than the caches that one CPU has for itself
 constexpr int kColdRounds = 120;
-// Functions with a jump, as far from each other as functions are.
+// Functions that have a jump, as far from each other as functions of a library are.
 constexpr size_t kFunctions = 64;
 constexpr size_t kFunctionBytes = 4096 + 192;
-constexpr size_t kColdCalls = 4;  // after the caches were taken
+// Calls in each round, after the caches were filled with other data.
+constexpr size_t kColdCalls = 4;
 
 using Function = void (*)();
 
@@ -79,7 +81,7 @@ class FunctionWriter {
   size_t offset_;
 };
 
-// The offsets of all that is in the code.
+// The offsets of everything in the code.
 struct Layout {
   size_t recorder = PATCH_CONTROL_BYTES;
   size_t functions = (PATCH_CONTROL_BYTES + RecorderCode().size() + 4095) / 4096 * 4096;
@@ -89,7 +91,8 @@ struct Layout {
   size_t bytes = walk + kWalkedLines * kWalkedStep;
 };
 
-// A function whose begin was moved into a trampoline that keeps what most of them have to.
+// Writes a function whose begin was moved into a trampoline. The trampoline saves the registers
+// that most trampolines have to save.
 void WriteFunction(uint8_t* code, const Layout& layout, size_t number) {
   const size_t function = layout.functions + number * kFunctionBytes;
   const size_t trampoline = layout.trampolines + number * kFunctionBytes;
@@ -130,7 +133,7 @@ double FastestNs(Function function, PatchRing* reader) {
   return static_cast<double>(fastest_ns) / kBatch;
 }
 
-// Calls some of the functions after all caches were taken.
+// Returns what one call of some of the functions takes after other data has filled all caches.
 double ColdNs(uint8_t* functions, Function walk, std::vector<uint8_t>* data, PatchRing* reader) {
   std::vector<int64_t> rounds_ns;
   for (size_t round = 0; round < kColdRounds; ++round) {

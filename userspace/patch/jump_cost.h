@@ -1,26 +1,26 @@
-// Measures what a jump with its record takes, in a copy of the recorder in this process: where its
-// code and its data lie in the CPU's nearest caches, and where a job's own work has taken their
-// place. In a job it lies in between (userspace/capture/site_reuse.h).
+// Measures how long a jump and its record take, by a copy of the recorder in this process: once
+// with its code and data in the CPU's nearest caches, and once after a job's own work has displaced
+// them. In a job the price lies between the two (userspace/capture/site_reuse.h).
 #pragma once
 
 #include <absl/status/statusor.h>
 
 namespace proftrace {
 
-// Nanoseconds.
+// Prices in nanoseconds.
 struct JumpCost {
   struct Price {
-    double warm = 0;  // called again at once
-    double cold = 0;  // a few calls after all caches were taken by others
+    double warm = 0;  // of a call right after another one
+    double cold = 0;  // of each of a few calls after other data has filled all caches
 
-    // `coldness`: from 0, warm, to 1.
+    // Returns the price in between: `coldness` goes from 0, warm, to 1, cold.
     double At(double coldness) const { return warm + coldness * (cold - warm); }
   };
   Price record;
-  Price count;  // of a call that is only counted
+  Price count;  // of a call that is only counted, not recorded
 };
 
-// Takes about a tenth of a second.
+// Measures for about a tenth of a second.
 absl::StatusOr<JumpCost> MeasureJumpCost();
 
 }  // namespace proftrace

@@ -1,4 +1,4 @@
-// What a killed run has left in a process, by the header of its ring.
+// Finds and takes away what a killed run has left in a process, by the header of its ring.
 #include <absl/strings/str_cat.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -26,25 +26,25 @@ namespace {
 
 constexpr uint64_t kMostJumps = 1u << 20;
 constexpr size_t kMostStatusBytes = 8192;
-constexpr int kMostRuns = 64;  // that were killed one after the other
-// The kernel closes a killed tracer's files, its lock among them, before it lets go of the threads
-// that it has stopped.
+constexpr int kMostRuns = 64;  // how many killed runs, one after the other, may have left something
+// How long a process is waited for that still seems to be traced: the kernel closes a killed
+// tracer's files, with its lock, before it lets go of the threads that the tracer has stopped.
 constexpr int64_t kLetGoNs = 500'000'000;
 constexpr useconds_t kLookUs = 5000;
 
 struct Leftovers {
-  AddressRange ring;  // none: address 0
+  AddressRange ring;  // address 0: the process has no ring
   std::vector<AddressRange> regions;
   std::vector<uint64_t> jumps;
-  std::optional<int> filters;    // of each thread, when it got the ring
-  uint64_t python_end = 0;       // of the jumps: where Python's end waits for threads that read
-  std::vector<int> descriptors;  // of a ring that was being mapped
+  std::optional<int> filters;    // seccomp filters of each thread, when the ring was mapped
+  uint64_t python_end = 0;       // the jump at which Python's end waits for reading threads
+  std::vector<int> descriptors;  // of a ring that was not mapped yet
 
   bool IsEmpty() const { return ring.address == 0 && regions.empty() && descriptors.empty(); }
 };
 
-// One that has been killed may still be about to end, without any memory, or wait for its parent to
-// notice.
+// Whether the tracer with this PID and start still runs. A killed tracer may be listed without any
+// memory, about to end, or as a zombie that waits for its parent; it counts as ended.
 bool IsRunning(uint32_t pid, uint64_t start_ticks) {
   const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(Pid{pid});
   if (!info.ok() || info->start_ticks != start_ticks) return false;
@@ -55,8 +55,8 @@ bool IsRunning(uint32_t pid, uint64_t start_ticks) {
   return !state.empty() && state.front() != 'Z' && state.front() != 'X';
 }
 
-// Fails where it is still running: a forked child of a process that it is patching, or its lock is
-// not seen from here.
+// Fails where the owner still runs. That happens if the process is a forked child of a process that
+// the owner is patching, or if the owner's lock cannot be seen from here.
 absl::Status CheckOwner(Pid pid, uint32_t owner, uint64_t start_ticks) {
   if (owner == 0 || owner == static_cast<uint32_t>(getpid()) || !IsRunning(owner, start_ticks)) {
     return absl::OkStatus();
@@ -64,14 +64,15 @@ absl::Status CheckOwner(Pid pid, uint32_t owner, uint64_t start_ticks) {
   return TargetLock::HeldBy(pid, Pid{owner});
 }
 
-// What jumps lead to can only go when they are known.
+// Returns the error for jumps that stay: memory that they lead to can only be unmapped when all
+// jumps are known.
 absl::Status Stays(Pid pid, std::string_view reason) {
   return Fail(ExitCode::kHostUnfit, absl::StrCat("jumps of a killed proftrace stay in PID ",
                                                  Raw(pid), ": ", std::string(reason)));
 }
 
-// Finds the regions by their control pages. A forked child's page is empty: the child has its
-// parent's ring.
+// Finds the regions by their control pages. The pages of a forked child are empty; its regions are
+// found by its parent's ring, which it has as well.
 absl::Status FindRegions(Pid pid, const WritableMemory& memory,
                          const std::vector<Mapping>& mappings, Leftovers* left) {
   for (const Mapping& mapping : mappings) {
@@ -93,7 +94,7 @@ absl::Status FindRegions(Pid pid, const WritableMemory& memory,
   return absl::OkStatus();
 }
 
-// A ring's header: that of the mapped one, or of the file that has not been mapped yet.
+// The header of a ring: of the one that is mapped, or of a file that has not been mapped yet.
 struct Header {
   std::vector<std::byte> bytes = std::vector<std::byte>(PATCH_RING_HEADER_BYTES);
 
@@ -127,7 +128,8 @@ std::optional<Header> ReadHeader(Pid pid, const WritableMemory& memory, const Le
   return header.IsValid() ? std::optional<Header>(std::move(header)) : std::nullopt;
 }
 
-// Regions that do not say themselves that they are ours: not yet, or a fork has emptied the page.
+// Adds the regions that do not name their owner: they were not claimed yet, or a fork has wiped
+// their control page.
 void AddAnnouncedRegions(const Header& header, const WritableMemory& memory,
                          const std::vector<Mapping>& mappings, Leftovers* left) {
   for (size_t i = 0; i < PATCH_RING_MOST_REGIONS; ++i) {
@@ -150,7 +152,7 @@ absl::Status FindRing(Pid pid, const WritableMemory& memory, const std::vector<M
   if (!header.has_value()) return absl::OkStatus();
   const auto self = header->Field<uint64_t>(PATCH_RING_SELF);
   if (self != 0 && left->ring.address != 0 && self != left->ring.address) {
-    // It reads this ring, and is not the one that writes it.
+    // The process reads this ring as a tracer, and does not write into it.
     left->ring = {};
     return absl::OkStatus();
   }

@@ -19,19 +19,20 @@ namespace {
 
 constexpr uint32_t kFewestWords = 4096;
 constexpr uint64_t kTableEnd = PATCH_RING_HEADER_BYTES + (PATCH_SLOTS << PATCH_SLOT_SHIFT);
-// A thread that reads has a processor by then, also beside one that has priority over it: the
-// kernel leaves ordinary threads a twentieth of each second.
+// How long Python's end waits for reading threads. By then each of them has got a processor, even
+// beside a thread with real-time priority: the kernel leaves ordinary threads a twentieth of each
+// second.
 constexpr int64_t kEndWaitNs = 2'000'000'000;
-// For so long a record that others follow may stay unfinished: its thread may be in a signal
-// handler, or wait for a processor in it.
+// How long a record that others follow may stay unfinished: its thread may be in a signal handler,
+// or may wait for a processor in the middle of the record.
 constexpr int64_t kPatienceNs = 1'000'000'000;
-// So many slots may stay with threads that have ended: most jobs have fewer threads in all.
+// How many slots may stay with ended threads: most jobs never have more threads than that.
 constexpr size_t kKeptSlots = PATCH_SLOTS / 4;
-// Writers are told of the room after so many words, not only when all is taken.
+// After so many words, writers are told that there is room again, before the whole slot is read.
 constexpr uint64_t kToldWords = 1u << 13;
-constexpr uint64_t kCounterBytes = PATCH_COUNTERS * 8;  // of a slot
-// So many words are looked at in one Drain(): 10 to 20 ms of a processor's time. What is left is
-// for the next one.
+constexpr uint64_t kCounterBytes = PATCH_COUNTERS * 8;  // of one slot
+// How many words one Drain() looks at: that takes 10 to 20 ms of a processor's time. The rest is
+// left for the next Drain().
 constexpr uint64_t kMostDrainedWords = 1u << 20;
 static_assert(PATCH_END_KIND == abi::PT_SPAN_END);
 
@@ -51,7 +52,8 @@ bool Exchange(uint64_t* at, uint64_t before, uint64_t after) {
 
 bool IsOwned(uint64_t owner) { return owner > PATCH_SLOT_TAKEN; }
 
-// What else there is only the tracer's own programs may say: of forks, of ends, of other processes.
+// Whether jobs may write records of this kind. Only the tracer's own programs may write the others,
+// which tell of forks, ends and other processes.
 bool IsForJobsToSay(uint8_t kind) {
   switch (kind) {
     case abi::PT_FORK:
@@ -168,7 +170,8 @@ bool PatchRing::Announce(const std::vector<AddressRange>& regions,
       jumps.size() > options_.more_jumps) {
     return false;
   }
-  // A killed run may have got to any of these steps: a region counts from its address on.
+  // A run may be killed after any of these steps. A region counts as announced once its address is
+  // written, so the address comes last.
   for (const AddressRange& region : regions) {
     const size_t at = PATCH_RING_REGIONS + options_.regions.size() * sizeof(AddressRange);
     Store(HeaderField<uint64_t>(at + offsetof(AddressRange, bytes)), region.bytes);
@@ -245,7 +248,7 @@ bool PatchRing::CopyRecord(size_t index, uint64_t position) {
   const auto count = std::to_integer<size_t>(at[offsetof(abi::pt_record, words)]);
   if (count < PATCH_RECORD_WORDS) return false;
   std::memcpy(record_, at, count * 8);
-  // The job may have changed it since it was looked at.
+  // The job may have changed the length since it was read.
   record_[offsetof(abi::pt_record, words)] = static_cast<std::byte>(count);
   return true;
 }
@@ -292,7 +295,7 @@ uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
       if (now_ns - slot.waits_since_ns < kPatienceNs) break;
       const uint64_t next = NextRecord(index, slot.head, tail);
       if (next == tail) {
-        slot.waits_since_ns = now_ns;  // looking for it takes time
+        slot.waits_since_ns = now_ns;  // because the search took time
         break;
       }
       ++counts_.abandoned;
@@ -306,7 +309,7 @@ uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
       Store(SlotField<uint64_t>(index, PATCH_SLOT_HEAD), told);
     }
     auto* record = reinterpret_cast<abi::pt_record*>(record_);
-    if (record->time_ns > clock_.now()) break;  // converted the next time
+    if (record->time_ns > clock_.now()) break;  // it is converted at the next Drain()
     slot.head += record->words;
     looked_at_words_ += record->words;
     if (record->tid != slot.own_number) {
@@ -319,7 +322,8 @@ uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
       continue;
     }
     record->time_ns = static_cast<uint64_t>(clock_.ToNs(record->time_ns));
-    // A loss is told of right before what comes behind it, which may have taken its time before.
+    // A loss record gets the time of the record before it: the time of its writing, right before
+    // the record that follows, may be much later than the loss.
     if (record->kind == abi::PT_LOSS && slot.last_ns != 0) record->time_ns = slot.last_ns;
     record->pid = Raw(options_.pid);
     record->tid = slot.number;
@@ -348,7 +352,7 @@ uint64_t PatchRing::Drain(const OnRecord& on_record) {
   uint64_t taken = 0;
   looked_at_words_ = 0;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    // Each slot is the first one once.
+    // A Drain() goes on with the slot at which the one before had to stop.
     const size_t index = (next_slot_ + i) % slots_.size();
     if (looked_at_words_ >= kMostDrainedWords) {
       next_slot_ = index;
@@ -391,8 +395,9 @@ void PatchRing::FreeSlots(const HasEnded& has_ended) {
     if (!has_ended(owner & ~uint64_t{PATCH_SLOT_RETIRED}, slot.last_tid)) continue;
     if (Load(SlotField<uint64_t>(i, PATCH_SLOT_TAIL)) != slot.head) continue;
     if ((owner & PATCH_SLOT_RETIRED) == 0) {
-      // A new thread at the same address may have looked at it already, and not yet written. It has
-      // it back when it looks again; and as long as it lives, has_ended() says so.
+      // A new thread with its control block at the same address may have found the slot already
+      // without having written into it. It takes the slot back when it looks again, and as long as
+      // that thread lives, has_ended() returns false.
       Exchange(at, owner, owner | PATCH_SLOT_RETIRED);
     } else if (Exchange(at, owner, PATCH_SLOT_TAKEN)) {
       ResetSlot(i);

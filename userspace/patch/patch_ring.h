@@ -33,75 +33,75 @@ struct AddressRange {
   bool Holds(uint64_t other) const { return other >= address && other - address < bytes; }
 };
 
-// The facts of a job that the recorder has to know.
+// The facts of a job that the recorder needs.
 struct JobFacts {
-  abi::pt_autograd_layout autograd{};  // all zero: operators have no sequence numbers
-  // Vtables of autograd nodes of Python's; 0 behind the last one.
+  abi::pt_autograd_layout autograd{};  // all zero: operators get no sequence numbers
+  // Vtables of autograd nodes that Python code has defined; 0 behind the last one.
   std::array<uint64_t, PATCH_PYTHON_NODES> python_nodes{};
   struct AnnotationOperator {
-    uint64_t address = 0;  // of its OperatorDef
+    uint64_t address = 0;  // of the operator's OperatorDef
     uint64_t step = 0;     // enum pt_annotation_step
   };
   std::array<AnnotationOperator, PATCH_ANNOTATIONS> annotations{};  // 0 behind the last one
 };
 
-// The facts of a job's CPython that the recorder has to know.
+// The facts of a job's CPython that the recorder needs.
 struct PythonFacts {
   abi::pt_python_layout layout{};
-  int32_t state_offset = 0;         // of a thread's PyThreadState, from its control block
-  uint64_t finalizing = 0;          // address of a word that is not 0 as soon as Python ends
-  uint64_t end = 0;                 // address of the jump at which its end waits for those who read
+  int32_t state_offset = 0;  // from a thread's control block to its PyThreadState pointer
+  uint64_t finalizing = 0;   // address of a word that is not 0 as soon as Python ends
+  uint64_t end = 0;          // address of the jump at which Python's end waits for reading threads
   abi::pt_script_layout scripts{};  // of TorchScript's interpreter; its state's index 0 = not read
 };
 
 struct PatchRingOptions {
-  Pid pid{};                       // what records get
-  uint32_t slot_words = 1u << 18;  // of a thread; a power of two, 4096 at least
+  Pid pid{};                       // the PID that records get
+  uint32_t slot_words = 1u << 18;  // of a thread's slot; a power of two, 4096 at least
   // The offset of a thread's id in its thread control block in the job, in bytes.
   int32_t tid_offset = 0;
   uint64_t address = 0;  // where the job has the memory mapped
-  uint32_t salt = 0;     // any number
+  uint32_t salt = 0;     // a position plus this is the number of a record's place; any number
   JobFacts facts;
-  // The cookies of spots count these from 1 on.
+  // The tables that the cookies of spots refer to by a number, which is 1 for the first entry.
   std::vector<abi::pt_place> places;
   std::vector<abi::pt_signature> signatures;
-  uint16_t node_signature = 0;  // that of autograd nodes; 0 = none
-  bool reads_inputs = false;    // there are buffers for what operators are called with
-  bool reads_stacks = false;    // there is memory for threads' stacks of Python's
+  uint16_t node_signature = 0;  // the signature of autograd nodes; 0 = none
+  bool reads_inputs = false;    // the ring has buffers for the inputs of operators
+  bool reads_stacks = false;    // the ring has memory for each thread's Python stack
   std::optional<PythonFacts> python;
-  // What a later run needs to take all of it away (leftovers.h).
-  std::optional<int> filters;  // seccomp filters of each of its threads; nullopt: not known
+  // What a later run needs to take everything out of the job again (leftovers.cc).
+  std::optional<int> filters;  // seccomp filters of each of the job's threads; nullopt: not known
   std::vector<AddressRange> regions;
   std::vector<uint64_t> jumps;
-  uint64_t more_jumps = 0;  // so many may be announced later
+  uint64_t more_jumps = 0;  // how many more jumps may be announced later
 };
 
 struct PatchRingCounts {
-  uint64_t lapses = 0;             // threads that recorded nothing for a while, each time
-  uint64_t records = 0;            // handed on
-  uint64_t lost = 0;               // there was no room, or no slot, for them
-  uint64_t abandoned = 0;          // begun and never finished
+  uint64_t lapses = 0;             // how often a thread recorded nothing for a while
+  uint64_t records = 0;            // that were handed on
+  uint64_t lost = 0;               // records for which there was no room, or no slot
+  uint64_t abandoned = 0;          // records that were begun and never finished
   uint64_t damages = 0;            // places where no record could be read
-  uint64_t read_failed = 0;        // a part of a record could not be had
-  uint64_t unslotted = 0;          // of those lost: of threads that found no slot
-  uint64_t unslotted_threads = 0;  // so many at least
+  uint64_t read_failed = 0;        // parts of records that could not be read from the job's memory
+  uint64_t unslotted = 0;          // lost records of threads that found no slot
+  uint64_t unslotted_threads = 0;  // threads that found no slot, at least
 };
 
 class PatchRing {
  public:
-  // Gets whole records with the loader's pid and tid, aligned, valid during the call. A thread's
-  // records come in the order of time but for those of signal handlers.
+  // Takes one whole record with the loader's pid and tid; it is aligned, and valid during the call.
+  // A thread's records come in the order of time, except those of signal handlers.
   using OnRecord = std::function<void(std::span<const std::byte> record)>;
-  // The loader's number of a thread, from its number in the job's PID namespace; 0: there is no
-  // such thread, and what it wrote counts as damage.
+  // Returns the loader's number of a thread, from the number that it has in the job's PID
+  // namespace. Returns 0 if there is no such thread; its records count as damage then.
   using ThreadNumber = std::function<uint32_t(uint32_t tid)>;
 
-  // Bytes of the memory.
+  // Returns the size of the ring's memory in bytes.
   static uint64_t Bytes(const PatchRingOptions& options);
-  // Returns where in it the addresses of jumps begin.
+  // Returns the offset in the memory at which the addresses of jumps begin.
   static uint64_t JumpsOffset(const PatchRingOptions& options);
 
-  // `memory`: a memfd of Bytes() that is empty and cannot shrink.
+  // Lays a ring out in `memory`: a memfd of Bytes() that is empty and cannot shrink.
   static absl::StatusOr<std::unique_ptr<PatchRing>> Make(const UniqueFd& memory,
                                                          const PatchRingOptions& options,
                                                          ThreadNumber thread_number);
@@ -109,39 +109,43 @@ class PatchRing {
   PatchRing(const PatchRing&) = delete;
   PatchRing& operator=(const PatchRing&) = delete;
 
-  // Threads record for so long from now on. Also Advance()s the clock. For how long they may not
-  // have recorded, because it comes too late, in nanoseconds: what they did then is lost.
+  // Lets threads record for `ns` nanoseconds from now on, and calls Advance() of the clock. Returns
+  // for how many nanoseconds threads may not have recorded because this call comes too late: what
+  // they did in that time is lost.
   int64_t LetWrite(int64_t ns);
-  // Stops recording: nobody records from here on.
+  // Ends the recording: no thread records from here on.
   void Stop();
-  // Hands on what is there and was recorded until now, or as much of it as takes some milliseconds;
-  // how many records.
+  // Hands on the records that were written until now, or as many of them as can be handed on in
+  // some milliseconds. Returns their number.
   uint64_t Drain(const OnRecord& on_record);
   // Whether the last Drain() left nothing that it could have handed on.
   bool is_drained() const { return is_drained_; }
   PatchRingCounts counts() const;
-  // Whether a thread has ended that had this control block, and no other has it now; `tid`: the
-  // loader's number of who wrote the last record by it.
+  // Whether the thread that had this control block has ended, and no other thread has the control
+  // block now. `tid`: the loader's number of the thread that wrote the last record of the slot.
   using HasEnded = std::function<bool(uint64_t control_block, uint32_t tid)>;
-  // Gives slots of ended threads to new ones, where many are in use: at the second call that finds
-  // a slot so, with nothing in it that Drain() has not handed on.
+  // Frees slots of ended threads for new threads, if many slots are in use. A slot is freed at the
+  // second call that finds its thread ended and all of its records handed on.
   void FreeSlots(const HasEnded& has_ended);
-  // Whether jumps see the end of every operator, and every catch: an operator's stack need not
-  // be looked at again in what it calls.
+  // Tells recorders whether jumps see the end of every operator, and every catch. If they do, an
+  // operator's Python stack need not be read again in the functions that it calls.
   void SetEndsAreSeen(bool seen);
   bool ends_are_seen() const;
-  // Threads read stacks of Python's from here on: there is the jump at which its end waits for
-  // them.
+  // Lets threads read Python stacks from here on. The jump at which Python's end waits for them
+  // must have been written.
   void LetReadStacks();
   bool are_stacks_read() const;
 
-  // Announces to a later run what will be in the process as well. False: there is no room.
+  // Tells a later run of regions and jumps that will be in the process as well. Returns false if
+  // there is no room for them.
   bool Announce(const std::vector<AddressRange>& regions, const std::vector<uint64_t>& jumps);
-  // Takes back what was announced last, which is not there: so many of each.
+  // Takes the last announcement back, because its regions and jumps are not in the process. The
+  // arguments are their numbers.
   void Retract(size_t regions, size_t jumps);
 
-  // Calls at `site` are only counted from here on, and their ends are recorded or not. Threads see
-  // it at once. False: there is no counter left for it.
+  // Makes the job's threads only count calls at `site` from here on; `records_ends`: the ends of
+  // calls are still recorded. Threads see the change at once. Returns false if no counter is left
+  // for the site.
   bool Demote(uint16_t site, bool records_ends);
   // Returns how many calls were only counted at `site`.
   uint64_t CountedCalls(uint16_t site) const;
@@ -151,28 +155,28 @@ class PatchRing {
  private:
   struct Slot {
     uint64_t head = 0;
-    int64_t waits_since_ns = 0;  // for the record at `head`, which others follow; 0 = it does not
-    uint64_t told_lost = 0;      // by PT_LOSS records
-    uint64_t last_ns = 0;        // of the last record
-    uint32_t last_tid = 0;       // of the last record; 0 = there was none yet
-    uint32_t own_number = 0;     // that thread_number_ was asked for last; 0 = none
-    uint32_t number = 0;         // what it gave
-    uint64_t missing = 0;        // records, at least, that a PT_LOSS has to tell of before the next
-    int64_t lapse_ns = 0;  // when it stopped recording for a while; 0 = it did not, or is told
+    int64_t waits_since_ns = 0;  // since when `head` is seen unfinished; 0 = it is not
+    uint64_t told_lost = 0;      // lost records that PT_LOSS records have told of
+    uint64_t last_ns = 0;        // time of the last record
+    uint32_t last_tid = 0;       // the loader's number in the last record; 0 = there was none yet
+    uint32_t own_number = 0;  // the job's number that thread_number_ was asked for last; 0 = none
+    uint32_t number = 0;      // what thread_number_ returned for it
+    uint64_t missing = 0;     // how many records, at least, the next PT_LOSS has to tell of
+    int64_t lapse_ns = 0;     // when a lapse of its recording began; 0 = none is to be told
   };
 
   PatchRing(const PatchRingOptions& options, ThreadNumber thread_number)
       : options_(options), thread_number_(std::move(thread_number)) {}
   void LayOut();
-  // Resets a slot that nobody has, as if no thread had had it.
+  // Makes a slot that no thread has like one that no thread has ever had.
   void ResetSlot(size_t index);
   uint64_t DrainSlot(size_t index, const OnRecord& on_record);
-  // Tells of what is missing before a record of this thread.
+  // Hands on a PT_LOSS for the slot's missing records, before a record of the thread `tid`.
   void TellMissing(Slot* slot, uint32_t tid, const OnRecord& on_record);
-  // Whether a valid record is at `position`; in record_ then.
+  // Copies the record at `position` to record_. Returns false if there is no valid record.
   bool CopyRecord(size_t index, uint64_t position);
   void NoteDamage(Slot* slot);
-  // Returns where the first valid record behind `position` is; `tail`: there is none.
+  // Returns the position of the first valid record behind `position`, or `tail` if there is none.
   uint64_t NextRecord(size_t index, uint64_t position, uint64_t tail);
 
   template <typename T>
@@ -187,7 +191,8 @@ class PatchRing {
   uint64_t WordsOffset(size_t index) const;
   uint64_t InputsOffset() const;
   uint64_t StacksOffset(size_t index) const;
-  // Stacks are told of as what is new of each: after a loss that threads do not know of, anew.
+  // Makes threads tell their whole Python stacks again: a stack is recorded as its difference from
+  // the one before, so a loss that the thread does not know of would falsify the next ones.
   void NoteLossOfStacks();
   uint64_t DemotionsOffset() const;
   uint64_t CountersOffset(size_t index) const;
@@ -196,13 +201,13 @@ class PatchRing {
   ThreadNumber thread_number_;
   std::byte* memory_ = nullptr;
   TscClock clock_;
-  int64_t deadline_ns_ = 0;  // of writers; 0 = they have none
+  int64_t deadline_ns_ = 0;  // until when threads may write; 0 = they may not
   std::vector<Slot> slots_;
-  size_t next_slot_ = 0;          // where Drain() begins
-  uint64_t looked_at_words_ = 0;  // in this Drain()
+  size_t next_slot_ = 0;          // the slot that Drain() begins with
+  uint64_t looked_at_words_ = 0;  // during this Drain()
   bool is_drained_ = true;
   PatchRingCounts counts_;
-  std::vector<uint16_t> demoted_sites_;  // the counter of a site is 1 + its index
+  std::vector<uint16_t> demoted_sites_;  // the counter of a site is its index here plus 1
   alignas(8) std::byte record_[255 * 8];
 };
 

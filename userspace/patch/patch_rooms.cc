@@ -11,13 +11,13 @@ namespace proftrace {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
-constexpr uint64_t kGroupBytes = 0x4000'0000;  // spots of one room are no further apart
-// A room for fewer is not worth its copy of the recorder, some 60 KiB.
+constexpr uint64_t kGroupBytes = 0x4000'0000;  // all spots of one room lie within so many bytes
+// A room for fewer spots is not worth its copy of the recorder, some 60 KiB.
 constexpr size_t kFewestSpots = 16;
-// What a jump may have to leave out: its second uppermost byte of distance has two values that are
-// no good, and all between these are others (jump_distance.h).
+// More than the longest run of targets that a jump has to leave out: 128 KiB, because two values of
+// its distance's second uppermost byte are not safe (jump_distance.h).
 constexpr uint64_t kSkippedBytes = 0x2'1000;
-constexpr uint64_t kSplitSpare = 32;  // of so many bytes one
+constexpr uint64_t kSplitSpare = 32;  // for each so many bytes, one is added as spare room
 constexpr uint64_t kLeastSpareBytes = 1024;
 
 uint64_t BytesOf(const PatchSpot& spot) {
@@ -61,11 +61,14 @@ class Rooms {
     return true;
   }
 
-  // Into rooms, each of which takes as many of those that are left as fit anywhere.
+  // Splits the spots among several rooms. Each room takes as many of the spots that are left as fit
+  // into any free place.
   void Split(size_t first, size_t end) {
-    std::vector<uint64_t> bytes = {0};  // of all before
+    // The bytes of all trampolines before each spot; the last number has those of all spots.
+    std::vector<uint64_t> bytes = {0};
     for (size_t i = first; i < end; ++i) bytes.push_back(bytes.back() + BytesOf(spots_[i]));
-    // With some to leave out: a few spots whose jumps would have to leave out more have none.
+    // Adds spare room for targets that have to be left out. The few spots whose jumps would have to
+    // leave out more get no trampoline.
     const auto bytes_of = [&, base = first](size_t begin, size_t count) {
       const uint64_t exact = bytes[begin + count - base] - bytes[begin - base];
       return exact + exact / kSplitSpare + kLeastSpareBytes;
@@ -85,7 +88,7 @@ class Rooms {
 
   std::span<const PatchSpot> spots_;
   uint64_t fixed_bytes_;
-  std::vector<Mapping> mappings_;  // those of rooms, too
+  std::vector<Mapping> mappings_;  // with the rooms that were taken
   std::vector<PatchRoom> rooms_;
 };
 

@@ -12,18 +12,19 @@
 
 namespace proftrace {
 
-// Free memory for the trampolines of the spots [first, end), and what lies before these.
+// Free memory for the trampolines of the spots [first, end), and for what lies before them in a
+// region.
 struct PatchRoom {
   uint64_t address = 0;
-  uint64_t bytes = 0;  // whole pages
+  uint64_t bytes = 0;  // a multiple of the page size
   size_t first = 0;
   size_t end = 0;
 };
 
-// Rooms for as many of the `spots`, which ascend by address, as there is free memory of `mappings`
-// for: one where all that lie close together fit into it, else as few as it takes. `fixed_bytes`:
-// what each room has before its trampolines. In the order of their spots; those without room are in
-// none.
+// Finds rooms for as many of the `spots`, which ascend by address, as the free memory between
+// `mappings` allows: one room for all spots that lie close together if they fit, else as few rooms
+// as possible. Each room has `fixed_bytes` before its trampolines. Returns the rooms in the order
+// of their spots. A spot without room is in no room.
 std::vector<PatchRoom> FindPatchRooms(std::span<const PatchSpot> spots, uint64_t fixed_bytes,
                                       std::vector<Mapping> mappings);
 

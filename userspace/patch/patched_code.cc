@@ -27,19 +27,21 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 constexpr size_t kMostWindowBytes = 64;
-// Every call that the job makes takes its thread to a stop and back, and what is dropped of a
-// file's pages costs no more than a fault for 16 of them.
+// The widest gap that is dropped together with the pages on both sides of it, by one madvise. Each
+// further call would make the job's thread run and stop once more, while pages of the file that
+// were dropped needlessly cost one fault for 16 of them.
 constexpr uint64_t kMostGapBytes = 1024 * kPageBytes;
 
 uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 
-// Where others have set breakpoints since, these stay: they put back what the file has there.
+// Whether the bytes are our jump. Breakpoints that others have set in it since count as part of it:
+// whoever set one puts the byte back that was there.
 bool IsOurJump(std::span<const uint8_t> ours, const uint8_t* now) {
   return IsOfFile(now, ours.data(), ours.size());
 }
 
-// Whether a jump's place has nothing but the jump, the file's bytes, which the kernel may have put
-// back, and breakpoints.
+// Whether the jump's place holds only bytes of the jump, bytes of the file, which the kernel may
+// have put back, and breakpoints.
 bool IsJumpOrFile(std::span<const uint8_t> ours, std::span<const uint8_t> original,
                   const uint8_t* now) {
   for (size_t i = 0; i < ours.size(); ++i) {
@@ -163,7 +165,7 @@ bool PatchedCode::TakeOver(const std::vector<AddressRange>& regions,
         !ReadMappedFile(pid_, mappings, address, jump.original.data(), kWindowBytes)) {
       continue;
     }
-    // Where there is no jump (any more), the page may still be the process's own.
+    // Without a jump (any more), the page may still be the process's own.
     if (jump.bytes == jump.original) {
       jumps_.push_back(std::move(jump));
       continue;
@@ -177,11 +179,12 @@ bool PatchedCode::TakeOver(const std::vector<AddressRange>& regions,
                            file);
     });
     if (region == regions_.end()) {
-      // Nothing but breakpoints of others, or code that somebody else has put there.
+      // These bytes are the file's with breakpoints of others, or code that somebody else has
+      // written.
       is_known = is_known && IsOfFile(now.data(), file.data(), now.size());
       continue;
     }
-    // Ours is what goes when the jump does.
+    // The bytes of our jump are those that go when the jump is taken out.
     const JumpPlace restored = WithoutJump(
         region->range.address, region->range.address + region->range.bytes, address, now, file);
     for (size_t i = 0; i < now.size(); ++i) {
@@ -229,8 +232,8 @@ bool PatchedCode::IsStillThere() const {
            uint64_t magic = 0;
            if (!region.is_mapped) return true;
            if (!memory_.ReadValue(region.range.address + PATCH_CONTROL_MAGIC, &magic)) return false;
-           // A forked child's page is empty, and so is one that has not been claimed yet; another
-           // program's memory there may be empty, too.
+           // The control page of a forked child is empty, and so is one that was not claimed yet.
+           // Memory that another program has there may be empty, too.
            return magic == PATCH_RING_MAGIC_VALUE ||
                   (magic == 0 && IsRegionMapped(region.range, *mappings));
          });
@@ -480,7 +483,7 @@ bool PatchedCode::RemoveJumps(uint64_t kept) {
   for (const PageRun& run : runs_) {
     now.resize(run.bytes);
     if (!memory_.Read(run.address, now.data(), now.size())) {
-      // Part of it is unmapped, with the library that was there.
+      // A part of the run is unmapped, with the library that was there.
       for (size_t i = run.first_jump; i < run.first_jump + run.jumps; ++i) {
         is_clean = RemoveJump(jumps_[i], kept) && is_clean;
       }

@@ -1,5 +1,5 @@
-// The code side of a patched process: where regions for trampolines lie, what is in them, and the
-// jumps. Reads and writes the process's memory; stops nobody.
+// The code of a patched process: where regions for trampolines lie, their contents, and the jumps.
+// Reads and writes the process's memory; stops nobody.
 #pragma once
 
 #include <absl/status/status.h>
@@ -20,21 +20,23 @@
 
 namespace proftrace {
 
-// Whether a region is mapped as one of ours is: in one piece before its code is made executable,
-// and in two then. What a process's memory says of itself is only believed if the map says so, too.
+// Whether a region is mapped as ours are: in one piece until its code is made executable, and in
+// two pieces afterwards. What memory of the process says about itself is believed only if the map
+// agrees.
 bool IsRegionMapped(const AddressRange& range, const std::vector<Mapping>& mappings);
-// Whether it is, and does not say itself that it is ours: not yet, or a fork has emptied its page.
+// Whether a region is mapped so, but does not name its owner: it was not claimed yet, or a fork has
+// wiped its control page.
 bool IsUnclaimedRegion(const WritableMemory& memory, const AddressRange& range,
                        const std::vector<Mapping>& mappings);
 
 class PatchedCode {
  public:
   struct Region {
-    AddressRange range;         // its control page is at the begin, the recorder behind that
-    std::vector<size_t> spots;  // indexes
+    AddressRange range;         // its control page comes first, then the recorder
+    std::vector<size_t> spots;  // indexes into spots()
     bool is_mapped = false;
-    bool may_be_mapped = false;  // it was to be, and what came of that is not known
-    uint64_t tables = 0;         // address of its copy of the recorder's tables
+    bool may_be_mapped = false;  // the call to map it was made, and its result is not known
+    uint64_t tables = 0;         // address of the region's copy of the recorder's tables
   };
   struct Refusal {
     size_t spot = 0;
@@ -43,109 +45,119 @@ class PatchedCode {
 
   PatchedCode(Pid pid, const WritableMemory& memory) : pid_(pid), memory_(memory) {}
 
-  // Sets what the cookies of spots count, and which of the signatures autograd nodes have (0 =
-  // none). To be called before PlaceRegions().
+  // Sets the tables that the numbers in spots' cookies refer to, and the signature of autograd
+  // nodes (0 = none). Must be called before PlaceRegions().
   void SetTables(RecorderTables tables, uint16_t node_signature) {
     tables_ = std::move(tables);
     node_signature_ = node_signature;
   }
-  // Sets the facts that regions know which are claimed from here on, and those that are there.
+  // Sets the facts of the job in all mapped regions, and for the regions that are claimed later.
+  // Returns false if a region could not be written.
   bool SetFacts(const JobFacts& facts);
   const JobFacts& facts() const { return facts_; }
-  // Chooses where the regions go, in free memory of `mappings`. Spots without room are refused.
+  // Chooses where the regions go, in free memory between `mappings`. Refuses the spots that find no
+  // room.
   void PlaceRegions(std::vector<PatchSpot> spots, const std::vector<Mapping>& mappings);
   std::vector<Region>& regions() { return regions_; }
   const std::vector<PatchSpot>& spots() const { return spots_; }
   static constexpr char kNoRoom[] = "there is no free memory within 2 GiB of the code";
-  // Says why spots have no jump, each once.
+  // Returns the spots without a jump, each once, with the reason.
   const std::vector<Refusal>& refused() const { return refused_; }
   uint64_t trampoline_bytes() const { return trampoline_bytes_; }
 
-  // Gives a forked child what its parent had.
+  // Gives a forked child's object the regions, jumps and facts of its parent's.
   void TakeFrom(const PatchedCode& parent);
-  // Takes over code of the same process whose jumps were put in by itself. Its facts are these from
-  // here on.
+  // Takes over the regions and jumps of another object for the same process, which has written them
+  // itself. From here on they get this object's facts.
   void Adopt(const PatchedCode& other);
-  // Whether each region's first jump is there: none was written after a fork, or went with the
-  // library that it was in.
+  // Whether the first written jump of each region is in the process. A jump is missing where it was
+  // written into the parent after the fork, or went away with its library.
   bool HasJumpOfEachRegion() const;
-  // Takes over what an earlier run has left in the process, as far as it is true: jumps into one of
-  // the `regions`, over code of files, and pages that had some. For RemoveJumps(), RestoredRuns().
-  // False: code at one of the `jumps` is neither, and may lead there all the same.
+  // Takes over what an earlier run has left in the process, as far as its statements are true:
+  // jumps over code of files that lead into one of the `regions`, and pages that had jumps. This is
+  // for RemoveJumps() and RestoredRuns(). Returns false where the code at one of the `jumps` is
+  // neither a jump of ours nor the file's, and so may still lead into a region.
   [[nodiscard]] bool TakeOver(const std::vector<AddressRange>& regions,
                               const std::vector<uint64_t>& jumps,
                               const std::vector<Mapping>& mappings);
 
-  // Makes a region that has just been mapped known as ours, before anything else is done to it.
+  // Writes into a region that has just been mapped that it is ours, before anything else is done to
+  // it.
   bool Claim(const Region& region) const;
-  // Whether a region says whose it is: that of a forked child does not (MADV_WIPEONFORK).
+  // Whether any region names its owner. The regions of a forked child do not (MADV_WIPEONFORK).
   bool IsClaimed() const;
-  // Whether the regions are still there: the process goes on with the same program.
+  // Whether the regions are still there, so that the process still runs the same program.
   bool IsStillThere() const;
-  // Looks which of the regions that may be mapped are, while no thread runs.
+  // Finds out which of the regions with may_be_mapped are mapped. No thread of the process may run
+  // meanwhile.
   void SeeWhatIsMapped();
-  // Fills the regions, which are mapped now; the process goes on. `touches_pages`: and makes the
-  // pages its own where jumps will be, which must not be unmapped meanwhile.
+  // Fills the regions, which must be mapped; the process keeps running. With `touches_pages`, also
+  // makes the pages that get jumps the process's own; then their libraries must not be unmapped
+  // meanwhile.
   absl::Status WriteTrampolines(bool touches_pages = true);
-  // Writes the jumps, and returns how many there are. All threads stand still for this and the next
-  // ones.
+  // Writes the jumps, and returns how many were written. All threads must stand still during this
+  // call and the following ones.
   size_t WriteJumps();
-  // `ring`: what the recorders' control pages say of it; 0 = recording is off. Where Python's end
-  // waits for those who read, it knows the ring until the regions are gone.
+  // Tells the recorders, in each region's control page, the address of the ring; 0 turns recording
+  // off. The jump at which Python's end waits for reading threads keeps the ring's address until
+  // the regions are gone.
   bool Publish(uint64_t ring) const;
   size_t CountJumps() const;
-  // Removes the jumps, and what is left of those that somebody else has put bytes of the file back
-  // into. `kept`: the address of one that stays. False: something could not be written back, or
-  // somebody else has written other code there, which may lead to a region.
+  // Removes the jumps, and also the rest of a jump that somebody else has overwritten in part with
+  // bytes of the file. The jump at address `kept` stays. Returns false if a place could not be
+  // written back, or if somebody else has written other code there, which may lead into a region.
   bool RemoveJumps(uint64_t kept = 0);
 
-  // Spots that have a jump now.
+  // Returns the indexes of the spots that have a jump now.
   std::vector<size_t> WrittenSpots() const;
-  // Spots whose code was not as in the file, but for a breakpoint (the kernel's probes are such).
+  // Returns the indexes of the spots whose code differed from the file, apart from breakpoints,
+  // such as those of the kernel's probes.
   std::vector<size_t> ChangedSpots() const;
-  // Returns where jumps are, or may be written.
+  // Returns the addresses at which jumps are, or may be written.
   std::vector<uint64_t> JumpAddresses() const;
-  // Whether a thread that goes on there would find itself inside of a jump.
+  // Whether a thread that continues at `address` would be inside of a jump.
   bool IsInsideJump(uint64_t address) const;
   bool IsInsideRegion(uint64_t address) const;
-  // Pages that had jumps and are as in their files again, as runs, with pages between them that are
-  // their file's.
+  // Returns runs of pages that had jumps and are equal to their files again. A run may include
+  // pages in between that the process has never changed.
   std::vector<AddressRange> RestoredRuns() const;
 
  private:
   struct Jump {
     size_t spot = 0;
     uint64_t address = 0;
-    std::vector<uint8_t> bytes;     // of the jump
-    std::vector<uint8_t> original;  // as many
-    std::vector<uint8_t> window;    // by the file: what the trampoline has in place of it
+    std::vector<uint8_t> bytes;     // the jump itself
+    std::vector<uint8_t> original;  // the file's bytes at the same place, as many as the jump has
+    std::vector<uint8_t> window;    // the file's bytes, which the trampoline runs in their place
     bool is_written = false;
-    bool is_changed = false;  // by somebody else
+    bool is_changed = false;  // by somebody else, so that the jump was not written
   };
-  // Pages side by side that jumps lie in.
+  // Neighbouring pages that jumps lie in.
   struct PageRun {
     uint64_t address = 0;
     uint64_t bytes = 0;
     size_t first_jump = 0;
     size_t jumps = 0;
-    // The places where the file itself has bytes like a breakpoint; nullopt where it could not be
-    // read.
+    // The offsets at which the file itself has bytes like a breakpoint; nullopt: the file could not
+    // be read.
     std::optional<std::vector<uint64_t>> like_breakpoints;
   };
 
   void Refuse(size_t spot, std::string reason) { refused_.push_back({spot, std::move(reason)}); }
   void FindRuns();
-  // Whether somebody else may have breakpoints in the run, which has these bytes `now`.
+  // Whether somebody else may have breakpoints in the run, whose bytes are `now`.
   bool MayHaveBreakpoints(const PageRun& run, std::span<const uint8_t> now) const;
-  // Has the run as in `after`; it was as in `before`. Breakpoints of others are not written again:
-  // the kernel may take them out meanwhile, and one that belongs to nobody kills the job.
+  // Puts the file's bytes back at one jump, unless its address is `kept`.
   bool RemoveJump(const Jump& jump, uint64_t kept) const;
+  // Changes the run's bytes from `before` to `after`. Breakpoints of others are not written again:
+  // the kernel may take one out meanwhile, and a breakpoint that belongs to nobody kills the job.
   bool WriteRun(const PageRun& run, std::span<const uint8_t> before,
                 std::span<const uint8_t> after) const;
-  // Drops groups with a spot that has no trampoline, or whose code is not as in its file by now.
+  // Drops each group that has a spot without a trampoline, or a spot whose code differs from its
+  // file by now.
   void DropPartialGroups();
-  // Makes pages the process's own by writing what is there: that takes its time before threads
-  // stand still, and not then.
+  // Makes pages the process's own by writing the bytes that they have. The kernel copies the pages
+  // then, before threads stand still, instead of while they do.
   void MakeOwnPages();
 
   Pid pid_;
@@ -153,7 +165,7 @@ class PatchedCode {
   JobFacts facts_;
   RecorderTables tables_;
   uint16_t node_signature_ = 0;
-  std::vector<PatchSpot> spots_;  // as far as PlaceRegions() was given them, ascending by address
+  std::vector<PatchSpot> spots_;  // those that PlaceRegions() was given, ascending by address
   std::vector<Region> regions_;
   std::vector<Jump> jumps_;  // ascending by address
   std::vector<PageRun> runs_;

@@ -1,4 +1,4 @@
-// Jumps in a child that was forked while its parent had them.
+// Attaches to a child that was forked while its parent had jumps.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 

@@ -1,4 +1,4 @@
-// Jumps in libraries that a process maps while it has jumps already.
+// Puts jumps into libraries that a process maps while it has jumps already.
 #include <memory>
 #include <string>
 #include <utility>
@@ -38,14 +38,16 @@ absl::Status PatchedProcess::TryExtend(std::vector<PatchSpot> spots, const Recor
   for (const PatchedCode::Region& region : late->regions()) regions.push_back(region.range);
   if (regions.empty()) return Fail(ExitCode::kHostUnfit, "there is no place for more jumps in it");
   const std::vector<uint64_t> jumps = late->JumpAddresses();
-  // Whoever takes it all away, should this process be killed, knows of them by the ring.
+  // The new regions and jumps are announced in the ring, so that a later run can take all of them
+  // away if this process is killed.
   if (!ring_->Announce(regions, jumps)) {
     return Fail(ExitCode::kHostUnfit, "it has too many libraries with jumps");
   }
   late_ = std::move(late);
   absl::Status status =
       StoppedThreads::Use(pid_, [this](StoppedThreads* threads) { return MapLate(threads); });
-  // While the linker is not done with the libraries they may be gone again at any time.
+  // The pages are not touched beforehand: as long as the dynamic linker is not done with the
+  // libraries, they may be unmapped at any time.
   if (status.ok()) status = late_->WriteTrampolines(/*touches_pages=*/false);
   if (status.ok()) {
     status = AtQuietMoment(

@@ -37,10 +37,10 @@ constexpr char kTaken[] = "the memory near the code was taken meanwhile";
 constexpr uint64_t kMapFixedNoReplace = 0x100000;
 constexpr uint64_t kMemfdFlags = 1 | 2;   // MFD_CLOEXEC | MFD_ALLOW_SEALING
 constexpr uint64_t kMemfdNoexecSeal = 8;  // Linux 6.3: where sysctl vm.memfd_noexec demands it
-// How much of a thread control block may hold the thread's id.
+// How many bytes of a thread control block are searched for the thread's number.
 constexpr size_t kControlBlockBytes = 2304;
-// How many jumps libraries may get that are mapped later: all rows of torchvision, torchaudio and
-// the like.
+// How many jumps may be announced for libraries that are mapped later: enough for all rows of
+// torchvision, torchaudio and similar libraries.
 constexpr uint64_t kMostLateJumps = 1u << 15;
 
 absl::Status Refused(const char* what, int64_t result) {
@@ -49,7 +49,7 @@ absl::Status Refused(const char* what, int64_t result) {
 }
 
 constexpr uint64_t kReadWrite = PROT_READ | PROT_WRITE;
-// What a thread of the job is made to call.
+// The system calls that a thread of the job is made to make.
 constexpr FilteredCall kCalls[] = {
     {SYS_mmap, "mmap", {0, 4096, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS, kNoFile, 0}},
     {SYS_mmap, "mmap of shared memory", {0, 4096, kReadWrite, MAP_SHARED, 3, 0}},
@@ -60,11 +60,11 @@ constexpr FilteredCall kCalls[] = {
     {SYS_memfd_create, "memfd_create", {0, kMemfdFlags, 0, 0, 0, 0}},
     {SYS_close, "close", {3, 0, 0, 0, 0, 0}},
     {SYS_rt_sigreturn, "rt_sigreturn", {}},
-    // The kernel's own, where a thread that waits is stopped.
+    // The kernel makes this call itself, where the stopped thread was waiting.
     {SYS_restart_syscall, "restart_syscall", {}},
 };
 
-// A thread's number in its own PID namespace.
+// Returns a thread's number in its own PID namespace.
 uint32_t OwnNumber(Pid pid, int tid) {
   const std::string status = ReadSmallFile(
       "/proc/" + std::to_string(Raw(pid)) + "/task/" + std::to_string(tid) + "/status", 4096);
@@ -74,8 +74,8 @@ uint32_t OwnNumber(Pid pid, int tid) {
       std::strtoul(std::string(numbers.substr(space + 1)).c_str(), nullptr, 10));
 }
 
-// Where glibc keeps a thread's number: two words in front of the list of robust futexes that it has
-// told the kernel of.
+// Returns the offset at which glibc keeps a thread's number: two words before the list of robust
+// futexes, whose address the kernel knows.
 int32_t GlibcTidOffset(const StoppedThread& thread) {
   uint64_t list = 0;
   size_t bytes = 0;
@@ -84,8 +84,9 @@ int32_t GlibcTidOffset(const StoppedThread& thread) {
   return offset < kControlBlockBytes ? static_cast<int32_t>(offset) : -1;
 }
 
-// Where threads have their number, from their control block: every libc keeps it there. -1 = it is
-// not known: small numbers, as of a container's first process, stand at other places as well.
+// Returns the offset from a thread's control block to the thread's number, which every libc keeps
+// there. -1: the offset is not known, because small numbers, such as that of a container's first
+// process, stand at other places as well.
 int32_t FindTidOffset(Pid pid, const WritableMemory& memory,
                       const std::vector<StoppedThread>& threads) {
   std::set<int32_t> places;
@@ -181,7 +182,7 @@ absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchedProcess::Attach(
   if (absl::Status status = CheckTimeStampCounter(); !status.ok()) return status;
   absl::StatusOr<WritableMemory> memory = WritableMemory::Open(pid);
   if (!memory.ok()) return memory.status();
-  // Its threads would be waited for in vain.
+  // The threads of a frozen process would be waited for in vain.
   if (const auto still = FindStandstill(pid);
       still.has_value() && still->kind == StandstillKind::kFrozen) {
     return NoMoment(pid, "");
@@ -196,7 +197,7 @@ absl::StatusOr<std::unique_ptr<PatchedProcess>> PatchedProcess::Attach(
     if (!code.ok()) return code.status();
     status = process->Start(spots, ring, thread_number, held);
     if (status.ok()) return process;
-    if (held != nullptr) held->Release();  // it is to take everything out
+    if (held != nullptr) held->Release();  // to make the calls that take everything out
     held = nullptr;
     absl::Status left = process->TakeOut();
     if (left.ok()) left = process->TakeOutUnseen();
@@ -311,7 +312,7 @@ absl::Status PatchedProcess::MapAllBy(StoppedThreads* threads, PatchRingOptions*
   for (PatchedCode::Region& region : code_.regions()) {
     const uint64_t locked = LockedBytes(pid_);
     if (status.ok()) status = MapRegion(&*calls, code_, &region);
-    // The ring would be there at once, all of it, while the thread is held.
+    // The whole ring would be made resident and locked at once, while the thread is held.
     if (status.ok() && LockedBytes(pid_) >= locked + region.range.bytes) {
       status = LocksAll(ring_bytes_);
     }
@@ -365,7 +366,7 @@ absl::Status PatchedProcess::MapRegion(RemoteCalls* calls, const PatchedCode& co
   if (*result == -EEXIST) return absl::AbortedError(kTaken);
   if (*result == -EAGAIN && LockedBytes(pid_) > 0) return LocksAll(ring_bytes_);
   if (*result < 0) return Refused("memory", *result);
-  if (static_cast<uint64_t>(*result) != range.address) {  // before Linux 4.17: a hint
+  if (static_cast<uint64_t>(*result) != range.address) {  // before Linux 4.17: only a hint
     (void)calls->Call(SYS_munmap, {static_cast<uint64_t>(*result), range.bytes, 0, 0, 0, 0});
     return absl::AbortedError(kTaken);
   }
@@ -395,7 +396,7 @@ absl::Status PatchedProcess::MapRing(RemoteCalls* calls) {
 }
 
 absl::Status PatchedProcess::UnmapAll(QuietMoment* moment, PatchedCode* code) {
-  // It may have got a filter since.
+  // The thread may have got a seccomp filter since the attach.
   const absl::StatusOr<StoppedThread> thread =
       moment->ReleaseAllButOne([this](const StoppedThread& one) {
         if (filters_ == SeccompFilterCount(pid_, one.tid)) return absl::OkStatus();
@@ -408,7 +409,7 @@ absl::Status PatchedProcess::UnmapAll(QuietMoment* moment, PatchedCode* code) {
   if (!thread.ok()) return thread.status();
   absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(*thread, memory_, system_calls_);
   if (!calls.ok()) return calls.status();
-  // The ring, which tells a later run of the rest, goes last.
+  // The ring goes last, because it tells a later run of the rest.
   for (const AddressRange& run : code->RestoredRuns()) {
     (void)calls->Call(SYS_madvise, {run.address, run.bytes, MADV_DONTNEED, 0, 0, 0});
   }
@@ -424,7 +425,7 @@ absl::Status PatchedProcess::UnmapAll(QuietMoment* moment, PatchedCode* code) {
     ring_address_ = 0;
   }
   for (const int descriptor : descriptors_) {
-    // The process may have closed it, and have another file under its number.
+    // The process may have closed the descriptor and opened another file under its number.
     if (!IsRingDescriptor(pid_, descriptor)) continue;
     (void)calls->Call(SYS_close, {static_cast<uint64_t>(descriptor), 0, 0, 0, 0, 0});
   }
@@ -433,7 +434,7 @@ absl::Status PatchedProcess::UnmapAll(QuietMoment* moment, PatchedCode* code) {
 }
 
 absl::Status PatchedProcess::Detach() {
-  // The system calls that it is to make would wait for the thaw, each in its turn.
+  // The system calls that its threads are to make would each wait until the process is thawed.
   if (const auto still = FindStandstill(pid_);
       still.has_value() && still->kind == StandstillKind::kFrozen) {
     return Fail(ExitCode::kHostUnfit, still->sentence);
@@ -450,8 +451,8 @@ absl::Status PatchedProcess::TakeOutUnseen() const {
 }
 
 absl::Status PatchedProcess::TakeOut(PatchedCode* code) {
-  // First the jumps: then threads that are in a trampoline leave it. Python's end waits for those
-  // until the last of them has.
+  // The jumps are removed first, so that threads that are in a trampoline leave it. The jump at
+  // which Python's end waits for them is kept until the last thread has left.
   const absl::Status status = AtQuietMoment(
       pid_, memory_, nullptr,
       [this, code](QuietMoment*) {
@@ -465,7 +466,8 @@ absl::Status PatchedProcess::TakeOut(PatchedCode* code) {
       pid_, memory_, [code](uint64_t address) { return code->IsInsideRegion(address); },
       [this, code](QuietMoment* moment) {
         if (!code->IsStillThere()) return Gone();
-        // What uprobes that came or went meanwhile have put back; and the jump that was kept.
+        // Removes the jumps that a uprobe has put back, coming or going meanwhile, and the jump
+        // that was kept.
         if (!code->RemoveJumps()) return NotPutBack();
         return UnmapAll(moment, code);
       },
@@ -483,7 +485,7 @@ absl::Status PatchedProcess::TakeOut() {
     for (PatchedCode::Region& region : code_.regions()) region.is_mapped = false;
     ring_address_ = 0;
     descriptors_.clear();
-    return absl::OkStatus();  // and all of it with the program
+    return absl::OkStatus();  // the program has ended, and all of this with it
   }
   return status;
 }

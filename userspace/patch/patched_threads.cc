@@ -1,4 +1,4 @@
-// Which threads of a patched process have ended, for their slots of the ring.
+// Finds out which threads of a patched process have ended, so that their slots can be freed.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,8 +9,8 @@
 namespace proftrace {
 namespace {
 
-// Whether any process has a thread of that number: another process that has got it by now counts as
-// if the thread were there.
+// Whether any process has a thread of that number. If another process has got the number by now,
+// the thread counts as alive.
 bool IsThread(uint32_t tid) { return access(("/proc/" + std::to_string(tid)).c_str(), F_OK) == 0; }
 
 bool IsInOurNamespace(Pid pid) {
@@ -23,14 +23,15 @@ bool IsInOurNamespace(Pid pid) {
 
 }  // namespace
 
-// The kernel writes a thread's number into its control block before the thread runs, and mostly a
-// zero when it has ended; libcs that keep it leave a number that no thread has.
+// The kernel writes a thread's number into its control block before the thread runs, and in most
+// cases a zero when the thread has ended. Where libc keeps the number instead, it is one that no
+// thread has.
 bool PatchedProcess::HasThreadEnded(uint64_t control_block, uint32_t tid) const {
   if (IsThread(tid)) return false;
   uint32_t number = 0;
   const auto offset = static_cast<uint64_t>(int64_t{ring_->options().tid_offset});
   if (!memory_.ReadValue(control_block + offset, &number)) {
-    // The stack that it lay on is gone, or all of the process is.
+    // The stack that held the control block is unmapped, or the whole process is gone.
     return true;
   }
   return number == 0 || (IsInOurNamespace(pid_) && !IsThread(number));

@@ -21,7 +21,7 @@ constexpr std::string_view kPythonLibrary = "libtorch_python.";
 // The offset of tp_name in PyTypeObject: PyVarObject is three words in every CPython with a GIL.
 constexpr int32_t kTypeNameOffset = 24;
 
-// The kind of the plain record that a point writes; nothing for one that writes more.
+// Returns the kind of the plain record that a point writes; nullopt: its record has more in it.
 std::optional<uint8_t> PlainKind(const ProbePoint& point) {
   switch (RoleOf(point)) {
     case abi::PT_ROLE_BEGIN:
@@ -37,14 +37,15 @@ std::optional<uint8_t> PlainKind(const ProbePoint& point) {
   }
 }
 
-// Names and operators that code has in variables of its own are there as long as the code is. A job
-// that reads any other name, which without a profiler nobody reads, may find it gone.
+// Whether a job may read the point's place itself. Names and operators that the code keeps in
+// variables of its own live as long as the code does. Any other name, which nobody reads when there
+// is no profiler, may be gone when the job reads it.
 bool CanReadPlace(const ProbePoint& point, const std::vector<abi::pt_place>& places) {
   if (point.place == 0) return true;
   if (point.place > places.size()) return false;
   const abi::pt_place& place = places[point.place - 1];
   if (place.inputs != 0) return false;
-  // The operator or the node that is about to be called.
+  // The place holds the operator or the node that is about to be called.
   if (RoleOf(point) == abi::PT_ROLE_PLACED_BEGIN || RoleOf(point) == abi::PT_ROLE_PLACED_NODE) {
     return place.form == abi::PT_PLACE_WORD && place.base <= abi::PT_PLACE_ADDRESS;
   }
@@ -52,7 +53,8 @@ bool CanReadPlace(const ProbePoint& point, const std::vector<abi::pt_place>& pla
          (place.form == abi::PT_PLACE_C_STRING && place.base == abi::PT_PLACE_ADDRESS);
 }
 
-// Whether the recorder has the code of the BPF program for it (bpf/job/job_recorder.c).
+// Whether the recorder in the job can make the point's record as the BPF program does
+// (bpf/job/job_recorder.c).
 bool HasFullRecord(const ProbePoint& point, const ProbePlan& plan,
                    const std::vector<abi::pt_place>& places) {
   switch (RoleOf(point)) {
@@ -87,12 +89,14 @@ bool HasFullRecord(const ProbePoint& point, const ProbePlan& plan,
   }
 }
 
-// An annotation's begin is told of at an operator's begin, and its handle at the end.
+// Whether the point is a boxed operator's. These belong together: an annotation's begin is recorded
+// at an operator's begin, and its handle at the end.
 bool IsBoxed(const ProbePoint& point) {
   return RoleOf(point) == abi::PT_ROLE_BOXED_BEGIN || RoleOf(point) == abi::PT_ROLE_BOXED_END;
 }
 
-// The kernel counts places and signatures in another way.
+// Returns the point's cookie with the place's or signature's number as the recorder in a job counts
+// it; the kernel's programs count in another way.
 uint64_t JobCookie(const ProbePoint& point) {
   const uint16_t number = point.place != 0 ? point.place : point.signature;
   if (number == 0) return point.cookie;
@@ -155,7 +159,7 @@ class SpotFinder {
       }
       AddPoint(m, p, patches[p], *bias);
     }
-    // What the spots have of its code is what was analysed, then.
+    // The bytes that the spots have taken from the file are then those that were analysed.
     if (module.held->IsUnchanged()) return;
     std::erase_if(out_.spots, [m](const PatchSpot& spot) { return spot.module == m; });
     std::erase_if(out_.unpatched, [m](const auto& point) { return point.module == m; });
@@ -245,8 +249,8 @@ JobFacts FactsOf(const ProbePlan& plan) {
 
 namespace {
 
-// Where `place` is the name of the Python type that a register or a slot of the function's own
-// frame holds: that type, which lives as long as the function runs.
+// Changes `place`, if it is the name of a Python type that a register or a slot of the function's
+// own frame refers to: it then gives the type itself, which lives as long as the function runs.
 void TakeTypeAlone(abi::pt_place* place) {
   const bool is_slot = place->count == 3 && ((place->base == kRsp && place->offsets[0] >= 0) ||
                                              (place->base == kRbp && place->offsets[0] < 0));

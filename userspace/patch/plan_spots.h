@@ -1,4 +1,4 @@
-// Which points of a probe plan can be jumps in a process, and where.
+// Finds the points of a probe plan that can be jumps in a process, and their places.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -14,11 +14,11 @@
 
 namespace proftrace {
 
-// PatchSpot::group of boxed operators: an annotation's begin is told of at the begin of one, and
-// its handle at the end.
+// PatchSpot::group of boxed operators: an annotation's begin is recorded at an operator's begin,
+// and its handle at the end.
 inline constexpr uint32_t kBoxedGroup = 0x8000'0000;
 
-// A point that stays a probe of the kernel.
+// A point that remains a probe of the kernel.
 struct UnpatchedPoint {
   size_t module = 0;  // index into ProbePlan::modules
   size_t point = 0;   // into ModulePlan::points
@@ -30,30 +30,33 @@ struct PlanSpots {
   std::vector<UnpatchedPoint> unpatched;
 };
 
-// Returns what an operator does to annotations (enum pt_annotation_step), 0 = nothing.
+// Returns the step of an annotation that an operator makes (enum pt_annotation_step), 0 = none.
 uint32_t AnnotationStep(const ProbePlan& plan, const OperatorInfo& info);
 
-// Adds those of `operators` that are none of `facts` yet, as far as there is room; whether there
-// were any.
+// Adds the annotation operators among `operators` that `facts` does not have yet, as far as there
+// is room. Returns whether any was added.
 bool AddAnnotations(const ProbePlan& plan, const std::vector<OperatorInfo>& operators,
                     JobFacts* facts);
 
-// Returns what the recorder has to know of a process with that plan.
+// Returns the facts that the recorder needs for a process with this plan.
 JobFacts FactsOf(const ProbePlan& plan);
 
-// Returns the plan's places as the recorder in a job is to read them where there is no eBPF: the
-// names of Python types, which custom autograd Functions' rows have, are left to the loader.
+// Returns the plan's places in the form in which the recorder in a job reads them if there is no
+// eBPF: names of Python types, which rows of custom autograd Functions have, are left to the
+// loader.
 std::vector<abi::pt_place> PlacesWithoutBpf(const ProbePlan& plan);
 
-// Makes of them spots whose records say of Python's stacks, too.
+// Makes the spots record Python stacks as well.
 void AddStacks(const ProbePlan& plan, PlanSpots* spots);
 
-// Whether, with jumps at these of the spots, all that AddStacks() took for granted holds.
+// Whether the jumps at the spots `written` see every catch, and all ends of the operators that
+// AddStacks() has marked with ends_are_seen.
 bool AreEndsSeen(const ProbePlan& plan, const std::vector<PatchSpot>& spots,
                  const std::vector<size_t>& written);
 
-// `places`: the plan's, or PlacesWithoutBpf(). Reads the process's map and the plan's files. Fails
-// with kNoTarget or kNotPermitted. What takes long is kept in `cache_directory` (PlanOptions).
+// Finds the spots of the plan's points. `places`: the plan's, or PlacesWithoutBpf(). Reads the
+// process's map and the plan's files, and keeps in `cache_directory` (PlanOptions) what takes long
+// to find. Fails with kNoTarget or kNotPermitted.
 absl::StatusOr<PlanSpots> FindPlanSpots(Pid pid, const ProbePlan& plan,
                                         const std::vector<abi::pt_place>& places,
                                         const std::string& cache_directory);

@@ -21,7 +21,8 @@ bool IsOwn(uint64_t entry) {
   return (entry & kSwapped) != 0 || ((entry & kPresent) != 0 && (entry & kOfFile) == 0);
 }
 
-// The entries of `count` pages from `address` on; as many as can be read.
+// Returns the pagemap entries of `count` pages from `address` on, or of fewer if not all can be
+// read.
 std::vector<uint64_t> ReadEntries(int file, uint64_t address, uint64_t count) {
   std::vector<uint64_t> entries(count);
   const auto at = static_cast<off_t>(address / kPageBytes * sizeof(uint64_t));

@@ -15,15 +15,15 @@ class PrivatePages {
  public:
   explicit PrivatePages(Pid pid);
 
-  // Whether none of the pages of [begin, end) is the process's own. False where that cannot be
+  // Whether none of the pages in [begin, end) is the process's own. Returns false if that cannot be
   // read.
   bool AreOfFile(uint64_t begin, uint64_t end) const;
-  // Runs of pages of [begin, end) that are its own, ascending, of at most `most_bytes` each. Empty
-  // where that cannot be read.
+  // Returns runs of those pages in [begin, end) that are the process's own, ascending, of at most
+  // `most_bytes` each. Returns none if that cannot be read.
   std::vector<std::pair<uint64_t, uint64_t>> Find(uint64_t begin, uint64_t end,
                                                   uint64_t most_bytes) const;
-  // Returns the bytes of the pages at `addresses` that are not its own yet: what it takes to write
-  // there. A page that cannot be read counts as not its own.
+  // Returns how much memory it takes to write to the pages at `addresses`: the bytes of those that
+  // are not the process's own yet. A page that cannot be read counts as not its own.
   uint64_t BytesToOwn(std::vector<uint64_t> addresses) const;
 
  private:

@@ -29,7 +29,7 @@ absl::Status NoJump(const std::string& reason) {
   return absl::FailedPreconditionError("Python's end cannot wait for threads that read: " + reason);
 }
 
-// The worker's: where the function lies in the file, and what a plan has of the file.
+// Finds in a worker where the function lies in the file, and the facts of the file that a plan has.
 absl::StatusOr<std::string> FindFunction(Pid pid, const MappedFile& mapped) {
   absl::StatusOr<OpenedFile> opened = OpenMappedFile(pid, mapped);
   if (!opened.ok()) return opened.status();
@@ -51,7 +51,8 @@ absl::StatusOr<std::string> FindFunction(Pid pid, const MappedFile& mapped) {
   return out.Take();
 }
 
-// Reads that; the module has a point at the function, where there is one.
+// Reads the worker's answer. The module has one point, at the function, or none if the file does
+// not define it.
 absl::StatusOr<ModulePlan> FindModule(Pid pid, const MappedFile& mapped) {
   const absl::StatusOr<std::string> found =
       ReadInWorker(pid, kLongestReadingS, [&] { return FindFunction(pid, mapped); });

@@ -1,5 +1,5 @@
-// Finds where a CPython that ends is about to give up what its threads have: there it waits until
-// those that read their own frames have done so (bpf/job/job_stacks.h).
+// Finds the place where CPython, as it ends, is about to free the state of its threads. Python is
+// made to wait there until all threads that read their own frames are done (bpf/job/job_stacks.h).
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -11,14 +11,14 @@
 
 namespace proftrace {
 
-// Returns the spot for the jump, in `file` (as /proc/PID/maps names it), which defines _PyRuntime:
-// the entry of PyThreadState_Clear, which CPython 3.9 to 3.15 calls for the state of each other
-// thread after it has said that it ends, and before it frees the first of them. Fails with why
-// there can be none. `cache_directory`: as PlanOptions'.
+// Returns the spot for the jump in `file` (named as in /proc/PID/maps), which defines _PyRuntime.
+// The spot is at the entry of PyThreadState_Clear, which CPython 3.9 to 3.15 calls for the state of
+// each other thread, after it has noted that it ends and before it frees the first of these states.
+// Fails with the reason if there is no such spot. `cache_directory`: as in PlanOptions.
 absl::StatusOr<PatchSpot> FindPythonEnd(Pid pid, const std::string& file,
                                         const std::string& cache_directory);
 
-// Whether a spot is such a one: it belongs to no plan.
+// Whether a spot is one of these; it belongs to no plan then.
 bool IsPythonEnd(const PatchSpot& spot);
 
 }  // namespace proftrace

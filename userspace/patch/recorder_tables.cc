@@ -11,7 +11,7 @@ constexpr size_t kAlignment = 8;
 
 size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Returns the bytes of a signature with no more arguments than it has.
+// Returns the bytes of a signature, cut behind its last argument.
 size_t BytesOf(const abi::pt_signature& signature) {
   const size_t arguments = std::min<size_t>(signature.count, PT_MOST_ARGUMENTS);
   return offsetof(abi::pt_signature, arguments) + arguments * sizeof(abi::pt_argument);

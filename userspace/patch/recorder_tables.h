@@ -1,6 +1,6 @@
-// The tables that the recorder in a job looks up by number, as they lie behind the recorder's code
-// in each region of trampolines: places, and what operators are called with. They refer to nothing
-// outside of themselves.
+// The tables that the recorder in a job looks up by number: places, and signatures, which describe
+// what operators are called with. In each region of trampolines they lie behind the recorder's
+// code. They contain no address outside of themselves.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ class RecorderTables {
   const std::vector<uint8_t>& bytes() const { return bytes_; }
   uint64_t place_count() const { return place_count_; }
   uint64_t signature_count() const { return signatures_.size(); }
-  // Returns where in `bytes` the offsets of signatures are, which count from there
-  // (patch_memory.h).
+  // Returns the position in bytes() of the signatures' offsets. These offsets count from that
+  // position (patch_memory.h).
   uint64_t signatures_at() const { return signatures_at_; }
-  // Returns the offset of one signature. `number`: from 1 on.
+  // Returns the offset of the signature `number`, which is 1 for the first one.
   uint64_t SignatureAt(uint16_t number) const { return signatures_[number - 1]; }
 
  private:

@@ -1,5 +1,5 @@
-// The file behind a ring (patch_memory.h), as others see it: its name in a process's maps and
-// descriptors, and the header that it has before anything is mapped.
+// The file behind a ring (patch_memory.h), as other processes see it: its name in a process's maps
+// and descriptors, and the header that it gets before anything is mapped.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@ inline constexpr char kRingName[] = "proftrace_patch";
 
 // Finds the process's mapping of a ring; nullopt: it has none.
 std::optional<Mapping> FindRingMapping(const std::vector<Mapping>& mappings);
-// Returns the process's descriptors of rings: it has some while a ring is being made.
+// Returns the process's descriptors of rings; there are some only while a ring is being made.
 std::vector<int> FindRingDescriptors(Pid pid);
 bool IsRingDescriptor(Pid pid, int descriptor);
 
-// Writes into the file of a ring, which has its size, whose it is, and which regions and jumps
-// there will be: by it a later run knows regions that are mapped and do not say so themselves yet,
-// and the jumps that a forked child has from its parent. The header comes last; it is one page,
-// which a file has whole, or not at all.
+// Writes the owner, the regions and the jumps of a ring into its file, which has its full size
+// already. By them a later run knows regions that are mapped and do not name their owner yet, and
+// the jumps that a forked child has from its parent. The header is written last; it is one page, so
+// that the file has either all of it or nothing.
 bool AnnounceRing(int file, const PatchRingOptions& options);
 
 }  // namespace proftrace

@@ -16,16 +16,17 @@ namespace proftrace {
 namespace {
 
 constexpr std::string_view kLimitName = "Max address space";
-constexpr size_t kMostBytes = 8192;  // of a status or the limits
+constexpr size_t kMostBytes = 8192;  // of /proc/PID/status, or of /proc/PID/limits
 constexpr uint64_t kShareOfRoom = 4;
-// 256 KiB: what a busy thread writes in 4 ms and more, which is several looks of the reader.
+// 256 KiB: a busy thread takes 4 ms or more to write so much, in which the reader looks at it
+// several times.
 constexpr uint32_t kFewestSlotWords = 1u << 15;
 
 std::string ReadOf(Pid pid, const char* name) {
   return ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/" + name, kMostBytes);
 }
 
-// "VmSize" and the like, which are in KiB.
+// Returns a size from /proc/PID/status, such as "VmSize", which the file has in KiB.
 uint64_t SizeOf(Pid pid, std::string_view name) {
   const std::string status = ReadOf(pid, "status");
   return std::strtoull(std::string(StatusValue(status, name)).c_str(), nullptr, 10) * 1024;
@@ -76,7 +77,7 @@ absl::Status FitIntoGroup(Pid pid, uint64_t code_bytes, uint64_t threads, const 
   for (const AddressRange& region : options->regions) fixed += region.bytes;
   const uint64_t slots = std::min<uint64_t>(threads, PATCH_SLOTS);
   while (true) {
-    // Only those parts of the ring that threads write into take memory.
+    // Only the slots that threads write into take memory.
     const absl::Status status =
         CheckMemoryRoom(pid, fixed + PatchRing::Bytes(*options) / PATCH_SLOTS * slots,
                         "jumps in its code and the records of its threads", room);

@@ -1,5 +1,5 @@
-// Whether a process has room for the ring: all of it is mapped there, though only what threads
-// write into is ever there as memory, and charged to the process's control group.
+// Whether a process has room for the ring. The whole ring is mapped there, but only the parts that
+// threads write into take memory, which is charged to the process's control group.
 #pragma once
 
 #include <absl/status/status.h>
@@ -14,19 +14,19 @@
 
 namespace proftrace {
 
-// Returns how much memory the process may map (RLIMIT_AS), by the text of its /proc/PID/limits;
-// nullopt: any amount.
+// Returns how many bytes of address space the process may map (RLIMIT_AS), by the text of its
+// /proc/PID/limits; nullopt: there is no limit.
 std::optional<uint64_t> AddressSpaceLimit(std::string_view limits);
 
-// Gives the ring smaller slots until it takes no more than a quarter of `room_bytes`, so that the
-// job's own allocations go on. Fails where that is too little for any ring.
+// Makes the ring's slots smaller until it takes no more than a quarter of `room_bytes`, so that the
+// job's own allocations still succeed. Fails with kHostUnfit if no ring is small enough.
 absl::Status FitRing(uint64_t room_bytes, PatchRingOptions* options);
-// Gives it smaller slots until what `threads` threads write into, the regions, and `code_bytes`
-// that jumps make the process's own have room within the limit of its control group. Fails with
-// kHostUnfit where there is not room enough for any.
+// Makes the ring's slots smaller until there is room, within the limit of the process's control
+// group, for the slots that `threads` threads write into, for the regions, and for the `code_bytes`
+// that jumps make the process's own. Fails with kHostUnfit if no ring is small enough.
 absl::Status FitIntoGroup(Pid pid, uint64_t code_bytes, uint64_t threads, const MemoryRoom& room,
                           PatchRingOptions* options);
-// Does both, by the limits that the process has.
+// Applies both, with the limits that the process has.
 absl::Status FitRing(Pid pid, PatchRingOptions* options);
 
 // Returns the bytes of memory that the process has locked (VmLck).

@@ -26,7 +26,8 @@ namespace proftrace {
 namespace {
 
 constexpr int64_t kWaitNs = 1'000'000'000;
-// The kernel takes its time for thousands of probes, on a busy machine or before Linux 6.6.
+// How long the other lock is waited for: on a busy machine, or before Linux 6.6, the kernel needs
+// long to set thousands of probes.
 constexpr int64_t kWaitForCodeNs = 20'000'000'000;
 constexpr useconds_t kLookUs = 5000;
 constexpr size_t kMostLocksBytes = size_t{4} << 20;
@@ -42,8 +43,8 @@ UniqueFd OpenPlace(TargetLock::Place place, Pid pid) {
       open(absl::StrCat("/proc/", Raw(pid)).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
-// Returns who has the lock, by /proc/locks ("1: FLOCK ADVISORY WRITE 7 00:15:6529779 0 EOF").
-// Holders in other PID namespaces are not listed there.
+// Returns the PID of the lock's holder, by /proc/locks ("1: FLOCK ADVISORY WRITE 7 00:15:6529779 0
+// EOF"). Holders in other PID namespaces are not listed there.
 std::optional<Pid> HolderOf(const UniqueFd& fd) {
   struct stat file {};
   if (fstat(fd.get(), &file) != 0) return std::nullopt;
@@ -95,7 +96,7 @@ absl::Status TargetLock::HeldBy(Pid pid, std::optional<Pid> holder) {
 }
 
 std::vector<TargetLock::Place> TargetLock::Places() {
-  // Before Linux 6.9 all pidfds have one inode, and so one lock.
+  // Before Linux 6.9 all pidfds have the same inode, and so the same lock.
   const UniqueFd self = OpenPidFd(Pid{static_cast<uint32_t>(getpid())});
   struct statfs facts {};
   if (self.valid() && fstatfs(self.get(), &facts) == 0 && facts.f_type == kPidFsMagic) {

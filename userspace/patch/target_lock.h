@@ -1,10 +1,10 @@
-// The right to change a process: one holder on the machine at a time, whoever it is and whatever
-// PID namespace, mount namespace or user it has. Goes with its holder, however that ends.
+// The right to change a process. Only one process on the machine has it at a time, whatever PID
+// namespace, mount namespace or user it has. The right ends with its holder, however that ends.
 //
-// It is a lock (flock(2)) on the process's own file in the kernel: the pidfd where those have an
-// inode each (Linux 6.9), else the process's folder in /proc, which only those share that use the
-// same mount of it. The holder's children must not keep the descriptor: it is closed by exec, and a
-// child that goes on without has to close it.
+// The right is a lock (flock(2)) on the file by which the kernel represents the process: its pidfd
+// where each pidfd has its own inode (Linux 6.9), else the process's folder in /proc, whose lock
+// only those see that use the same mount of /proc. The holder's children must not keep the
+// descriptor: exec closes it, and a child that runs on without exec has to close it.
 #pragma once
 
 #include <absl/status/status.h>
@@ -26,21 +26,21 @@ class TargetLock {
   // Makes a lock that is not held.
   TargetLock() = default;
   bool is_held() const { return fd_.valid(); }
-  // Waits for a second, as long as taking patches away may last. kNoTarget; kNotPermitted with the
-  // PID of the process that has it.
+  // Waits for the lock for a second, which is as long as taking patches away may last. Fails with
+  // kNoTarget, or with kNotPermitted and the PID of the lock's holder.
   static absl::StatusOr<TargetLock> Take(Pid pid);
   static absl::StatusOr<TargetLock> TakeAt(Place place, Pid pid);
-  // Whether somebody has it now, this program included.
+  // Whether any program, this one included, holds the lock now.
   static bool IsTaken(Pid pid);
-  // Take another lock: jumps are not written while somebody looks for places without any and puts
-  // the kernel's probes there, which several may do at once. A probe inside of a jump would kill
-  // the process. Shared by those who use the same mount of /proc.
+  // Take another lock, so that no jumps are written while somebody looks for places without jumps
+  // and puts the kernel's probes there: a probe inside of a jump would kill the process. Several
+  // may hold it for probes at once. Only those that use the same mount of /proc see this lock.
   static absl::StatusOr<TargetLock> TakeForJumps(Pid pid);
   static absl::StatusOr<TargetLock> TakeForProbes(Pid pid);
-  // Returns what is to be said where another proftrace changes the process; `holder`: its PID where
-  // that is known. kNotPermitted.
+  // Returns the error (kNotPermitted) for a process that another proftrace is changing; `holder`:
+  // that proftrace's PID, if it is known.
   static absl::Status HeldBy(Pid pid, std::optional<Pid> holder);
-  // Returns where this kernel can have the lock, the best place first.
+  // Returns the places where this kernel can have the lock, the best place first.
   static std::vector<Place> Places();
 
  private:

@@ -21,8 +21,8 @@ constexpr std::initializer_list<uint8_t> kCall = {0xe8};
 constexpr std::initializer_list<uint8_t> kLeaRcx = {0x48, 0x8d, 0x0d};  // of rip
 constexpr int32_t kRedZoneBytes = 128;
 
-// What the recorder writes (recorder_code.S), what its C code may write, and what it looks at and
-// keeps by itself.
+// The registers that the recorder changes (recorder_code.S), and those that its C code may change.
+// kFullWrites: the registers that it takes its arguments in; it saves all others itself.
 constexpr unsigned kR10 = 10;
 constexpr unsigned kR11 = 11;
 constexpr unsigned kPlainWrites[] = {kRax, kRcx, kRdx, kR8, kR10, kR11};
@@ -43,14 +43,15 @@ class CodeWriter {
     std::memcpy(bytes, &value, sizeof(value));
     Add(bytes);
   }
-  // One that takes a distance from its end, in its last 4 bytes. False: it is too far.
-  // mov: of a register; of memory at an offset from one.
+  // Adds a mov to rdi: of a register, or of the memory at an offset from one.
   void LoadRdi(unsigned base) { Add({Wide(base), 0x8b, static_cast<uint8_t>(0xf8 | (base & 7))}); }
   void LoadRdi(unsigned base, int32_t offset) {
     Add({Wide(base), 0x8b, static_cast<uint8_t>(0xb8 | (base & 7))});
     if ((base & 7) == kRsp) Add({0x24});  // or r12
     Add32(static_cast<uint32_t>(offset));
   }
+  // Adds an instruction whose last 4 bytes are the distance from its end to `target`. Returns false
+  // if that is too far.
   [[nodiscard]] bool AddRelative(std::initializer_list<uint8_t> opcode, uint64_t target) {
     const auto distance = static_cast<int64_t>(target - (here() + opcode.size() + 4));
     if (distance > std::numeric_limits<int32_t>::max() ||
@@ -89,19 +90,20 @@ bool IsOperator(const PatchSpot& spot) {
   return RoleOf(spot) == abi::PT_ROLE_OPERATOR_BEGIN || RoleOf(spot) == abi::PT_ROLE_OPERATOR_CALL;
 }
 
-// One of which a plain begin is recorded.
+// Whether the spot is an operator's begin that is recorded without inputs and Python stack.
 bool IsPlainOperator(const PatchSpot& spot) {
   return RoleOf(spot) == abi::PT_ROLE_OPERATOR_BEGIN && !spot.has_stack;
 }
 
-// What the recorder writes for it (recorder_code.h).
+// Returns the registers that the recorder changes when the spot calls it (recorder_code.h).
 std::span<const unsigned> Writes(const PatchSpot& spot) {
   if (spot.cookie == 0) return kPlainWrites;
   if (IsPlainOperator(spot)) return kOperatorWrites;
   return IsOperator(spot) ? std::span<const unsigned>(kCallWrites) : kFullWrites;
 }
 
-// Calls the recorder. `up`: from the stack pointer there to the one that is recorded.
+// Calls the recorder for a plain record. `up`: the distance from the stack pointer at the call to
+// the one that is recorded.
 bool AddPlainCall(const PatchSpot& spot, int32_t up, uint64_t recorder, CodeWriter* code) {
   code->Add({0x4c, 0x8d, 0x9c, 0x24});  // lea up(%rsp), %r11
   code->Add32(static_cast<uint32_t>(up));
@@ -124,8 +126,9 @@ bool AddFullCall(const PatchSpot& spot, int32_t up, uint64_t recorder, CodeWrite
   return code->AddRelative(kCall, recorder);
 }
 
-// In the way of every operator: what the record needs is worked out here (records.h has the
-// cookie, which for PT_ROLE_OPERATOR_CALL is the same one).
+// Calls the recorder for an operator's begin. Every operator passes here, so the trampoline has its
+// facts ready as constants, taken from the cookie (records.h); cookies of PT_ROLE_OPERATOR_CALL are
+// laid out like those of PT_ROLE_OPERATOR_BEGIN.
 bool AddOperatorCall(const PatchSpot& spot, int32_t up, uint64_t recorder, uint64_t signature,
                      CodeWriter* code) {
   const auto base = static_cast<unsigned>(spot.cookie >> 24 & 0xf);
@@ -164,13 +167,13 @@ bool AddOperatorCall(const PatchSpot& spot, int32_t up, uint64_t recorder, uint6
   return code->AddRelative(kCall, recorder);
 }
 
-// Calls the recorder, and leaves all that is alive as it was.
+// Calls the recorder, and keeps all registers and flags that are still needed.
 bool AddRecording(const PatchSpot& spot, uint64_t recorder, uint64_t signature, CodeWriter* code) {
   const PatchWindow& window = spot.window;
   const bool is_full = spot.cookie != 0 && !IsOperator(spot);
   std::vector<unsigned> saved;
   std::ranges::copy_if(Writes(spot), std::back_inserter(saved), [&](unsigned number) {
-    return is_full || (window.dead >> number & 1) == 0;  // it looks at what they were
+    return is_full || (window.dead >> number & 1) == 0;  // a full one reads the old values
   });
   int32_t pushed = 0;
   if (window.red_zone_may_be_used) {

@@ -1,5 +1,5 @@
-// A trampoline is what a jump over running code leads to: the recorder is called, the instructions
-// that the jump took the place of run, and control goes on behind them.
+// A trampoline is the code that a jump over running code leads to. It calls the recorder, runs the
+// instructions that the jump has replaced, and continues behind them.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -12,37 +12,37 @@
 
 namespace proftrace {
 
-// A place in a process that a jump is put over.
+// A place in a process at which a jump is written.
 struct PatchSpot {
-  uint64_t bias = 0;              // what the file's addresses lie higher by in the process
-  PatchWindow window;             // addresses before relocation
-  std::vector<uint8_t> original;  // the window's bytes, by the file
-  uint32_t info = 0;              // of its plain records: site | kind << 16 | words << 24
-  uint64_t cookie = 0;            // not 0: records are what the probe with this cookie writes
-  bool has_stack = false;         // stacks of Python's are recorded
-  bool ends_are_seen = false;     // of an operator's begin: all of its ends have jumps, too
-  uint16_t signature = 0;         // of PT_ROLE_OPERATOR_CALL: counts RecorderTables' from 1 on
-  size_t module = 0;              // index into ProbePlan::modules
-  size_t point = 0;               // into ModulePlan::points
-  uint32_t group = 0;             // not 0: only together with all others of this group
+  uint64_t bias = 0;              // an address in the process minus its address in the file
+  PatchWindow window;             // with addresses as in the file
+  std::vector<uint8_t> original;  // the window's bytes in the file
+  uint32_t info = 0;              // of the spot's plain records: site | kind << 16 | words << 24
+  uint64_t cookie = 0;         // not 0: the spot's records are those of the probe with this cookie
+  bool has_stack = false;      // Python stacks are recorded
+  bool ends_are_seen = false;  // at an operator's begin: all ends of the operator have jumps, too
+  uint16_t signature = 0;      // of PT_ROLE_OPERATOR_CALL: number in RecorderTables, from 1 on
+  size_t module = 0;           // index into ProbePlan::modules
+  size_t point = 0;            // index into ModulePlan::points
+  uint32_t group = 0;          // not 0: gets a jump only together with all spots of this group
 
   uint64_t address() const { return bias + window.address; }
 };
 
-// Returns the jump's bytes: `jmp rel32` to `target`. Fails when that is too far away, or at a
-// distance that no jump must have (userspace/inject/jump_distance.h).
+// Returns the bytes of the jump: `jmp rel32` to `target`. Fails if the target is too far away, or
+// at a distance that no jump must have (userspace/inject/jump_distance.h).
 absl::StatusOr<std::vector<uint8_t>> JumpBytes(const PatchSpot& spot, uint64_t target);
 
-// Returns the code for `spot` at the address `to`; `recorder`: where the recorder is
-// (patch_memory.h); `signature`: where that of the spot is, if it has one. Fails where an
+// Returns the trampoline of `spot` for the address `to`. `recorder`: the recorder's address
+// (patch_memory.h). `signature`: the address of the spot's signature, if it has one. Fails if an
 // instruction cannot be moved there.
 absl::StatusOr<std::vector<uint8_t>> MakeTrampoline(const PatchSpot& spot, uint64_t to,
                                                     uint64_t recorder, uint64_t signature = 0);
 
-// Returns how long it is, which does not depend on where it lies, as long as that is within reach.
+// Returns the trampoline's length, which is the same at every address within reach of the jump.
 size_t TrampolineBytes(const PatchSpot& spot);
 
-// No trampoline is longer.
+// An upper bound for the length of all trampolines.
 inline constexpr size_t kMostTrampolineBytes = 320;
 inline constexpr uint64_t kTrampolineAlignment = 16;
 

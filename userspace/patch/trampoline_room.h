@@ -10,11 +10,11 @@ namespace proftrace {
 
 class TrampolineRoom {
  public:
-  // Free memory; `begin` is aligned as trampolines are.
+  // Takes the free memory [begin, end); `begin` is aligned as trampolines are.
   TrampolineRoom(uint64_t begin, uint64_t end) : gaps_{{begin, end}} {}
 
-  // Returns the lowest place for `bytes` to which a jump that ends at `jump_end` may lead. nullopt:
-  // there is none. What has to be left out stays free for others.
+  // Returns the lowest place for `bytes` bytes to which a jump that ends at `jump_end` may lead;
+  // nullopt: there is none. Space that has to be left out for this jump stays free for others.
   std::optional<uint64_t> Take(uint64_t jump_end, size_t bytes);
 
  private:

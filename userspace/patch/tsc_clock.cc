@@ -14,7 +14,8 @@ namespace proftrace {
 namespace {
 
 constexpr int kReadings = 5;
-// How long ago a record may have been begun that is only seen now, in readings.
+// How many readings are kept. A record that was begun longer ago than these is converted by the
+// oldest line.
 constexpr size_t kMostPoints = 512;
 constexpr useconds_t kFirstLineUs = 2000;
 
@@ -70,7 +71,7 @@ void TscClock::Advance() {
 }
 
 int64_t TscClock::ToNs(uint64_t counter) const {
-  // Nearly always it is between the last two.
+  // A counter nearly always lies between the last two points.
   auto at = points_.end() - 2;
   if (counter < at->counter) {
     at = std::upper_bound(points_.begin(), points_.end(), counter,

@@ -1,4 +1,4 @@
-// The time stamp counter as CLOCK_MONOTONIC.
+// Converts the time stamp counter to CLOCK_MONOTONIC.
 #pragma once
 
 #include <absl/status/status.h>
@@ -8,32 +8,34 @@
 
 namespace proftrace {
 
-// Checks that the kernel itself keeps time by the counter, which then runs at one rate on all
-// processors and through all their sleep states; else kHostUnfit with what it uses.
+// Checks that the kernel itself keeps time by the counter, because then it runs at one rate on all
+// processors and in all their sleep states. Fails with kHostUnfit, and names the clock source that
+// the kernel uses instead.
 absl::Status CheckTimeStampCounter();
 
-// Converts by straight lines between moments at which both clocks were read: times keep the order
-// of their counters, and follow the kernel's corrections of CLOCK_MONOTONIC.
+// Converts by straight lines between moments at which both clocks were read. Converted times keep
+// the order of their counters, and follow the kernel's corrections of CLOCK_MONOTONIC.
 class TscClock {
  public:
   TscClock();
 
-  // Reads both clocks. Between two readings a time is as exact as these are (error_ns()).
+  // Reads both clocks. Between two readings, a converted time is as exact as the readings
+  // (error_ns()).
   void Advance();
-  // Counters up to this one can be converted.
+  // Returns the highest counter that can be converted.
   uint64_t now() const { return points_.back().counter; }
   int64_t ToNs(uint64_t counter) const;
-  // Returns the counter so much later than now().
+  // Returns the counter that is reached `ns` nanoseconds after now().
   uint64_t CounterAfter(int64_t ns) const;
-  // Returns the widest that any reading of the two clocks was apart, halved.
+  // Returns half of the widest interval in which any reading of both clocks was taken.
   int64_t error_ns() const { return error_ns_; }
 
  private:
-  // Both clocks at one moment.
+  // The values of both clocks at one moment.
   struct Point {
     uint64_t counter = 0;
     int64_t time_ns = 0;
-    double ns_per_count = 0;  // up to the next point; of the last one: of the line before it
+    double ns_per_count = 0;  // up to the next point; the last point has that of the one before
   };
   Point Read();
 

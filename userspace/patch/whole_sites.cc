@@ -11,10 +11,10 @@
 namespace proftrace {
 namespace {
 
-constexpr uint32_t kFirstFamily = 0x10000;  // behind the sites
+constexpr uint32_t kFirstFamily = 0x10000;  // greater than every site's number
 
-// Rows whose ends are told of at places that belong to no single site: theirs is matched by a
-// handle. 0: ends have the site of their begin.
+// Returns the family of rows whose ends are recorded at places that belong to no single site: a
+// handle matches them with their begins. 0: the row's ends have the site of its begin.
 uint32_t FamilyOf(uint8_t role) {
   switch (role) {
     case abi::PT_ROLE_GUARD_BEGIN:
@@ -39,7 +39,8 @@ uint32_t FamilyOf(uint8_t role) {
   }
 }
 
-// What an exception ends is also closed where that is caught.
+// Whether the role is an end that all sites of a family share. A row that an exception ends is also
+// closed where the exception is caught.
 bool IsSharedEnd(uint8_t role) {
   return role == abi::PT_ROLE_GUARD_END || role == abi::PT_ROLE_WORK_END ||
          role == abi::PT_ROLE_FRAME_END || role == abi::PT_ROLE_RANGE_POP;
@@ -65,7 +66,7 @@ class WholeSites {
     for (PatchSpot& spot : spots_->spots) {
       const ProbePoint& point = plan_.modules[spot.module].points[spot.point];
       spot.group = GroupOf(point);
-      // An end without its begin is passed over.
+      // An end whose begin was not recorded is ignored, so shared ends may keep their jumps.
       const bool is_partial = partial_.contains(SiteOf(point)) ||
                               (partial_.contains(spot.group) && !IsSharedEnd(RoleOf(point)));
       if (is_partial) {
@@ -87,8 +88,8 @@ class WholeSites {
 
   const ProbePlan& plan_;
   PlanSpots* spots_;
-  std::map<uint16_t, uint32_t> families_;  // of sites
-  std::set<uint32_t> partial_;             // sites and families
+  std::map<uint16_t, uint32_t> families_;  // the family of each site that has one
+  std::set<uint32_t> partial_;  // the numbers of sites and families of which a point has no jump
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Jumps where no probe of the kernel can help out: a row's begin without its end, or one of several
-// ends, would be worse than neither.
+// Keeps jumps only where all points of a row can have one. This is needed where no probe of the
+// kernel can help out: a row with its begin but not its end, or with one of several ends, would be
+// worse than no row.
 #pragma once
 
 #include "symbols/probe_plan.h"
@@ -7,8 +8,8 @@
 
 namespace proftrace {
 
-// Leaves sites alone of which a point is unpatched, and binds the spots of each other site together
-// (PatchSpot::group).
+// Drops all spots of a site with an unpatched point, and makes the spots of each other site one
+// group (PatchSpot::group).
 void KeepWholeSites(const ProbePlan& plan, PlanSpots* spots);
 
 }  // namespace proftrace
