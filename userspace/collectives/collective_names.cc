@@ -10,7 +10,7 @@ struct FamilyName {
   CollectiveFamily family;
 };
 
-// The first one that is in a name tells: "reduce" is also in "reduce_scatter".
+// The first of these that a name contains decides, because "reduce" is also in "reduce_scatter".
 constexpr FamilyName kFamilyNames[] = {
     {"reduce_scatter", CollectiveFamily::kReduceScatter},
     {"allreduce", CollectiveFamily::kAllReduce},

@@ -1,4 +1,4 @@
-// A merged timeline as Chrome JSON: one stream of events, rank by rank.
+// Writes a merged timeline as Chrome JSON: one stream of events, rank by rank.
 #pragma once
 
 #include <memory>

@@ -14,7 +14,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// These are the merge's own.
+// The merge writes these keys itself, in place of the input's.
 constexpr std::string_view kMergedKeys[] = {"baseTimeNanoseconds", "traceEvents",
                                             "proftrace_clock",     "displayTimeUnit",
                                             "distributedInfo",     "schemaVersion"};
