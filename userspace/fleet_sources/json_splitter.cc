@@ -40,7 +40,7 @@ size_t ForEachWanted(const char* text, size_t at, size_t end, const Masks& masks
   return end;
 }
 
-// What of a block of text are quotes and brackets: the lowest bit is its first byte.
+// Masks of the quotes and brackets in a block of text. The lowest bit is the first byte.
 constexpr size_t kBlockBytes = 64;
 struct BlockMasks {
   explicit BlockMasks(const char* text) {
@@ -68,8 +68,8 @@ struct BlockMasks {
   uint64_t closing = 0;
 };
 
-// Returns the bits from each first set one up to the second one, which is left out: what stands
-// between quotes.
+// Returns the bits from each first set bit up to the second one, which is left out. For a mask of
+// quotes these are the bytes of the strings.
 uint64_t BetweenBits(uint64_t bits) {
   for (int shift = 1; shift < 64; shift *= 2) bits ^= bits << shift;
   return bits;
@@ -231,7 +231,7 @@ absl::Status JsonSplitter::TakeEvent(char c, Step* step) {
     whole_bytes_ = OffsetOf(begin_);
     return absl::OkStatus();
   }
-  // Files of several parts have brackets in between as well.
+  // Files that were joined of several parts have brackets between events as well.
   const bool is_between = c == ',' || (layout_ == Layout::kEvents && (c == '[' || c == ']'));
   if (!is_between && c != ']') return Wrong(OffsetOf(begin_), "an event or a closing bracket");
   if (!is_between) state_ = State::kAfterMember;

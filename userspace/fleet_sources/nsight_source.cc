@@ -26,7 +26,8 @@ struct NsightTable {
   std::string_view name;
   std::string_view category;
   std::string_view owner;  // the column that has the process: globalPid on a GPU
-  // Where the name stands: the first column that is there. Text, or numbers of StringIds.
+  // Columns that may have the name: the first one that exists is used. They hold text, or ids of
+  // the table StringIds.
   std::vector<std::string_view> name_columns;
   std::string_view fixed_name;  // where no column has one
   std::vector<NsightArg> args;
@@ -104,7 +105,7 @@ std::string PidOf(std::string_view column) {
          std::to_string(kPidMask);
 }
 
-// What CUpti_ActivityMemcpyKind calls them, as Kineto writes it.
+// Returns the name of a value of CUpti_ActivityMemcpyKind, as Kineto writes it.
 std::string_view CopyName(int64_t kind) {
   constexpr std::string_view kNames[] = {"Memcpy",      "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA",
                                          "Memcpy AtoH", "Memcpy AtoA", "Memcpy AtoD", "Memcpy DtoA",
@@ -112,7 +113,7 @@ std::string_view CopyName(int64_t kind) {
   return kind > 0 && kind < 11 ? kNames[kind] : kNames[0];
 }
 
-// The tables of a report that are there, and what all its processes share.
+// The tables that a report has, and the facts that all its processes share.
 struct NsightReport {
   struct Part {
     const NsightTable* table;
@@ -222,7 +223,7 @@ absl::StatusOr<std::set<int64_t>> PidsOf(const SqliteReader& reader, const Nsigh
   return pids;
 }
 
-// JSON source without quotes.
+// Returns a text as the source of a JSON string, without the quotes.
 std::string SourceOf(std::string_view text) {
   const std::string quoted = JsonQuoted(std::string(text));
   return quoted.substr(1, quoted.size() - 2);
