@@ -16,7 +16,8 @@ using nlohmann::json;
 
 constexpr std::string_view kNoNumbers[] = {"-Infinity", "Infinity", "-NaN", "NaN"};
 
-// DuckDB writes these where JSON has no number: they become null.
+// Returns the line with null for the infinities and NaN that DuckDB writes, because JSON does not
+// have them.
 std::string WithoutInfinities(std::string_view line) {
   std::string text;
   bool is_in_text = false;

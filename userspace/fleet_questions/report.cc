@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// Answers that have no table, and are told in sentences.
+// Answers that are shown as sentences instead of a table.
 constexpr std::string_view kTold[] = {"coverage", "balance", "verdict", "what_if", "clock"};
 
 const std::vector<ReportSection>& ReportSections() {

@@ -7,7 +7,7 @@
 namespace proftrace {
 namespace {
 
-// The limits that SQLite itself enforces: the longest text and the most columns.
+// The largest text or row in bytes. SQLite itself refuses larger ones.
 constexpr int kLongestCell = 16 << 20;
 
 // Returns the path for use in a URI: characters with a meaning in URIs are encoded.
