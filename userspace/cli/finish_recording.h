@@ -19,13 +19,13 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
                              const ResultDirectory& directory);
 
 // Writes one result directory per cycle into the directory of the run. The capture of the whole run
-// is kept only if not all cycles could be cut out of it.
+// is kept only where not all cycles were finished.
 absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& result,
                           const std::vector<const Format*>& formats,
                           const ResultDirectory& directory);
 
-// Finishes the dumps of a flight recorder. The last dump is finished like any recording; the
-// outputs of earlier dumps are already being made.
+// Finishes the dumps of a flight recorder. The last dump is finished like any recording. The
+// outputs of earlier dumps are being made already, and are waited for.
 absl::Status FinishFlight(const RecordArguments& arguments, const RecordResult& result,
                           const std::vector<const Format*>& formats,
                           const ResultDirectory& directory, FlightDumps* dumps);

@@ -21,10 +21,11 @@ constexpr std::array<Choice<EngineKind>, 2> kEngines = {
 
 bool g_reader_is_gone = false;
 
-// Whether the engine alone understands the directory's name: "s3a://…".
+// Returns whether only the engine understands the directory's name: "s3a://…".
 bool IsRemote(const std::string& directory) { return directory.find("://") != std::string::npos; }
 
-// Answers of inputs that came later, or have gone since, would be missed without a word.
+// Warns where inputs were added or removed after the alignment, because answers would miss that
+// silently.
 void SayIfOutOfDate(const std::string& directory) {
   const auto fleet = FleetDirectory::Open(directory);
   if (!fleet.ok()) return;  // tables that something else has made

@@ -22,8 +22,8 @@ constexpr std::chrono::milliseconds kLook(100);
 constexpr int kLowPriority = 10;
 constexpr size_t kMostWaiting = 3;
 
-// Starts the making of the outputs of the capture in `directory`; -1 with errno. `path`: for its
-// messages.
+// Starts the process that makes the outputs of the capture in `directory`. Returns its PID, or -1
+// with errno. `path` is for messages.
 pid_t StartExport(const ResultDirectory& directory, const std::string& path,
                   const std::string& formats) {
   return StartSelfInBackground({"export", path, "--format", formats, "-o", path, "--as-recorded",

@@ -18,13 +18,13 @@
 
 namespace proftrace {
 
-// --gpu.
+// The value of --gpu.
 enum class GpuChoice : uint8_t { kAuto, kAgent, kLaunch, kOff };
 
 inline constexpr std::string_view kActivityWords[] = {"cpu", "cuda",  "syscalls",
                                                       "io",  "sched", "faults"};
 
-// --activities.
+// The value of --activities.
 struct Activities {
   SystemActivities system;
   bool cuda = false;

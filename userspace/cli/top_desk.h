@@ -70,7 +70,8 @@ class TopDesk {
   void OnDump(const FlightDump& dump);
   absl::Status WriteCapture(const FlightDump& dump);
   void Keep(FlightDump dump);
-  // Sends stacks to the viewer. `text`: the PID of a process, which must be one that may be shown.
+  // Sends stacks to the viewer: those of Options::pids or, where these are empty, of the PyTorch
+  // process whose PID is `text`.
   void ShowStacks(const std::string& text);
   void Tell(char kind, std::string_view text = "");
   void TellMessages();

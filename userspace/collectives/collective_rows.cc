@@ -205,8 +205,10 @@ void CollectiveRows::TakeWork(const SourceEvent& event, CollectiveFamily family)
 
 void CollectiveRows::TakeCall(const SourceEvent& event, CollectiveFamily family) {
   // The place of the rank among the operator's arguments (torch/csrc/distributed/c10d/Ops.cpp):
-  // broadcast_(tensors, group, root, …), reduce_(tensors, group, how, root, …), gather_(outputs,
-  // inputs, group, root, …), send(tensors, group, peer, …).
+  //     broadcast_(tensors, group, root, …)
+  //     reduce_(tensors, group, how, root, …)
+  //     gather_(outputs, inputs, group, root, …)
+  //     send(tensors, group, peer, …)
   size_t place = 2;
   if (HasRoot(family) && family != CollectiveFamily::kBroadcast) place = 3;
   if (!HasRoot(family) && !IsMessage(family)) return;

@@ -1,5 +1,4 @@
-// The files of fleet/. The build embeds them in the program, which so needs none of them at run
-// time.
+// The files of fleet/. The build embeds them in the program, which needs none of them at run time.
 #pragma once
 
 #include <string_view>
