@@ -85,8 +85,8 @@ absl::Status RunClean(const std::vector<uint32_t>& pids, bool json,
       if (one.is_found) TellRemoved(one.pid, one.removed, json);
       KeepFirst(one.status, &first);
     }
-    // Checks the code for damage that an earlier version, or a removed probe of the kernel, has
-    // left: nobody else would repair it.
+    // Looks for code that an earlier version, or a removed probe of the kernel, has left damaged
+    // and that no owner will restore any more.
     if (!has_failed) {
       for (const CleanedProcess& one : family) {
         absl::Status code = CheckCode(one.pid);

@@ -146,7 +146,7 @@ void AddCommands(CLI::App& app, const std::vector<std::string>& all,
   AddListCommand(app, action);
   AddDoctorCommand(app, action);
   AddCompletionCommand(app, action);
-  app.footer("COMMAND [OPTIONS]");  // commands would inherit it
+  app.footer("COMMAND [OPTIONS]");  // set last, because commands would inherit it
 }
 
 // Parses the arguments. They are reversed because the library takes them from the back.

@@ -20,7 +20,7 @@ namespace proftrace {
 namespace {
 
 constexpr char kSiteFile[] = "/etc/proftrace/config";
-constexpr char kUserFile[] = "/proftrace/config";  // in the user's directory of such files
+constexpr char kUserFile[] = "/proftrace/config";  // below $XDG_CONFIG_HOME or ~/.config
 constexpr size_t kMostBytes = size_t{64} << 10;
 // Options that can have no default, because the user must give them deliberately.
 constexpr std::array<std::string_view, 6> kTypedAlone = {"pid",   "all-processes", "as-root",

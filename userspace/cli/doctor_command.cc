@@ -371,7 +371,8 @@ std::string CommandThatWorks(std::optional<uint32_t> pid, const Diagnosis& diagn
   if (diagnosis.is_filter_unknown) {
     return OwnPath() + " " + whom + " --tier patch --seccomp=runtime-default -d 10s";
   }
-  if (pid.has_value() && diagnosis.has_bpf && diagnosis.has_torch) return "";  // it has no room
+  // BPF works and PyTorch is loaded, so that the process has no room for probes: no command helps.
+  if (pid.has_value() && diagnosis.has_bpf && diagnosis.has_torch) return "";
   if (geteuid() != 0) return "sudo " + OwnPath() + " " + whom + " -d 10s";
   return "";
 }

@@ -83,7 +83,7 @@ struct MissingRanks {
   std::vector<int> missing;      // ranks that have a process here, and are not in that call
   // Ranks without a process here, where all ranks of the job should have one.
   std::vector<int> absent;
-  std::vector<int> not_dumped;  // ranks that may have a process which is not among the dumps
+  std::vector<int> not_dumped;  // ranks that may have a process that is not among the dumps
 };
 
 // The processes that the dumps are of: all processes of one host (ranks of other hosts are not
@@ -107,7 +107,7 @@ struct UnevenGroup {
 std::vector<UnevenGroup> FindUnevenGroups(const std::vector<RankDump>& dumps,
                                           DumpScope scope = DumpScope::kHost);
 
-// "0-2, 4, 7"
+// Returns ranks as text: "0-2, 4, 7".
 std::string RankRanges(const std::vector<int>& ranks);
 
 }  // namespace proftrace

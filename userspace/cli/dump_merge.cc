@@ -161,8 +161,9 @@ class DumpJoiner {
   }
 
   std::vector<std::pair<std::string, JobDumps>> files_;
-  std::vector<size_t> file_of_;  // of each dump
-  std::vector<size_t> set_of_;   // a file that has a job in common, or itself
+  std::vector<size_t> file_of_;  // for each dump: index of the file that it is from
+  // For each file: another file that has a job in common, or the file itself.
+  std::vector<size_t> set_of_;
   JobDumps out_;
 };
 

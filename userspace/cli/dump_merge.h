@@ -16,7 +16,8 @@ namespace proftrace {
 // where only some of them are.
 absl::StatusOr<bool> AreDumps(const std::vector<std::string>& paths);
 
-// Reads the documents and joins them. `is_for_text`: only the threads that text shows are kept.
+// Reads the documents and joins them. `is_for_text`: keeps only the threads that the text output
+// shows.
 absl::StatusOr<JobDumps> ReadDumps(const std::vector<std::string>& paths, bool is_for_text);
 
 // Makes one dump of several, whose order does not matter. Fails with kInputsDisagree where a

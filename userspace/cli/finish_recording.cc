@@ -31,7 +31,7 @@
 namespace proftrace {
 namespace {
 
-constexpr double kDearPercent = 20;  // of slow-down: what costs less is pointed out
+constexpr double kDearPercent = 20;  // slow-down from which on a cheaper way to record is suggested
 // A job waits most of the time if it became slower by less than this part of the added processor
 // time.
 constexpr double kWaits = 0.8;
@@ -283,7 +283,7 @@ absl::Status FinishFlight(const RecordArguments& arguments, const RecordResult& 
   if (last.ok()) {
     status = FinishRecording(arguments, result, formats, *last);
   } else {
-    status = directory.CheckPlace();  // it says more
+    status = directory.CheckPlace();  // this error says more than that of WriteLast()
     status.Update(last.status());
     status.Update(RunConfined(OfReport({}), [&] { return PrintUnwritten(arguments, result); }));
   }

@@ -28,7 +28,7 @@ void AddFleetQuestionOptions(CLI::App* command, FleetQuestionOptions* options);
 // signals that stop it are handled.
 struct FleetSession {
   std::unique_ptr<ScratchFolder> scratch;
-  std::unique_ptr<FleetRequest> request;  // without a statement at first
+  std::unique_ptr<FleetRequest> request;  // has no statement at first
   EngineOptions options;
 
   // Makes the names of tables mean the tables of `directory` from here on.

@@ -142,7 +142,7 @@ void FlightDumps::WaitForOutputs(bool is_patient) {
         Say("events were lost in %s (--strict)", running_->directory.c_str());
         Note(Fail(ExitCode::kEventsLost, "events were lost"));
       }
-    } else if (code != 0) {  // it has said why, unless it was killed
+    } else if (code != 0) {  // the process has printed the reason, unless it was killed
       if (ended <= 0 || !WIFEXITED(state)) {
         Say("the outputs of %s were not made: their process was killed",
             running_->directory.c_str());

@@ -96,7 +96,7 @@ void PrintMissing(const JobDumps& all, const std::vector<DumpGroup>& groups,
   }
 }
 
-// "0 (default_pg, gloo)"
+// Returns a group's name with its description and backend: "0 (default_pg, gloo)".
 std::string GroupText(const ProcessGroup& group) {
   std::string text =
       group.name.empty() ? "of " + std::to_string(group.size) + " ranks" : group.name;

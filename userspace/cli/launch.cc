@@ -41,7 +41,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   while (read(fd, &go, 1) < 0 && errno == EINTR) {
   }
   if (go != 'g') _exit(kCannotRun);
-  signal(SIGPIPE, SIG_DFL);  // exec keeps what is ignored
+  signal(SIGPIPE, SIG_DFL);  // because ignored signals stay ignored after exec
   signal(SIGXFSZ, SIG_DFL);
   if (user == nullptr || BecomeUser(*user)) execvpe(arguments[0], arguments, environment);
   const int error = errno;

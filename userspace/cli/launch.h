@@ -25,7 +25,7 @@ class LaunchedCommand {
   };
   static absl::StatusOr<std::unique_ptr<LaunchedCommand>> Start(
       const std::vector<std::string>& command, const Options& options);
-  // Without Release(), ends the child before it has run anything.
+  // Ends the child where Release() was not called; it has run nothing then.
   ~LaunchedCommand();
   LaunchedCommand(const LaunchedCommand&) = delete;
   LaunchedCommand& operator=(const LaunchedCommand&) = delete;
@@ -41,7 +41,7 @@ class LaunchedCommand {
 
   Pid pid_;
   std::string name_;
-  int fd_;  // to the child; closed when it has become the command
+  int fd_;  // to the child, which closes its end when it becomes the command
 };
 
 }  // namespace proftrace

@@ -60,13 +60,14 @@ std::vector<uint32_t> GpusOf(Pid pid) {
 // empty where none is known.
 std::string ContainerOf(const ProcessInfo& info) {
   constexpr size_t kIdLength = 64;
-  constexpr size_t kShownLength = 12;  // as `docker ps` has it
+  constexpr size_t kShownLength = 12;  // as in `docker ps`
   if (!info.job.kubernetes_pod.empty()) return info.job.kubernetes_pod;
   std::string id;
   for (const std::string_view word : SplitText(info.control_group, "/-.:", /*skip_empty=*/true)) {
     const bool is_id = word.size() == kIdLength &&
                        word.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-    if (is_id) id = word.substr(0, kShownLength);  // the innermost one
+    // The last one is that of the innermost container.
+    if (is_id) id = word.substr(0, kShownLength);
   }
   return id;
 }

@@ -41,7 +41,7 @@ struct MergeArguments {
   bool salvage = false;
   bool json = false;
   ClockChoice clock;
-  std::vector<std::string> of_recordings;  // options that are given and mean nothing for dumps
+  std::vector<std::string> of_recordings;  // options that were given and have no meaning for dumps
 };
 
 constexpr std::array<Choice<MergeLanes>, 3> kLanes = {

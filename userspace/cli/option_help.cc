@@ -10,8 +10,8 @@
 namespace proftrace {
 namespace {
 
-constexpr size_t kTextColumn = 27;  // where descriptions begin
-constexpr size_t kMostOthers = 3;   // that an option is said to exclude
+constexpr size_t kTextColumn = 27;  // the column at which descriptions begin
+constexpr size_t kMostOthers = 3;   // the most excluded options that an option's text names
 
 // Returns the placeholder for an option's value. The library's name of the type has the rules that
 // it checks behind a colon; these are cut off.

@@ -58,7 +58,7 @@ struct SystemThread {
   std::optional<uint64_t> system_call;
   uint64_t first_argument = 0;
   std::string kernel_function;
-  bool sleeps = false;  // for sure: it was not stopped, and the kernel says so
+  bool sleeps = false;  // certainly asleep: not stopped, and /proc tells its system call
 };
 
 // Threads that sleep in the kernel where no signal reaches them, by TID, with the number of times
@@ -198,7 +198,7 @@ void TakeCallOf(Pid pid, SystemThread* thread) {
   const std::string text = FirstLine(TaskPath(pid, thread->tid, "syscall"));
   const std::vector<std::string_view> words = SplitText(text, " ", /*skip_empty=*/true);
   if (words.size() < 2 || !words[1].starts_with("0x")) return;
-  thread->sleeps = true;  // of others there is but a word
+  thread->sleeps = true;  // for a running thread the file has only one word
   const auto number = ParseNumber<uint64_t>(words[0]);
   if (number) thread->system_call = OwnCall(*number, thread->kernel_function);
   thread->first_argument = ParseNumber<uint64_t>(words[1].substr(2), 16).value_or(0);

@@ -70,15 +70,15 @@ class RecordRun {
   const std::vector<std::string>& command_;  // after "--"; empty: none
   std::vector<const Format*> formats_;
   ResultNameFacts name_facts_;
-  std::string comm_;  // that the result is called after
+  std::string comm_;  // the name of the program, for the name of the result
   std::unique_ptr<FleetSummaries> summaries_;
   std::optional<ResultArchive> archive_;
   std::unique_ptr<LaunchedCommand> launched_;
   std::optional<ResultDirectory> directory_;
   std::optional<FlightDumps> dumps_;
   std::shared_ptr<RecordedTargets> targets_ = std::make_shared<RecordedTargets>();
-  absl::Status launch_;         // of the command
-  bool misses_places_ = false;  // another proftrace has its jumps there
+  absl::Status launch_;         // status of starting the command
+  bool misses_places_ = false;  // places are missing because another proftrace has its jumps there
 };
 
 absl::Status RecordRun::Prepare() {
@@ -177,7 +177,7 @@ RecordCallbacks RecordRun::MakeCallbacks() {
   if (launched_ != nullptr) {
     callbacks.on_ready = [this, tell = callbacks.on_ready](const Ready& ready) {
       if (StopAsked().load(std::memory_order_relaxed))
-        return;  // what was not begun is not begun now
+        return;  // the command is not started any more after a stop
       if (tell) tell(ready);
       launch_ = launched_->Release();
       if (!launch_.ok()) StopAsked().store(true, std::memory_order_relaxed);

@@ -25,7 +25,7 @@ struct Results {
 };
 
 struct WrittenResults {
-  std::vector<std::string> names;    // of the files, in order
+  std::vector<std::string> names;    // names of the written files, in order
   std::vector<std::string> missing;  // names of the files that could not be written
   std::vector<std::string> missing_formats;
   absl::Status first_error;

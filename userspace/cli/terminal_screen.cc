@@ -63,7 +63,7 @@ void OnContinue(int) {
   const int error = errno;
   if (const pid_t viewer = g_viewer.load(); viewer > 0) {
     Begin();
-    kill(viewer, SIGCONT);  // it draws all anew
+    kill(viewer, SIGCONT);  // the viewer draws the whole screen again
   }
   errno = error;
 }

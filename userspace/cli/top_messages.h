@@ -12,9 +12,9 @@ namespace proftrace {
 // Messages to the viewer.
 inline constexpr char kTopBegin = 'B';    // the probes are live
 inline constexpr char kTopCapture = 'C';  // the capture that was asked for is in the file
-inline constexpr char kTopMessage = 'M';  // a line, to be shown
+inline constexpr char kTopMessage = 'M';  // a message line to be shown
 inline constexpr char kTopText = 'T';     // a piece of a dump's text
-inline constexpr char kTopTextEnd = 'U';  // its last piece
+inline constexpr char kTopTextEnd = 'U';  // the last piece of a dump's text
 inline constexpr char kTopEnd = 'E';  // the recording is over: its last capture may be asked for
 // The text of kTopEnd where the user has asked for the end, and waits for it.
 inline constexpr char kTopAtOnce[] = "at once";

@@ -31,7 +31,8 @@ namespace proftrace {
 namespace {
 
 constexpr int kPlainColumns = 80;
-constexpr int kHeadRows = 10;  // of a screen as text, and one for hints
+// Lines above the table of a screen that is printed as text, with one for hints.
+constexpr int kHeadRows = 10;
 // A key sequence that begins with Escape ends when nothing has followed for this time.
 constexpr int kEscapeMs = 50;
 constexpr int kLongestWaitMs = 1000;
@@ -362,9 +363,10 @@ class TopViewer {
   TopState state_;
   TopStatus status_;
   std::shared_ptr<const TopModel> model_;
-  std::unique_ptr<TextGrid> shown_;  // none: nobody knows what is on the terminal
+  // The screen as last drawn; null where the terminal's contents are not known.
+  std::unique_ptr<TextGrid> shown_;
   size_t page_ = 1;
-  std::string dump_;  // the pieces that have come
+  std::string dump_;  // the pieces of a dump's text that have come so far
   bool has_begun_ = false;
   bool is_changed_ = true;
   bool is_asked_ = false;
@@ -373,7 +375,7 @@ class TopViewer {
   bool is_over_ = false;
   bool is_input_over_ = false;
   int64_t next_ns_ = 0;   // when the next capture is asked for
-  int64_t asked_ns_ = 0;  // for the one that is read; 0: none is
+  int64_t asked_ns_ = 0;  // when the capture being read was asked for; 0 where none is read
   int64_t last_asked_ns_ = 0;
   int64_t last_refresh_ns_ = 0;
   int64_t viewer_cpu_ns_ = 0;

@@ -31,7 +31,7 @@ namespace {
 
 constexpr char kPerfetto[] = "https://ui.perfetto.dev/";
 constexpr char kSpeedscope[] = "https://www.speedscope.app/";
-constexpr size_t kTokenBytes = 20;  // 160 bits
+constexpr size_t kTokenBytes = 20;  // the token has 160 bits
 constexpr uint64_t kLargeTraceBytes = 500'000'000;
 // The UID of "nobody", the user without files (Debian, Red Hat).
 constexpr uid_t kNobody = 65534;

@@ -28,7 +28,7 @@ namespace proftrace {
 namespace {
 
 constexpr char kCaptureName[] = "capture.ptrec";
-constexpr size_t kMostBlankBytes = 64;  // before the first brace of a trace
+constexpr size_t kMostBlankBytes = 64;  // the most blanks before the first brace of a trace
 
 // A file of a result that is shown, with the format that makes it.
 struct Shown {

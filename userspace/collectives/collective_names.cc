@@ -6,7 +6,7 @@ namespace proftrace {
 namespace {
 
 struct FamilyName {
-  std::string_view part;  // of a name
+  std::string_view part;  // a part of a name
   CollectiveFamily family;
 };
 

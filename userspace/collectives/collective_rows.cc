@@ -465,7 +465,7 @@ void CollectiveRows::MarkLosses(int64_t base_ns, std::vector<SourceCall>* calls)
   std::sort(losses_.begin(), losses_.end());
   constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
   size_t next = 0;
-  int64_t until_ns = kNone;  // of losses that no call has passed yet
+  int64_t until_ns = kNone;  // the end of the losses that no call has passed yet
   std::optional<uint32_t> group;
   for (SourceCall& source : *calls) {
     CollectiveCall& call = source.call;

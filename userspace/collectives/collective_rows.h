@@ -37,7 +37,7 @@ class CollectiveRows {
   void Finish(const JobFacts& job, int64_t base_ns, SourceFacts* facts);
 
  private:
-  // A group as a row names it.
+  // The identity of a group, as a row names it.
   struct GroupKey {
     std::string name;
     std::string ranks;
@@ -70,7 +70,7 @@ class CollectiveRows {
     std::optional<int64_t> launch_ns;
     std::optional<Facts> facts;  // nullopt: a kernel of NCCL whose args name no collective
   };
-  // A call of c10d, which names root and peer.
+  // A call of c10d, which tells the rank of the root or the peer.
   struct Call {
     int64_t begin_ns = 0;
     int64_t rank = 0;
@@ -99,7 +99,7 @@ class CollectiveRows {
   absl::flat_hash_map<std::string, size_t> open_works_;
   std::map<GroupKey, int64_t> key_numbers_;
   std::vector<GroupKey> keys_;
-  std::vector<std::string> descriptions_;  // of the groups of keys_
+  std::vector<std::string> descriptions_;  // descriptions of the groups in keys_
 };
 
 }  // namespace proftrace

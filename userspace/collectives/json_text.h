@@ -33,7 +33,7 @@ inline size_t SkipJsonBlanks(std::string_view text, size_t at) {
 }
 
 // Returns the first place from `at` on that has a quote, a backslash, a control character or a byte
-// of a longer character.
+// beyond ASCII.
 size_t PlainTextEnd(std::string_view text, size_t at);
 
 // Returns where the value that begins at `at` ends. Returns nullopt where the text is wrong, and
@@ -96,7 +96,7 @@ std::optional<size_t> ForEachJsonMember(std::string_view text, size_t at, JsonFl
   }
 }
 
-// Visits the members of an object that is whole and was looked through before.
+// Visits the members of an object that is known to be valid JSON.
 template <typename Visit>
 void ForEachJsonMember(std::string_view object, const Visit& visit) {
   JsonFlaws flaws;

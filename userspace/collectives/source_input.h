@@ -21,7 +21,7 @@ namespace proftrace {
 
 enum class SourceKind : uint8_t { kCapture, kKineto, kDftracer, kNsight };
 
-// pid, tid and ids are numbers or texts in Chrome's format ("Spans", "PyTorch Profiler").
+// A pid, tid or id. In Chrome's format each is a number or a text ("Spans", "PyTorch Profiler").
 using SourceId = std::variant<int64_t, std::string_view>;
 
 // One event of Chrome's trace format. Its texts are JSON source, without the quotes of strings, and
@@ -44,7 +44,7 @@ struct SourceEvent {
 // The clock that the times of an input are from.
 enum class SourceClock : uint8_t {
   kMonotonic,  // CLOCK_MONOTONIC of the host's boot, as in captures
-  kRealtime,   // nanoseconds since 1970 as the host had it
+  kRealtime,   // nanoseconds since 1970 by the host's wall clock
   // A clock that begins at a moment that the file does not tell, so that no clock of the host leads
   // to it.
   kOwn,
@@ -94,7 +94,8 @@ struct SourceFacts {
   uint64_t events = 0;
   std::vector<FleetGroup> groups;
   std::vector<std::string> group_descriptions;  // of the groups, by index; empty: none
-  std::vector<SourceCall> calls;  // of this process, each group's in the order of issue
+  // Calls of this process; those of a group are in the order of issue.
+  std::vector<SourceCall> calls;
   // The calls whose group's members are not known, in order of time. Their index of a group means
   // nothing.
   std::vector<SourceCall> calls_without_group;

@@ -47,7 +47,7 @@ struct RunComparison {
   double median_after_ms = 0;
   Change whole;               // a step
   std::vector<Change> parts;  // the parts that took time, named and ordered as by StepPartName()
-  // Rows that are is_real() and changed by a hundredth of the step or more, the largest first.
+  // The rows whose change is_real() and is a hundredth of the step or more, the largest first.
   std::vector<Change> operators;
   std::vector<Change> modules;
   std::vector<FindingChange> findings;  // findings of the later verdict come first

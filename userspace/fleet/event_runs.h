@@ -38,7 +38,7 @@ class EventRuns {
 
   // Adds a record. Fails with ExitCode::kOutputFailed where the file cannot be written.
   absl::Status Add(EventKey key, std::string_view record);
-  // Gives all records in order, and forgets them.
+  // Passes all records to `take` in order, and forgets them.
   absl::Status TakeAll(
       const std::function<absl::Status(const EventKey&, std::string_view record)>& take);
 

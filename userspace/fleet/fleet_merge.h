@@ -4,8 +4,8 @@
 //   auto merge = FleetMerge::Prepare(std::move(inputs), options);
 //   auto status = (*merge)->Write(writer);
 //
-// The memory is that of the inputs' facts and of the collectives; the rows are streamed. The result
-// is the same for any order of the inputs.
+// Memory is needed for the facts of the inputs and for the collectives only, because rows are
+// streamed. The result is the same for any order of the inputs.
 #pragma once
 
 #include <cstdint>

@@ -21,11 +21,11 @@ namespace proftrace {
 struct GivenClock {
   std::string host;  // `host` or `boot_id` names the host; boot_id counts more where both are given
   std::string boot_id;    // may be empty
-  int64_t offset_ns = 0;  // the common time less the host's wall clock, at `at_unix_ns`
+  int64_t offset_ns = 0;  // common time minus the host's wall clock, at `at_unix_ns`
   // Ns per second by which the offset grows; negative for a clock that is too fast.
   int64_t drift_ppb = 0;
   int64_t at_unix_ns = 0;
-  std::optional<int64_t> bound_ns;  // the most that it may be wrong by, as the file says
+  std::optional<int64_t> bound_ns;  // the largest error of the offset, as the file says
 
   int64_t ToCommon(int64_t wall_ns) const;
 };

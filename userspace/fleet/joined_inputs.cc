@@ -15,10 +15,11 @@
 namespace proftrace {
 namespace {
 
-// Profilers of one process rarely begin and end together; their windows need only touch.
+// How far apart the windows of two inputs of one process may be. Profilers of one process rarely
+// begin and end together, so that the windows need only touch.
 constexpr int64_t kNearNs = 1'000'000'000;
 
-constexpr int32_t kNoRank = INT32_MAX;  // in orders: behind all ranks
+constexpr int32_t kNoRank = INT32_MAX;  // sorts behind all ranks
 
 bool HasPid(const SourceFacts& facts, int64_t pid) {
   return facts.pid == pid || std::find(facts.namespace_pids.begin(), facts.namespace_pids.end(),
@@ -361,8 +362,9 @@ class InputJoiner {
 
   const std::vector<const SourceFacts*>& inputs_;
   std::vector<std::optional<int32_t>> ranks_;
-  std::vector<uint32_t> order_;   // by KeyOf()
-  std::vector<uint32_t> set_of_;  // a file's capture, or itself
+  std::vector<uint32_t> order_;  // the inputs, sorted by KeyOf()
+  // For each input: the capture that it belongs to, or the input itself.
+  std::vector<uint32_t> set_of_;
   std::map<std::string, JoinedBoot> boots_;
   JoinedInputs out_;
 };

@@ -22,7 +22,7 @@ inline constexpr size_t kLateKinds = 4;
 
 // The innermost row that covers most of a window.
 struct LateRow {
-  std::string name;         // JSON source; empty: none was seen
+  std::string name;         // JSON source; empty where no row was seen
   int64_t covered_ns = 0;   // how much of the window the row covers
   int64_t duration_ns = 0;  // of the row
   int64_t pid = 0;

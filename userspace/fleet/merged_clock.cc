@@ -117,7 +117,7 @@ class MergedClockMaker {
     for (const std::string& op : ops) {
       if (out_.ops_.size() < kMostOps) out_.ops_.push_back(op);
     }
-    out_.ops_.emplace_back();  // of those that are too many
+    out_.ops_.emplace_back();  // the last entry stands for all operations beyond the limit
   }
 
   uint16_t NumberOf(const std::string& op) const {
@@ -209,7 +209,7 @@ class MergedClockMaker {
     for (const FleetGroup& group : facts.groups) groups.push_back(GroupOf(group));
     int64_t resolution_ns = facts.resolution_ns;
     for (const SourceCall& source : facts.calls) {
-      if (source.call.group >= groups.size()) continue;  // damaged
+      if (source.call.group >= groups.size()) continue;  // the input is damaged
       CollectiveCall call = source.call;
       call.group = groups[call.group];
       call.op = NumberOf(source.op);

@@ -20,7 +20,7 @@ namespace proftrace {
 
 enum class ClockMode : uint8_t {
   kAuto,         // by collectives; a host that they do not bind keeps its wall clock, and is marked
-  kCollectives,  // by collectives; fails where they bind no clock
+  kCollectives,  // by collectives; fails where they do not bind every host's clock
   kRealtime,     // each host's wall clock as it is
   kNone,         // each host's times count from its own beginning
   kGiven,        // each host's wall clock, shifted by the offset in a file

@@ -19,7 +19,7 @@ struct OwnedId {
   explicit OwnedId(const SourceId& id);
 
   int64_t number = 0;
-  std::string text;  // JSON source; empty: it is a number
+  std::string text;  // JSON source; empty where the id is a number
 
   auto operator<=>(const OwnedId&) const = default;
 };

@@ -53,7 +53,8 @@ struct StoredEvent {
 // A track whose slices nest.
 struct MergedLane {
   uint64_t track = 0;
-  std::vector<int64_t> open_ends_ns;  // outermost first; kOpen: it has its own end
+  // Ends of the open slices, outermost first; kOpen for a slice that gets an end event of its own.
+  std::vector<int64_t> open_ends_ns;
 };
 constexpr int64_t kOpen = std::numeric_limits<int64_t>::max();
 

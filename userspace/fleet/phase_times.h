@@ -33,7 +33,7 @@ class PhaseTimes {
   // operators.
   static constexpr int64_t kLongestPauseNs = 1'000'000;
 
-  // Sees a row, whose times are on the common clock.
+  // Takes a row into account. Its times are on the common clock.
   void See(const SourceEvent& event);
   // Returns the stretches in order, without overlaps, and forgets them. Where two phases overlap,
   // the one that stands first in the enum Phase counts.

@@ -39,7 +39,8 @@ class StepTimes {
  public:
   void Add(uint32_t process, int64_t step, int64_t begin_ns, int64_t end_ns);
   bool empty() const { return steps_.empty(); }
-  // Returns the time from the first of these steps to the last; nullopt: the process has none.
+  // Returns the time from the begin of the first of these steps to the end of the last; nullopt
+  // where the process has none of them.
   std::optional<std::pair<int64_t, int64_t>> Window(uint32_t process, int64_t first,
                                                     int64_t last) const;
 

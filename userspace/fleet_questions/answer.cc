@@ -41,7 +41,7 @@ std::string WithoutInfinities(std::string_view line) {
   return text;
 }
 
-// DuckDB writes numbers of these types as texts.
+// Returns whether DuckDB writes numbers of this type as texts.
 bool IsWrittenAsText(std::string_view type) {
   return type.starts_with("HUGEINT") || type.starts_with("UHUGEINT") || type.starts_with("DECIMAL");
 }

@@ -17,7 +17,7 @@ namespace proftrace {
 namespace {
 
 constexpr int kCannotRun = 127;
-constexpr int kLookMs = 100;  // how soon a stop is seen
+constexpr int kLookMs = 100;  // the longest time until a stop is seen
 constexpr size_t kMostErrors = 64 << 10;
 constexpr size_t kReadBytes = 256 << 10;
 

@@ -12,7 +12,7 @@
 namespace proftrace {
 
 struct ChildEnd {
-  int exit_code = 0;   // 128 + the signal's number for one that a signal has ended
+  int exit_code = 0;   // 128 + the signal's number where a signal has ended the program
   std::string errors;  // the first 64 KiB of its standard error output
   bool was_stopped = false;
 };

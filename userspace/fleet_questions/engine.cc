@@ -17,8 +17,9 @@
 namespace proftrace {
 namespace {
 
-constexpr int kNoPackage = 3;  // fleet/engine/driver.py
-constexpr int kRefused = 1;    // the engine, or the driver for it
+constexpr int kNoPackage = 3;  // exit code of fleet/engine/driver.py where the package is missing
+// Exit code of the engine or the driver where the engine refuses a question.
+constexpr int kRefused = 1;
 // The longest argument that a program may be started with (Linux: 32 pages).
 constexpr size_t kMostArgument = 128 << 10;
 

@@ -102,8 +102,8 @@ class GunzipSource final : public ByteSource {
   std::string path_;
   std::vector<char> buffer_;
   std::unique_ptr<GzipMember> member_;
-  std::string_view waiting_;  // of buffer_, what is not unpacked yet
-  bool has_ended_ = false;    // packed_ has
+  std::string_view waiting_;  // the part of buffer_ that is not unpacked yet
+  bool has_ended_ = false;    // whether packed_ has ended
   bool is_in_member_ = false;
   bool is_done_ = false;
   uint64_t members_ = 0;

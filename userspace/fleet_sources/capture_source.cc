@@ -117,7 +117,7 @@ class CaptureSource final : public SourceInput {
   bool salvage_;
   std::string scratch_directory_;
   int64_t base_ns_ = 0;
-  std::vector<LossTime> losses_;  // of the last replay, until they are noted
+  std::vector<LossTime> losses_;  // losses of the last replay that are not noted yet
 };
 
 void TakeJob(const JobIdentity& job, SourceFacts* facts) {

@@ -187,7 +187,7 @@ absl::Status JsonSplitter::ParseOne(char c, Step* step) {
 
 absl::Status JsonSplitter::TakeMember(Step* step) {
   const bool is_key = state_ == State::kKey;
-  if (is_key && buffer_[begin_] == '}') {  // of {} and after a last comma
+  if (is_key && buffer_[begin_] == '}') {  // an empty object, or a comma before the closing brace
     state_ = State::kAfterMember;
     return absl::OkStatus();
   }
@@ -284,7 +284,7 @@ void JsonSplitter::FindEndOfNested() {
     if (block.backslashes != 0) {
       const size_t before = scanned_;
       FindEndOfNested(scanned_ + kBlockBytes);
-      if (scanned_ == before) return;  // a backslash is the last byte that is there
+      if (scanned_ == before) return;  // the last byte so far is a backslash
       continue;
     }
     const uint64_t in_text = BetweenBits(block.quotes) ^ (is_in_text_ ? ~uint64_t{0} : 0);
@@ -357,7 +357,7 @@ void JsonSplitter::FindEndOfNested(size_t until) {
           has_end_ = --depth_ == 0;
           return !has_end_;
         });
-    if (scanned_ < until) ++scanned_;  // behind the quote, or the last bracket
+    if (scanned_ < until) ++scanned_;  // goes on behind the quote or the last bracket
   }
 }
 

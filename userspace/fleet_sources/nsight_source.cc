@@ -18,18 +18,18 @@ constexpr int64_t kPidMask = 0xffffff;
 
 struct NsightArg {
   std::string_view column;
-  std::string_view key;  // Kineto's
+  std::string_view key;  // the key that Kineto has for it
 };
 
 // A table of events.
 struct NsightTable {
   std::string_view name;
   std::string_view category;
-  std::string_view owner;  // the column that has the process: globalPid on a GPU
+  std::string_view owner;  // the column that tells the process (globalPid for work on a GPU)
   // Columns that may have the name: the first one that exists is used. They hold text, or ids of
   // the table StringIds.
   std::vector<std::string_view> name_columns;
-  std::string_view fixed_name;  // where no column has one
+  std::string_view fixed_name;  // the name where no column has one
   std::vector<NsightArg> args;
 
   bool is_on_device() const { return owner == "globalPid"; }
@@ -122,9 +122,9 @@ struct NsightReport {
   std::string path;
   std::vector<Part> parts;
   bool has_strings = false;
-  std::optional<int64_t> session_start_ns;  // since 1970
+  std::optional<int64_t> session_start_ns;  // begin of the session, since 1970
   std::string host;
-  std::set<std::string> columns_of_names;  // ThreadNames
+  std::set<std::string> columns_of_names;  // columns of the table ThreadNames
 };
 
 std::string SchemaOf(const SqliteReader& reader) {
@@ -297,7 +297,8 @@ class NsightSource final : public SourceInput {
         });
   }
 
-  // Columns: start, end, owner, device, stream, the name, then the args that are there.
+  // Reads a table of events. The query's columns are start, end, owner, device, stream, the name,
+  // then the args that the table has.
   absl::Status ReadTable(const SqliteReader& reader, const NsightReport::Part& part,
                          const Take& take) {
     const NsightTable& table = *part.table;
@@ -342,7 +343,7 @@ class NsightSource final : public SourceInput {
     }
     event.begin_ns = begin_ns;
     event.duration_ns = std::max<int64_t>(end_ns - begin_ns, 0);
-    event.phase = end ? 'X' : 'i';  // a mark
+    event.phase = end ? 'X' : 'i';  // without an end the event is a mark
     event.category = table.category;
     event.pid = table.is_on_device() ? row.Integer(3).value_or(0) : *facts_.pid;
     event.tid =

@@ -20,7 +20,7 @@ class SqliteRow {
  public:
   explicit SqliteRow(sqlite3_stmt* statement) : statement_(statement) {}
   std::optional<int64_t> Integer(int column) const;
-  // Empty where there is none.
+  // Returns the text of a column; empty where there is none.
   std::string_view Text(int column) const;
 
  private:

@@ -66,8 +66,8 @@ class TraceFacts {
   // Returns baseTimeNanoseconds; nullopt: the file has none.
   std::optional<int64_t> base_ns() const { return base_ns_; }
   void set_base(int64_t base_ns) { base_ns_ = base_ns; }
-  // Completes `facts`, whose kind and path are set. The times of events were without the base.
-  // `is_cut`: the end of the file is missing.
+  // Completes `facts`, whose kind and path are set. The events must have been taken with times that
+  // do not include the base. `is_cut`: whether the end of the file is missing.
   void Finish(bool is_cut, SourceFacts* facts);
 
  private:

@@ -270,7 +270,7 @@ absl::StatusOr<std::vector<InputRecord>> FleetDirectory::Recover() const {
   std::vector<InputRecord> missing;
   for (const std::string& name : NamesWith(kPending)) {
     const auto record = ReadRecord(name, kPending);
-    if (!record) continue;  // it has just become whole
+    if (!record) continue;  // the input has just become whole
     const absl::StatusOr<std::optional<Lock>> lock = TryLock(name, /*waits=*/false);
     if (!lock.ok()) return lock.status();
     if (!lock->has_value()) {

@@ -98,7 +98,7 @@ class FleetDirectory {
   // because their ingest was killed, because they could not be read, or because a process is adding
   // them just now.
   absl::StatusOr<std::vector<InputRecord>> Recover() const;
-  // Returns the inputs that are whole, by name.
+  // Returns the inputs that are completely in the directory, by name.
   absl::StatusOr<std::map<std::string, InputRecord>> Inputs() const;
   // Returns the input of that name; nullopt unless it is whole.
   std::optional<InputRecord> Find(const std::string& name) const;

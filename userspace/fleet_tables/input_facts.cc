@@ -246,7 +246,7 @@ std::string SnapshotLine(const ClockSnapshot& snapshot) {
 std::string CallLine(char kind, const SourceCall& call) {
   NumberLine line(kind);
   ForEachCallNumber(call, line);
-  line.Text(call.op);  // of torch's letters, without blanks
+  line.Text(call.op);  // torch's names have no blanks
   return line.Take();
 }
 

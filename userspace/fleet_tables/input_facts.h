@@ -24,7 +24,7 @@ inline constexpr std::string_view kUnnamedJob = "-";
 struct InputFacts {
   std::string id;  // the ID of its tables: 16 hex digits
   SourceFacts source;
-  // Added to the times of `source` to get those of its tables.
+  // The number of ns to add to times of `source` to get the times of its tables.
   int64_t unix_offset_ns = 0;
   uint64_t bytes = 0;  // size of the input
 

@@ -227,7 +227,8 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
   TimelineBuilder timeline(spill_directory);
   Decoder decoder(metadata, &ledger, spill_directory);
   EventSorter sorter(&ledger);
-  std::optional<int64_t> window_end_ns;  // a guessed start gives none: what is there is shown
+  // Nullopt where the start was guessed, so that all records are shown.
+  std::optional<int64_t> window_end_ns;
   if (metadata.has_end && metadata.info.window.start_ns > 0) {
     window_end_ns = metadata.info.window.start_ns + metadata.info.window.duration_ns;
   }

@@ -31,7 +31,7 @@ struct Ledger {
   uint64_t read_failed = 0;      // target memory that could not be read (a name, a pointer)
   uint64_t names_cut = 0;  // names longer than 4096 bytes; paths of system calls longer than 894
   uint64_t unnamed = 0;    // spans whose name could not be found
-  uint64_t follow_failed = 0;  // children that could not be attached to, or ended before that
+  uint64_t follow_failed = 0;  // children that could not be attached to, or that ended before that
   // Points at which any thread may have lost records: damaged blocks of a salvaged capture, and
   // losses on more threads than the BPF programs can note.
   uint64_t gaps = 0;
@@ -78,8 +78,8 @@ struct DeviceLedger {
   uint64_t missing = 0;        // records that an agent handed over and that are not in the capture
   uint64_t unnamed = 0;        // activities whose name did not come
   uint64_t names_cut = 0;      // names longer than 4096 bytes
-  uint64_t ring_dropped = 0;   // by the agents: their ring was full
-  uint64_t cupti_dropped = 0;  // by CUPTI itself
+  uint64_t ring_dropped = 0;   // dropped by the agents, because their ring was full
+  uint64_t cupti_dropped = 0;  // dropped by CUPTI itself
   uint64_t unread = 0;         // by the agents: records of kinds or layouts that they do not know
   uint64_t buffers_refused = 0;  // times at which an agent had no buffer left for CUPTI
   // Buffers of CUPTI whose rest could not be read, because a record in them was not complete.

@@ -97,7 +97,7 @@ int TextGrid::Put(int row, int column, std::string_view text, TextStyle style, i
   int left = 0;
   for (const char32_t code : codes) left += ColumnsOf(code);
   const bool is_cut = column + left > end;
-  const int stop = is_cut ? end - 1 : end;  // the mark takes one
+  const int stop = is_cut ? end - 1 : end;  // the mark of a cut takes one column
   for (const char32_t code : codes) {
     const int width = ColumnsOf(code);
     if (column + width > stop) break;

@@ -15,7 +15,7 @@ enum class TextStyle : uint8_t {
   kReverse,
   kGood,     // green, as the first of the colours
   kNotable,  // yellow
-  kBad,      // red,
+  kBad,      // red
   kTitle,    // cyan
 };
 

@@ -29,7 +29,7 @@ enum class TopView : uint8_t {
 };
 inline constexpr size_t kTopViews = 7;
 
-// "operators", "modules", "python", "threads", "files", "waits", "gpu".
+// Returns the view's name: "operators", "modules", "python", "threads", "files", "waits" or "gpu".
 std::string_view TopViewName(TopView view);
 
 enum class TopUnit : uint8_t {

@@ -12,10 +12,11 @@
 namespace proftrace {
 namespace {
 
-constexpr int kHeadRows = 7;     // above the table's own head
-constexpr int kLeastTitle = 14;  // columns: keys stand beside it where there is more room
+constexpr int kHeadRows = 7;  // lines above the table's own head
+// Columns for the title; keys stand beside it where there is more room.
+constexpr int kLeastTitle = 14;
 constexpr double kLeastShare = 0.01;
-constexpr int kLongestBar = 20;  // of a part that is all of it
+constexpr int kLongestBar = 20;  // the length of the bar of a part that takes the whole step
 
 std::string Milliseconds(int64_t ns) { return DurationText(ns); }
 

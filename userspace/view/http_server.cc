@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
 constexpr int kBacklog = 128;
-constexpr int kMostAccepted = 16;  // before those that are there go on
+constexpr int kMostAccepted = 16;  // new connections that are accepted before the others go on
 // The longest wait. A stop that was set just before the wait began is seen after it.
 constexpr int kLongestWaitMs = 250;
 constexpr uint64_t kMostAtOnce = 1 << 20;  // bytes that one connection sends before others may
@@ -208,7 +208,7 @@ class HttpServer::Connection {
   int64_t deadline_ms_;
   Phase phase_ = Phase::kAsking;
   std::string head_;
-  std::string answer_;  // its head, and the body of an error
+  std::string answer_;  // the head of the answer, and the body of an error
   size_t answer_sent_ = 0;
   const ServedFile* file_ = nullptr;
   uint64_t at_ = 0;

@@ -15,8 +15,8 @@
 
 namespace proftrace {
 
-extern const std::string_view kViewScript;  // of page/view.js
-extern const std::string_view kTracePage;   // of page/trace.html
+extern const std::string_view kViewScript;  // the text of page/view.js
+extern const std::string_view kTracePage;   // the text of page/trace.html
 
 // A stretch of an open file, and the name that it is served by.
 struct ViewedFile {
