@@ -14,7 +14,8 @@ namespace proftrace {
 
 pid_t StartSelfInBackground(std::vector<std::string> arguments,
                             const std::array<int, 2>& descriptors, int niceness) {
-  // Above the numbers that they get there, so that none is closed by the other's coming.
+  // The copies get numbers above kBackgroundDescriptors, so that dup2 of one does not close the
+  // other.
   constexpr int kLeast = kBackgroundDescriptors.back() + 1;
   const UniqueFd first(fcntl(descriptors[0], F_DUPFD_CLOEXEC, kLeast));
   const UniqueFd second(fcntl(descriptors[1], F_DUPFD_CLOEXEC, kLeast));

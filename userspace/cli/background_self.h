@@ -1,4 +1,5 @@
-// Starts this program a second time, for work that must not disturb the recording.
+// Starts this program a second time, in the background, for work that must not disturb the
+// recording.
 #pragma once
 
 #include <sys/types.h>
@@ -13,8 +14,9 @@ namespace proftrace {
 constexpr std::array<int, 2> kBackgroundDescriptors = {3, 4};
 
 // Starts this program with `arguments` (without its own name) and the two open `descriptors`.
-// `niceness`: of setpriority(2). It has /dev/null as standard input and output, and a process group
-// of its own, because a ^C is for the recording. Returns its PID, or -1 with errno.
+// `niceness`: the priority for setpriority(2). The program gets /dev/null as standard input and
+// output, and its own process group, because ^C is meant for the recording. Returns its PID, or -1
+// with errno.
 pid_t StartSelfInBackground(std::vector<std::string> arguments,
                             const std::array<int, 2>& descriptors, int niceness);
 

@@ -21,7 +21,7 @@
 namespace proftrace {
 namespace {
 
-// Programs that open the browser that a user has chosen, on any desktop.
+// Programs that open the user's default browser on any desktop.
 constexpr std::array<const char*, 3> kOpeners = {"xdg-open", "sensible-browser", "x-www-browser"};
 constexpr std::array<const char*, 2> kScreens = {"WAYLAND_DISPLAY", "DISPLAY"};
 constexpr std::array<int, 4> kSignalsToIgnore = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
@@ -33,7 +33,7 @@ bool HasScreen() {
   });
 }
 
-// Returns the path of a program that opens browsers; empty: there is none.
+// Returns the path of a program that opens browsers; empty where there is none.
 std::string FindOpener() {
   const char* path = getenv("PATH");
   for (const char* opener : kOpeners) {
@@ -46,7 +46,8 @@ std::string FindOpener() {
   return "";
 }
 
-// Returns what comes until the writers have gone or a line has ended; empty: nothing came.
+// Reads one line, and returns it without its end; empty where the writers have closed the pipe
+// before its end.
 std::string ReadLine(int fd) {
   std::string line;
   for (char c = 0; c != '\n';) {
@@ -63,7 +64,7 @@ void WaitForEnd(int fd) {
   for (ssize_t got = 1; got > 0 || (got < 0 && errno == EINTR);) got = read(fd, &c, 1);
 }
 
-// A file for its owner alone.
+// A file that only its owner can read, and that redirects a browser.
 struct Redirect {
   GuardedFolder folder;
   std::string name;
@@ -78,7 +79,7 @@ std::string RedirectPage(const std::string& address) {
          "\">The report</a></p>\n";
 }
 
-// Makes the file that leads to the address; nullopt: it cannot be made.
+// Makes the file that redirects to the address; nullopt where it cannot be made.
 std::optional<Redirect> MakeRedirect(const std::string& address) {
   umask(S_IRWXG | S_IRWXO);
   const std::array<const char*, 3> places = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
@@ -97,7 +98,8 @@ std::optional<Redirect> MakeRedirect(const std::string& address) {
   return std::nullopt;
 }
 
-// Runs the program in a session of its own: ^C in the terminal is not meant for the browser.
+// Runs the program in a session of its own, because ^C in the terminal is not meant for the
+// browser.
 void RunOpener(const std::string& opener, const std::string& file) {
   if (fork() != 0) return;
   setsid();
@@ -110,7 +112,7 @@ void RunOpener(const std::string& opener, const std::string& file) {
 
 [[noreturn]] void RunChild(int pipe, const std::string& opener,
                            const std::optional<CallingUser>& user) {
-  // The pipe's end says when it is over.
+  // These signals are ignored: the helper ends when the pipe is closed.
   for (const int number : kSignalsToIgnore) signal(number, SIG_IGN);
   signal(SIGCHLD, SIG_IGN);
   if (user.has_value()) {

@@ -11,14 +11,16 @@
 
 namespace proftrace {
 
-// A process that keeps the rights of the user for whom it opens a browser, while this one gives up
-// its own. The address has a secret in it, and every user of a machine sees the arguments of all
-// processes: so the browser is given a small file that leads there, which only its user can read.
-// The file is removed when this ends, whatever ends it.
+// A helper process that keeps the rights of the user for whom it opens a browser, while this
+// process gives up its own. The address contains a secret, and every user of a machine sees the
+// arguments of all processes. So the browser is given a small file that redirects to the address
+// and that only its user can read. The helper removes the file when this process ends, for whatever
+// reason.
 class BrowserOpener {
  public:
-  // Returns nullopt where there is no browser: no screen, or no program that opens one. `user`: who
-  // called sudo; none: this process's own. To be called before there are threads.
+  // Starts the helper. Returns nullopt where no browser can be opened: there is no screen, or no
+  // program that opens one. `user`: the user who called sudo; nullopt: the user of this process. To
+  // be called before there are threads.
   static std::optional<BrowserOpener> Start(const std::optional<CallingUser>& user);
   BrowserOpener(BrowserOpener&&) = default;
   ~BrowserOpener();

@@ -1,4 +1,4 @@
-// Finds where probe plans are kept between runs.
+// Finds the directory in which probe plans are kept between runs.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 namespace proftrace {
 
 // Returns $PROFTRACE_CACHE_DIR; else /var/cache/proftrace for root; else the user's cache
-// directory. Empty: nowhere.
+// directory. Empty where plans are not kept.
 std::string CacheDirectory();
 
 }  // namespace proftrace

@@ -20,21 +20,21 @@
 namespace proftrace {
 namespace {
 
-// passwd(5): name, password, uid, gid, comment, home, shell.
+// The number of fields in a line of passwd(5): name, password, uid, gid, comment, home, shell.
 constexpr size_t kPasswdFields = 7;
 
 constexpr std::array<std::string_view, 4> kOfLogin = {"HOME", "USER", "LOGNAME", "SHELL"};
-// Tell programs that they run by sudo's leave.
+// Variables that tell programs that they run under sudo.
 constexpr std::array<std::string_view, 4> kOfSudo = {"SUDO_COMMAND", "SUDO_USER", "SUDO_UID",
                                                      "SUDO_GID"};
 
-// Closes what popen(3) has opened.
+// Closes a stream of popen(3).
 struct PipeCloser {
   void operator()(FILE* pipe) const { pclose(pipe); }
 };
 
-// Returns what one of the host's programs writes, an empty text where there is no such program.
-// `command` has no word of anybody else in it.
+// Returns the output of one of the host's programs; empty where there is no such program. `command`
+// must not contain foreign text, because a shell runs it.
 std::string OutputOf(const std::string& command) {
   const std::unique_ptr<FILE, PipeCloser> pipe(popen(
       ("PATH=/usr/bin:/bin:/usr/sbin:/sbin; { " + command + "; } 2>/dev/null").c_str(), "re"));
@@ -48,8 +48,9 @@ std::string OutputOf(const std::string& command) {
   return output;
 }
 
-// The host's own programs are asked, because what knows its users (LDAP, systemd) are libraries of
-// the host's C library, which cannot be loaded into a program that brings its own.
+// Finds a user's groups and variables by asking the host's own programs. The modules that know the
+// users (LDAP, systemd) belong to the host's C library, and cannot be loaded into a program that
+// brings its own C library.
 CallingUser UserOf(const FileOwner& caller) {
   CallingUser user{caller.uid, caller.gid, {caller.gid}, {}};
   const std::string uid = std::to_string(caller.uid);
@@ -57,7 +58,7 @@ CallingUser UserOf(const FileOwner& caller) {
       OutputOf("getent passwd " + uid + " || grep \"^[^:]*:[^:]*:" + uid + ":\" /etc/passwd");
   line.resize(std::min(line.find('\n'), line.size()));
   const std::vector<std::string> fields = absl::StrSplit(line, ':');
-  // A number without a name: no more groups than its own, and no home.
+  // A user without an entry has no groups but its own, and no home.
   if (fields.size() != kPasswdFields) return user;
   for (const absl::string_view word :
        absl::StrSplit(OutputOf("id -G " + uid), absl::ByAnyChar(" \n"), absl::SkipEmpty())) {

@@ -23,7 +23,7 @@
 namespace proftrace {
 namespace {
 
-// The first error ends the program; others are told here.
+// Keeps the first error, which becomes the exit status, and prints any further one.
 void KeepFirst(absl::Status status, absl::Status* first) {
   if (first->ok()) {
     *first = std::move(status);
@@ -32,8 +32,8 @@ void KeepFirst(absl::Status status, absl::Status* first) {
   }
 }
 
-// How long to wait for a debugger to let go of a process, or for its control group's thaw, at first
-// and at last.
+// The first and the longest pause between two tries, while a debugger holds a process or its
+// control group is frozen.
 constexpr unsigned kFirstPauseMs = 200;
 constexpr unsigned kLastPauseMs = 30'000;
 
@@ -63,7 +63,8 @@ void TellNothingLeft(uint32_t pid, bool json) {
   }
 }
 
-// `waiting`: gets those that another one traces, or that stand still.
+// Cleans the processes. `waiting` receives the processes that a debugger traces, or that are
+// frozen.
 absl::Status RunClean(const std::vector<uint32_t>& pids, bool json,
                       std::vector<uint32_t>* waiting) {
   absl::Status first;
@@ -84,7 +85,8 @@ absl::Status RunClean(const std::vector<uint32_t>& pids, bool json,
       if (one.is_found) TellRemoved(one.pid, one.removed, json);
       KeepFirst(one.status, &first);
     }
-    // What an earlier version, or a probe of the kernel that went, has torn is nobody's any more.
+    // Looks for code that an earlier version, or a removed probe of the kernel, has left damaged
+    // and that no owner will restore any more.
     if (!has_failed) {
       for (const CleanedProcess& one : family) {
         absl::Status code = CheckCode(one.pid);
@@ -100,7 +102,8 @@ absl::Status RunClean(const std::vector<uint32_t>& pids, bool json,
   return first;
 }
 
-// Nobody but a debugger, or who froze it, can say when it goes: again and again, ever less often.
+// Cleans again and again, with ever longer pauses, because nobody can say when a debugger lets a
+// process go or a frozen one is thawed.
 absl::Status RunPatientClean(std::vector<uint32_t> pids, bool json) {
   unsigned pause_ms = kFirstPauseMs;
   while (true) {
@@ -129,7 +132,7 @@ void AddCleanCommand(CLI::App& app, Action* action) {
   AddSeccompOption(clean);
   clean->add_flag("--json", arguments->json, "what was done, a JSON object a line");
   AddJsonSchema(clean);
-  // The guardian's.
+  // This option is for the guardian process, so that --help does not show it.
   clean
       ->add_flag("--wait", arguments->waits,
                  "try again as long as a debugger has the process, or it is frozen")

@@ -1,4 +1,5 @@
-// The options that say how the clocks of many hosts become one: of `merge` and of `fleet align`.
+// The options of `merge` and `fleet align` that say how the clocks of many hosts are put on one
+// clock.
 #pragma once
 
 #include <absl/status/status.h>
@@ -10,16 +11,16 @@
 
 namespace proftrace {
 
-// One of the modes, or a file.
+// The value of --clock: one of the modes, or a file.
 struct ClockChoice {
   ClockMode mode = ClockMode::kAuto;
-  std::string path;  // kGiven
+  std::string path;  // the file, for kGiven
 };
 
-// Adds --clock and --reference. Both arguments live as long as the command.
+// Adds --clock and --reference. Both arguments must live as long as the command.
 void AddClockOptions(CLI::App* command, ClockChoice* choice, MergedClockOptions* options);
 
-// Takes the choice over into `options`, and reads the file that it names. Fails with kUsage or
+// Puts the choice into `options`, and reads the file that it names. Fails with kUsage or
 // kInputDamaged for a file that holds no clocks.
 absl::Status ReadClock(const ClockChoice& choice, MergedClockOptions* options);
 

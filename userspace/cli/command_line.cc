@@ -29,7 +29,7 @@ constexpr char kAbout[] =
     "Example: sudo proftrace -p 4711 -d 10s";
 constexpr char kNoConfig[] = "--no-config";
 
-// `record` may be left out: options without a command are for it.
+// Puts `record` in front of options without a command, because that word may be left out.
 void InsertRecord(std::vector<std::string>* arguments) {
   if (arguments->empty() || !arguments->front().starts_with("-")) return;
   for (const std::string_view own : {"--version", "-V", "--help", "-h"}) {
@@ -38,14 +38,14 @@ void InsertRecord(std::vector<std::string>* arguments) {
   arguments->insert(arguments->begin(), "record");
 }
 
-// `help` and `help COMMAND` are other words for --help.
+// Replaces `help` and `help COMMAND` by --help.
 void ReplaceHelp(std::vector<std::string>* arguments) {
   if (arguments->empty() || arguments->front() != "help") return;
   arguments->erase(arguments->begin());
   arguments->insert(arguments->begin() + (arguments->empty() ? 0 : 1), "--help");
 }
 
-// Says what to do about it, behind a sentence or a question.
+// Appends advice to a sentence or a question.
 std::string WithHint(const std::string& text, const std::string& hint) {
   return text + (text.ends_with('?') ? " " : "; ") + hint;
 }
@@ -54,14 +54,15 @@ bool IsGroup(const CLI::App& command) {
   return !command.get_subcommands([](const CLI::App*) { return true; }).empty();
 }
 
-// Returns the command of a group that was given behind the group's name.
+// Returns the command that was given: for a group, the command behind the group's name.
 const CLI::App& InnermostCommand(const CLI::App& command) {
   const std::vector<CLI::App*> inner = command.get_subcommands();
   return inner.empty() ? command : InnermostCommand(*inner.front());
 }
 
-// The library's words for what is wrong with a command line, where ours say more. A word that
-// nobody knows comes first: what else is missing is mostly what it was meant to be.
+// Returns what is wrong with a command line, in clearer words than the library's where possible. An
+// unknown word is reported first, because anything else that is missing is mostly what that word
+// was meant to be.
 std::string WhatIsWrong(const CLI::App& app, const std::vector<std::string>& arguments,
                         const CLI::ParseError& error) {
   const std::vector<CLI::App*> commands = app.get_subcommands();
@@ -93,12 +94,13 @@ std::string WhatIsWrong(const CLI::App& app, const std::vector<std::string>& arg
   return WithHint(text, hint);
 }
 
-// Whether help was asked for of something that is no command.
+// Returns whether help was asked for about a word that is not a command.
 bool IsHelpOfNothing(const CLI::App& app, const std::vector<std::string>& arguments) {
   return app.get_subcommands().empty() && !arguments.empty() && !arguments.front().starts_with("-");
 }
 
-// Not to be taken for done where what was printed went nowhere.
+// Fails where printed output could not be written, so that the command does not seem to have
+// succeeded.
 absl::Status CheckPrinted() {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) {
@@ -144,16 +146,16 @@ void AddCommands(CLI::App& app, const std::vector<std::string>& all,
   AddListCommand(app, action);
   AddDoctorCommand(app, action);
   AddCompletionCommand(app, action);
-  app.footer("COMMAND [OPTIONS]");  // commands would inherit it
+  app.footer("COMMAND [OPTIONS]");  // set last, because commands would inherit it
 }
 
-// The library takes them from the back.
+// Parses the arguments. They are reversed because the library takes them from the back.
 void Parse(CLI::App& app, const std::vector<std::string>& arguments) {
   app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
 }
 
-// Puts the defaults of the files behind the command that `app` has parsed. Returns whether there
-// are any.
+// Inserts the defaults of the configuration files behind the command that `app` has parsed. Returns
+// whether there are any.
 absl::StatusOr<bool> AddDefaults(const CLI::App& app, std::vector<std::string>* arguments) {
   const absl::StatusOr<std::vector<OptionDefault>> defaults = ReadConfigFiles();
   if (!defaults.ok()) return defaults.status();
@@ -173,7 +175,7 @@ absl::Status OfDefaults(const absl::Status& status, bool has_defaults) {
                   " (a file of defaults has more options; --no-config reads none)");
 }
 
-// What prints text that may be longer than a screen.
+// Returns whether the command prints text that may be longer than a screen.
 bool IsPaged(const CLI::App& app) {
   const std::string command = CommandName(InnermostCommand(*app.get_subcommands().front()));
   return command == "report" || command == "dump" || command == "fleet report";
@@ -217,7 +219,7 @@ int RunCommandLine(int argc, char** argv) {
       has_defaults = *added;
     }
     if (has_defaults) {
-      // What is recorded with is kept as if all of it had been typed.
+      // The recording keeps its command line with the defaults, as if all of them had been typed.
       all = arguments;
       if (has_separator) all.emplace_back("--");
       all.insert(all.end(), command.begin(), command.end());

@@ -1,9 +1,9 @@
-// The command line as a whole.
+// Runs proftrace's command line.
 #pragma once
 
 namespace proftrace {
 
-// Runs the command that it asks for. Returns the exit code.
+// Runs the command that the arguments ask for. Returns the exit code.
 int RunCommandLine(int argc, char** argv);
 
 }  // namespace proftrace

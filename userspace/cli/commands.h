@@ -1,4 +1,5 @@
-// The commands of proftrace. Each adds itself to the command line and, when it is chosen, runs.
+// The commands of proftrace. Each function adds a command to the command line. When the user has
+// chosen the command, its parser's callback sets `*action` to what is to be run.
 #pragma once
 
 #include <absl/status/status.h>
@@ -10,10 +11,10 @@
 
 namespace proftrace {
 
-// Does what the chosen command does; set by the option parser's callback.
+// Runs the chosen command; set by the option parser's callback.
 using Action = std::function<absl::Status()>;
 
-// `arguments`: the whole command line; `command`: what stands after "--".
+// `arguments`: the whole command line. `command`: the words after "--".
 void AddRecordCommand(CLI::App& app, const std::vector<std::string>& arguments,
                       const std::vector<std::string>& command, Action* action);
 void AddTopCommand(CLI::App& app, const std::vector<std::string>& arguments,
@@ -22,7 +23,7 @@ void AddReportCommand(CLI::App& app, Action* action);
 void AddExportCommand(CLI::App& app, Action* action);
 void AddViewCommand(CLI::App& app, Action* action);
 void AddMergeCommand(CLI::App& app, Action* action);
-// A group of commands, which have a file each.
+// Adds the group `fleet`, whose commands have a file each.
 void AddFleetCommand(CLI::App& app, Action* action);
 void AddFleetReportCommand(CLI::App& fleet, Action* action);
 void AddFleetAlignCommand(CLI::App& fleet, Action* action);
@@ -36,7 +37,7 @@ void AddDumpCommand(CLI::App& app, Action* action);
 void AddCleanCommand(CLI::App& app, Action* action);
 void AddListCommand(CLI::App& app, Action* action);
 void AddDoctorCommand(CLI::App& app, Action* action);
-// To be called last: it knows the commands that are there.
+// To be called last, because it needs the commands that were added before.
 void AddCompletionCommand(CLI::App& app, Action* action);
 
 }  // namespace proftrace

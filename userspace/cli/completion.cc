@@ -13,17 +13,17 @@
 namespace proftrace {
 namespace {
 
-// Takes the names of shells, which no option's type tells.
+// The command whose arguments are names of shells, which the type of no option tells.
 constexpr std::string_view kOwnCommand = "completion";
 
-// What may stand behind an option.
+// The kinds of values that an option takes.
 enum class Values : uint8_t {
   kNone,   // the option is a flag
-  kFiles,  // the shell's own: names of files
+  kFiles,  // names of files, which the shell itself completes
   kWords,  // one of a few words
-  kList,   // some of them, with commas between
-  kPids,   // of a process with PyTorch
-  kText,   // nothing that could be proposed
+  kList,   // a list of such words, with commas between them
+  kPids,   // the PID of a process with PyTorch
+  kText,   // free text, for which nothing can be proposed
 };
 
 struct Proposals {
@@ -78,7 +78,7 @@ Proposals ProposalsOf(const CLI::App& command, const CLI::Option& option) {
   return {Values::kText, ""};
 }
 
-// Returns what --help lists.
+// Returns the options that --help lists.
 std::vector<const CLI::Option*> OptionsOf(const CLI::App& command) {
   return command.get_options([](const CLI::Option* option) {
     return !option->get_positional() && !option->get_group().empty();
@@ -89,7 +89,7 @@ std::vector<const CLI::App*> CommandsOf(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); });
 }
 
-// Returns the commands that take options: those of a group stand in the group's place.
+// Returns the commands that take options. A group is replaced by its commands.
 std::vector<const CLI::App*> AllCommandsOf(const CLI::App& app) {
   std::vector<const CLI::App*> commands;
   for (const CLI::App* command : CommandsOf(app)) {
@@ -141,7 +141,8 @@ std::string BashOption(const CLI::App& command, const CLI::Option& option) {
   return "";
 }
 
-// One of the words behind _arguments: '(-p --pid)'{-p,--pid}'[text]:value:action'.
+// Returns an option as an argument of zsh's _arguments:
+//     '(-p --pid)'{-p,--pid}'[text]:value:action'
 std::string ZshOption(const CLI::App& command, const CLI::Option& option) {
   const std::vector<std::string> names = NamesOf(option);
   const Proposals proposals = ProposalsOf(command, option);
@@ -180,13 +181,13 @@ std::string ZshOption(const CLI::App& command, const CLI::Option& option) {
   return line + Single("[" + text + "]" + action) + " \\\n";
 }
 
-// Returns fish's condition for being behind the command.
+// Returns the condition for fish that the cursor is behind the command.
 std::string FishPlace(const CLI::App& command) {
-  // Options without a command are record's.
+  // Options without a command belong to `record`.
   if (command.get_name() == "record") {
     return "not __fish_seen_subcommand_from $proftrace_others; and not __proftrace_behind_dashes";
   }
-  // A group may have a command of the same name as the program has.
+  // A group may have a command with the same name as a command of the program.
   const bool is_inner = command.get_parent()->get_parent() != nullptr;
   const std::string group = is_inner ? command.get_parent()->get_name() : "$proftrace_groups";
   return (is_inner ? "" : "not ") + ("__fish_seen_subcommand_from " + group) +

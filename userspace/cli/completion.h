@@ -1,6 +1,6 @@
-// Scripts that have a shell complete what is typed behind "proftrace": commands, options, and what
-// options take, from the options themselves. What changes while one types (PIDs) the script asks
-// `proftrace list` for.
+// Makes scripts by which shells complete command lines of proftrace: commands, options and their
+// values, as the option parser knows them. For PIDs, which change all the time, the script calls
+// `proftrace list`.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -20,9 +20,9 @@ namespace proftrace {
 namespace {
 
 constexpr char kSiteFile[] = "/etc/proftrace/config";
-constexpr char kUserFile[] = "/proftrace/config";  // in the user's directory of such files
+constexpr char kUserFile[] = "/proftrace/config";  // below $XDG_CONFIG_HOME or ~/.config
 constexpr size_t kMostBytes = size_t{64} << 10;
-// What is recorded, and what one has to mean, is typed.
+// Options that can have no default, because the user must give them deliberately.
 constexpr std::array<std::string_view, 6> kTypedAlone = {"pid",   "all-processes", "as-root",
                                                          "force", "help",          "json"};
 
@@ -30,8 +30,8 @@ absl::Status Wrong(const std::string& place, const std::string& what) {
   return Fail(ExitCode::kUsage, place + ": " + what + "; --no-config reads no such file");
 }
 
-// Why a file, or its directory, may have been written by somebody else; empty: it may not. A group
-// of the user's own number is the user.
+// Returns why another user may have written a file or its directory; empty where none can have. A
+// group with the user's own number counts as the user.
 std::string WhyNotTrusted(const struct stat& found) {
   if (found.st_uid != 0 && found.st_uid != geteuid()) {
     return "belongs to user " + std::to_string(found.st_uid);
@@ -40,11 +40,11 @@ std::string WhyNotTrusted(const struct stat& found) {
   return by_group || (found.st_mode & S_IWOTH) != 0 ? "can be written by others" : "";
 }
 
-// nullopt: there is no such file.
+// Reads a file after checking that it is trusted. Returns nullopt where there is no such file.
 absl::StatusOr<std::optional<std::string>> ReadTrusted(const std::string& path) {
   const std::string folder = path.substr(0, path.rfind('/'));
   const UniqueFd directory(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // A home that is closed to this user has nothing for it.
+  // A folder that this user cannot open counts as one without the file.
   if (!directory.valid()) return std::optional<std::string>();
   const UniqueFd file(
       openat(directory.get(), path.c_str() + folder.size() + 1, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -69,7 +69,7 @@ absl::StatusOr<std::optional<std::string>> ReadTrusted(const std::string& path) 
   return std::optional<std::string>(std::move(text));
 }
 
-// The site's first.
+// Returns the paths of the files, the site's first.
 std::vector<std::string> ConfigFiles() {
   std::vector<std::string> files = {kSiteFile};
   if (geteuid() == 0) return files;
@@ -90,7 +90,7 @@ bool IsGiven(const CLI::Option& option) {
                      [](const CLI::Option* other) { return other->count() > 0; });
 }
 
-// The word that says it on the command line; nullopt: a flag that is off.
+// Returns the word for the command line that sets the option; nullopt for a flag that is off.
 absl::StatusOr<std::optional<std::string>> WordOf(const CLI::Option& option,
                                                   const OptionDefault& wanted) {
   const std::string name = "--" + wanted.option;
@@ -136,7 +136,7 @@ absl::StatusOr<std::vector<OptionDefault>> ReadConfigFiles() {
     if (!text->has_value()) continue;
     absl::StatusOr<std::vector<OptionDefault>> defaults = ParseConfig(**text, path);
     if (!defaults.ok()) return defaults.status();
-    // What the earlier file says of the same option is replaced.
+    // A default of a later file replaces that of an earlier one.
     for (const OptionDefault& later : *defaults) {
       std::erase_if(all, [&later](const OptionDefault& earlier) {
         return earlier.command == later.command && earlier.option == later.option;

@@ -1,14 +1,14 @@
-// Defaults of options that a site, or a user, has written into a file:
+// Reads defaults of options that a site or a user has written into a file:
 //
 //     # /etc/proftrace/config
 //     [record]
 //     duration = 30s
 //     with-stack = true
 //
-// A section is a command, a line one of its options by its long name. What is typed, and what
-// excludes a default, holds against it; the user's file holds against the site's. Root reads the
-// site's file alone, and only where nobody but root can have written it: the file of a user must
-// not decide what root does for him.
+// A section is a command, and a line is one of its options by its long name. An option on the
+// command line overrides a default, and so does an option that excludes it; the user's file
+// overrides the site's. Root reads the site's file only, and only if nobody but root can have
+// written it: a user's file must not decide what root does for that user.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -27,16 +27,17 @@ struct OptionDefault {
   std::string place;  // "/etc/proftrace/config, line 3"
 };
 
-// Reads the text of a file at `path`. Fails with kUsage, by its line.
+// Parses the text of the file `path`. Fails with kUsage, and names the line.
 absl::StatusOr<std::vector<OptionDefault>> ParseConfig(std::string_view text,
                                                        const std::string& path);
 
-// Reads the files that hold for this process; one that is missing has no defaults. Fails with
-// kUsage where one cannot be read, or is not to be trusted.
+// Reads the files that apply to this process; a missing file has no defaults. Fails with kUsage
+// where a file cannot be read or is not trusted.
 absl::StatusOr<std::vector<OptionDefault>> ReadConfigFiles();
 
-// Returns words to be put behind those of `command`, which was parsed: its defaults that nothing
-// on the command line speaks against. Fails with kUsage where it has no such option.
+// Returns the words to be added to the command line of `command`, which was parsed: those of its
+// defaults that no option on the command line overrides or excludes. Fails with kUsage where the
+// command has no such option.
 absl::StatusOr<std::vector<std::string>> WordsOfDefaults(
     const CLI::App& command, const std::vector<OptionDefault>& defaults);
 

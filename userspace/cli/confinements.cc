@@ -12,7 +12,7 @@
 namespace proftrace {
 namespace {
 
-// What tells of time zones.
+// The files that describe time zones.
 constexpr const char* kTimeZones[] = {"/etc/localtime", "/usr/share/zoneinfo"};
 
 std::string ParentOf(const std::string& path) {
@@ -30,13 +30,13 @@ Confinement OfReader(const std::vector<std::string>& captures) {
   Reach& reach = confinement.reach;
   reach.reads.assign(std::begin(kTimeZones), std::end(kTimeZones));
   reach.reads.insert(reach.reads.end(), captures.begin(), captures.end());
-  // They may lead to a terminal or a file.
+  // Standard output and error may be a terminal or a file.
   reach.write_descriptors = {STDOUT_FILENO, STDERR_FILENO};
   return confinement;
 }
 
-// Where spans that do not fit in memory go: the first of the places that are tried
-// (OpenSpillFile()) that can be written.
+// Allows the directory for spans that do not fit in memory: the first writable one of those that
+// OpenSpillFile() tries.
 void AddScratch(const std::string& capture, Reach* reach) {
   std::vector<std::string> places = {IsDirectoryAt(capture) ? capture : ParentOf(capture)};
   if (const char* named = std::getenv("TMPDIR"); named != nullptr) places.emplace_back(named);
@@ -77,7 +77,7 @@ Confinement OfExport(const std::vector<std::string>& captures, const std::string
   std::string place = output.empty() ? "." : output;
   if (struct stat entry{};
       stat(place.c_str(), &entry) == 0 && !S_ISDIR(entry.st_mode) && !S_ISREG(entry.st_mode)) {
-    // A device, a pipe: nothing is made beside it, but its directory is opened.
+    // The output is a device or a pipe: no file is made beside it, but its directory is opened.
     reach.writes.push_back(place);
     reach.lists.push_back(ParentOf(place));
     reach.writes.emplace_back("/tmp");

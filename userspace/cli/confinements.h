@@ -1,4 +1,5 @@
-// Tells what the processes that read captures can reach (userspace/sandbox).
+// Makes the confinements of the processes that read captures: which files they can reach
+// (userspace/sandbox).
 #pragma once
 
 #include <string>
@@ -15,11 +16,12 @@ Confinement OfRecording(const ResultDirectory& directory);
 // Confines a process that reads these captures and prints.
 Confinement OfReport(const std::vector<std::string>& captures);
 
-// Confines a process that reads these captures and writes to `output`: a directory, a file, or what
-// is there and is neither; empty: the current directory.
+// Confines a process that reads these captures and writes to `output`: a directory, a file, or an
+// existing device or pipe; empty: the current directory.
 Confinement OfExport(const std::vector<std::string>& captures, const std::string& output);
 
-// Confines a process that has the capture open, and the directory that its outputs belong into.
+// Confines a process that already has the capture open, and the descriptor `directory` of the
+// directory that its outputs go into.
 Confinement OfExport(int directory);
 
 }  // namespace proftrace

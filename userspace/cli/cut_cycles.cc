@@ -18,7 +18,8 @@ absl::StatusOr<std::unique_ptr<CaptureWriter>> CreateWriter(ResultDirectory* dir
 
 namespace {
 
-// Takes over `files`, the empty captures of the cycles.
+// Copies the cycles into `files`, the empty captures of the cycles, and takes over these
+// descriptors.
 absl::Status CopyCycles(std::span<const CapturePart> cycles, const ResultDirectory& whole,
                         const std::vector<ResultDirectory>& directories,
                         std::vector<UniqueFd>* files) {

@@ -1,4 +1,4 @@
-// The cycles of a schedule, cut out of the capture of the whole recording.
+// Cuts the cycles of a schedule out of the capture of the whole recording.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -14,12 +14,12 @@
 
 namespace proftrace {
 
-// Creates the capture of a result directory, to be written.
+// Creates the capture of a result directory, and returns its writer.
 absl::StatusOr<std::unique_ptr<CaptureWriter>> CreateWriter(ResultDirectory* directory);
 
-// Cuts `cycles` out of the capture in `whole` by reading it once: each into a directory cycle_N of
-// its own there, which are returned. `first` is the number of the first one. The capture is read by
-// a process without rights.
+// Cuts `cycles` out of the capture in `whole`, reading it once. Each cycle gets a directory cycle_N
+// in `whole`; N begins with `first`. Returns these directories. The capture is read by a process
+// without rights.
 absl::StatusOr<std::vector<ResultDirectory>> CutCycles(std::span<const CapturePart> cycles,
                                                        size_t first, bool force,
                                                        const ResultDirectory& whole);

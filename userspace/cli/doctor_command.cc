@@ -49,22 +49,24 @@ using nlohmann::json;
 
 constexpr char kJumps[] = "jumps (--tier patch)";
 
-// One thing that a recording needs, and whether it is there.
+// The check of one thing that a recording needs.
 struct Check {
   std::string name;
   bool ok = false;
   std::string detail;
 };
 
-// Findings, and the exit code that a recording would end with.
+// The results of all checks, and the status with which a recording would end.
 struct Diagnosis {
   std::vector<Check> checks;
   absl::Status status;
-  bool has_bpf = false;     // here
+  bool has_bpf = false;     // whether BPF can be used here
   bool has_probes = false;  // of the process that is asked for
   bool has_torch = false;   // of the process that is asked for
   bool has_jumps = false;
-  bool is_filter_unknown = false;  // of the process: jumps need the user's word for what it allows
+  // The seccomp filter of the process cannot be read, so that jumps need the user's statement of
+  // what it allows.
+  bool is_filter_unknown = false;
 
   void Add(const std::string& name, bool ok, const std::string& detail) {
     checks.push_back(Check{name, ok, detail});
@@ -89,7 +91,7 @@ std::string ExitRuleName(ExitRule rule) {
   return "unknown";
 }
 
-// What may be recorded on this host, and by whom.
+// Checks which tiers can record on this host, and which processes.
 void CheckTiers(const absl::Status& bpf, Diagnosis* diagnosis) {
   diagnosis->Add("tier bpf", bpf.ok(),
                  bpf.ok() ? "possible" : "not possible: the BPF programs cannot be loaded");
@@ -107,7 +109,8 @@ void CheckTiers(const absl::Status& bpf, Diagnosis* diagnosis) {
   diagnosis->Add("tier patch", clock.ok(), text);
 }
 
-// What only some recordings load: where the kernel refuses it, others go on.
+// Checks the BPF programs that only some recordings load. Where the kernel refuses them, other
+// recordings still work.
 void CheckOtherPrograms(Diagnosis* diagnosis) {
   const auto add = [diagnosis](const char* name, const absl::Status& loaded) {
     diagnosis->Add(name, loaded.ok(), loaded.ok() ? "load" : std::string(loaded.message()));
@@ -119,7 +122,7 @@ void CheckOtherPrograms(Diagnosis* diagnosis) {
   absl::Status inputs = readers.status();
   absl::Status stacks = readers.status();
   if (readers.ok()) {
-    // Then the programs without them were taken.
+    // In these cases the kernel has accepted only the programs without that part.
     constexpr char kRefused[] = "the kernel does not take its programs";
     if (!(*readers)->reads_inputs()) inputs = Fail(ExitCode::kHostUnfit, kRefused);
     if (!(*readers)->reads_stacks()) stacks = Fail(ExitCode::kHostUnfit, kRefused);
@@ -173,8 +176,8 @@ void CheckHost(Diagnosis* diagnosis) {
   CheckOtherPrograms(diagnosis);
 }
 
-// What --record-shapes adds to `plan`. Rows that make their inputs only while a profiler runs have
-// many names: they are counted here, and a recording names them.
+// Checks what --record-shapes adds to `plan`. Rows that build their inputs only while a profiler
+// runs have many names: they are counted here, and a recording names them.
 void CheckInputs(Pid pid, PlanOptions options, const ProbePlan& plan, Diagnosis* diagnosis) {
   constexpr std::string_view kRows = "inputs of rows of ";
   options.record_shapes = true;
@@ -240,7 +243,7 @@ void CheckJumps(Pid pid, const ProbePlan& plan, Diagnosis* diagnosis) {
   diagnosis->has_jumps = true;
 }
 
-// What a recording without --tier would do to this process.
+// Adds the tier that a recording without --tier would choose for this process.
 void AddTierChoice(Diagnosis* diagnosis) {
   const bool bpf = diagnosis->has_probes;
   const bool jumps = diagnosis->has_jumps;
@@ -255,7 +258,7 @@ void AddTierChoice(Diagnosis* diagnosis) {
   diagnosis->Add("tier auto, the default", bpf || jumps, choice);
 }
 
-// What the kernel's probes need of this process.
+// Checks whether the kernel's probes can be used in this process.
 void CheckProbes(Pid pid, const ProbePlan& plan, Diagnosis* diagnosis) {
   if (!diagnosis->has_bpf) return;
   absl::Status status = CheckProbeMemory(pid, plan.modules);
@@ -352,8 +355,9 @@ void CheckTarget(Pid pid, Diagnosis* diagnosis) {
   CheckGpu(pid, diagnosis);
 }
 
-// Returns the command that records, in as far as the checks tell: with the way that is possible
-// now, else with what makes one possible. Empty: none is known. It holds under ConditionOf().
+// Returns a command that can record, as far as the checks tell: by a tier that is possible now,
+// else with the option or right that makes one possible; empty where none is known. It works only
+// under the condition of ConditionOf().
 std::string CommandThatWorks(std::optional<uint32_t> pid, const Diagnosis& diagnosis) {
   const std::string whom = pid.has_value() ? "-p " + std::to_string(*pid) : "-a";
   const bool may_be_any = !pid.has_value();
@@ -367,12 +371,14 @@ std::string CommandThatWorks(std::optional<uint32_t> pid, const Diagnosis& diagn
   if (diagnosis.is_filter_unknown) {
     return OwnPath() + " " + whom + " --tier patch --seccomp=runtime-default -d 10s";
   }
-  if (pid.has_value() && diagnosis.has_bpf && diagnosis.has_torch) return "";  // it has no room
+  // BPF works and PyTorch is loaded, so that the process has no room for probes: no command helps.
+  if (pid.has_value() && diagnosis.has_bpf && diagnosis.has_torch) return "";
   if (geteuid() != 0) return "sudo " + OwnPath() + " " + whom + " -d 10s";
   return "";
 }
 
-// What only the user can know, and has to be so for CommandThatWorks(). Empty: nothing.
+// Returns the condition for CommandThatWorks() that only the user can check; empty where there is
+// none.
 std::string ConditionOf(const Diagnosis& diagnosis) {
   const bool has_way = diagnosis.has_probes || diagnosis.has_jumps;
   if (has_way || !diagnosis.is_filter_unknown) return "";

@@ -8,7 +8,7 @@
 namespace proftrace {
 namespace {
 
-// Both directions of each field stand side by side: a Writer and a Reader have the same functions.
+// Writer and Reader have the same functions, so that one list of fields serves both directions.
 class Writer {
  public:
   void Take(const std::string& text) { out_.Text(text); }

@@ -1,4 +1,5 @@
-// A dump as bytes: how a worker without rights hands it to the process that compares many.
+// Encodes a dump as bytes, in which a worker without rights passes it to the process that compares
+// many dumps.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,7 @@
 namespace proftrace {
 
 std::string EncodeDump(const ProcessDump& dump);
-// nullopt: the bytes are no dump.
+// Returns nullopt where the bytes are not a dump.
 std::optional<ProcessDump> DecodeDump(std::string_view bytes);
 
 }  // namespace proftrace

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The first key of a document in the order of the alphabet.
+// The key that marks a document. It comes first in alphabetical order.
 constexpr std::string_view kDumpKey = "dump";
 constexpr uint32_t kDumpSchemaVersion = 1;
 
@@ -115,7 +115,7 @@ Json UnevenJson(const std::vector<UnevenGroup>& groups) {
   return uneven;
 }
 
-// Takes values out of a document, and keeps in mind whether each one was of its kind.
+// Takes values out of a JSON object, and notes whether all of them had the right type.
 class Fields {
  public:
   explicit Fields(const Json& object) : object_(object), ok_(object.is_object()) {}
@@ -162,7 +162,7 @@ class Fields {
       return number.has_value();
     });
   }
-  // `take` returns whether an item is one.
+  // Calls `take` for each item of a list; `take` returns whether the item is valid.
   void ForEach(const char* key, const std::function<bool(const Json&)>& take) {
     const Json* const list = Find(key);
     ok_ &= list != nullptr && list->is_array();
@@ -306,7 +306,7 @@ bool TakeFailed(const Json& value, size_t hosts, NotDumped* failed) {
   return fields.ok() && failed->host < hosts;
 }
 
-// A document is not nested deeper; what is would take the stack of whoever copies it.
+// The deepest nesting. A deeper document is refused, because copying it would overflow the stack.
 constexpr int kMostLevels = 32;
 
 bool IsNestedTooDeep(std::string_view text) {
@@ -375,7 +375,7 @@ bool IsDumpDocument(std::string_view text) {
     return ConsumeText(&text, expected);
   };
   if (!take("{")) return false;
-  // The document of one process begins with the process's name.
+  // The sorted document of a single process begins with the process's name ("comm").
   if (take("\"comm\"")) {
     if (!take(":") || !take("\"")) return false;
     while (!text.empty() && text.front() != '"') {

@@ -1,5 +1,5 @@
-// The dumps of many processes as a JSON document, which `proftrace dump --json` writes and
-// `proftrace merge` reads.
+// Converts the dumps of many processes to and from the JSON document that `proftrace dump --json`
+// writes and `proftrace merge` reads.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -14,15 +14,16 @@ namespace proftrace {
 
 nlohmann::json JobJson(const JobDumps& all);
 
-// Returns the same with the members of the only process beside its own.
+// Returns the document of a single process, which also has that process's members at its top level.
 nlohmann::json ProcessJson(const JobDumps& one);
 
-// Whether a file that begins with `text` is such a document. Its first key says so, also where
-// another program has sorted them.
+// Returns whether a file that begins with `text` is such a document. Its first key tells, even if
+// another program has sorted the keys.
 bool IsDumpDocument(std::string_view text);
 
-// Reads a document; what it says of groups and missing ranks is not looked at. `path` is for
-// messages. kInputDamaged: it is cut, holds what no dump does, or is of a later version.
+// Reads a document. Its statements about groups and missing ranks are ignored, because they are
+// computed anew. `path` is for messages. Fails with kInputDamaged where the document is cut off,
+// has contents that no dump has, or is of a later version.
 absl::StatusOr<JobDumps> ReadDumpDocument(std::string_view text, const std::string& path);
 
 }  // namespace proftrace

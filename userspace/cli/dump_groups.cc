@@ -12,15 +12,15 @@
 namespace proftrace {
 namespace {
 
-// Files of torch that calls of collectives go through: the functions themselves, what they are
-// wrapped in, and what traced code calls.
+// Files of torch that calls of collectives go through: the functions themselves, their wrappers,
+// and the functions that traced code calls.
 constexpr std::string_view kCollectiveFiles[] = {
     "torch/distributed/distributed_c10d.py",
     "torch/distributed/c10d_logger.py",
     "torch/distributed/_functional_collectives.py",
     "torch/distributed/nn/functional.py",
 };
-// Wrappers that have no name of their own to tell (c10d_logger.py).
+// Names of wrapper functions, which say nothing about the collective (c10d_logger.py).
 constexpr std::string_view kWrappers[] = {"wrapper", "inner", "<lambda>"};
 constexpr int kMostMissingRanks = 1 << 16;
 
@@ -33,7 +33,7 @@ bool IsWrapper(const std::string& name) {
   return std::find(std::begin(kWrappers), std::end(kWrappers), name) != std::end(kWrappers);
 }
 
-// All that makes two processes stand at the same place.
+// Returns a text that is equal for two processes whose main threads have the same stack.
 std::string PlaceOf(const ProcessDump& dump) {
   std::string place;
   const DumpedStack* stack = MainStack(dump);
@@ -45,7 +45,8 @@ std::string PlaceOf(const ProcessDump& dump) {
   return place;
 }
 
-// Whether a process is a rank of a job itself. Workers of a DataLoader inherit their parent's rank.
+// Tells whether a process is a rank of a job itself, and not a DataLoader worker that inherits its
+// parent's rank.
 class Ranks {
  public:
   explicit Ranks(const std::vector<RankDump>& dumps) {
@@ -58,7 +59,7 @@ class Ranks {
     const auto parent = by_pid_.find({one.host, Raw(one.parent)});
     const RankDump* const above = parent == by_pid_.end() ? nullptr : parent->second;
     if (above != nullptr && above->rank == one.rank) return false;
-    // A launcher has none. Where nobody has a rank, each process is one by itself.
+    // A launcher has no rank. Where no process has a rank, each process counts as one.
     return one.rank.has_value() || !any_rank_;
   }
 
@@ -68,13 +69,14 @@ class Ranks {
 };
 
 // Returns whether all ranks of a job should have a process on the hosts that its dumps are of.
-// `ranks`: those of the job, each with a rank.
+// `ranks`: the dumps of the job's ranks, each with a rank.
 bool AreAllHostsHere(const std::vector<const RankDump*>& ranks, int world, DumpScope scope) {
   if (scope == DumpScope::kChosen) return false;
   std::map<uint32_t, int> of_host;
   for (const RankDump* one : ranks) {
     if (!one->world_size) return false;
-    // A launcher that does not say how many are on its host has all there, or several hosts.
+    // A launcher that does not say how many ranks its host has started all ranks there; for several
+    // hosts that cannot be concluded.
     if (!one->local_world_size && scope == DumpScope::kSeveralHosts) return false;
     int& local = of_host[one->host];
     local = std::max(local, one->local_world_size.value_or(world));
@@ -115,8 +117,8 @@ std::optional<EnteredCollective> CollectiveOfStack(const DumpedStack& stack) {
     return IsOfCollectives(frame.file);
   });
   if (first == frames.end()) return std::nullopt;
-  // The outermost function of torch's that has a name is what the job has called: a barrier is one
-  // although it runs an all_reduce.
+  // The outermost function of torch that is not a wrapper is the one that the job has called: a
+  // barrier stays a barrier although it runs an all_reduce.
   EnteredCollective entered;
   auto frame = first;
   for (; frame != frames.end() && IsOfCollectives(frame->file); ++frame) {
@@ -228,7 +230,7 @@ std::vector<MissingRanks> FindMissingRanks(const std::vector<RankDump>& dumps,
 }
 
 std::vector<UnevenGroup> FindUnevenGroups(const std::vector<RankDump>& dumps, DumpScope scope) {
-  // Names are used again, by groups of other members.
+  // The key has the members, because groups of other members may have the same name.
   using Key = std::tuple<std::string, std::string, std::string, std::string, int, std::vector<int>>;
   struct Members {
     ProcessGroup group;

@@ -22,14 +22,14 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMarkBytes = 4096;
-// A host with hundreds of processes makes some megabytes.
+// The largest dump in bytes. A host with hundreds of processes makes a few megabytes.
 constexpr size_t kMostDumpBytes = size_t{256} << 20;
 
 std::string JobText(const std::string& job) {
   return job.empty() ? "a job without a name" : "the job \"" + job + "\"";
 }
 
-// Puts dumps together, and finds what contradicts that they are of one job.
+// Joins dumps, and finds contradictions that show that they are not of one job.
 class DumpJoiner {
  public:
   explicit DumpJoiner(std::vector<std::pair<std::string, JobDumps>> files)
@@ -161,8 +161,9 @@ class DumpJoiner {
   }
 
   std::vector<std::pair<std::string, JobDumps>> files_;
-  std::vector<size_t> file_of_;  // of each dump
-  std::vector<size_t> set_of_;   // a file that has a job in common, or itself
+  std::vector<size_t> file_of_;  // for each dump: index of the file that it is from
+  // For each file: another file that has a job in common, or the file itself.
+  std::vector<size_t> set_of_;
   JobDumps out_;
 };
 
@@ -175,7 +176,7 @@ absl::StatusOr<bool> AreDumps(const std::vector<std::string>& paths) {
     std::error_code error;
     bool is_dump = false;
     if (!std::filesystem::is_directory(path, error)) {
-      // What cannot be read is told by what reads it.
+      // A file that cannot be read is reported later, by the code that reads all of it.
       const absl::StatusOr<std::string> text = ReadText(path, kMarkBytes);
       is_dump = text.ok() && IsDumpDocument(*text);
     }

@@ -1,4 +1,4 @@
-// How `proftrace dump` shows what it has read: as text, and as JSON.
+// Shows the dump of a process as text and as JSON, for `proftrace dump`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,15 +9,15 @@
 
 namespace proftrace {
 
-// Returns what a thread does: "waits in futex".
+// Returns what a thread is doing: "waits in futex".
 std::string WaitText(const DumpedThread& thread);
 
-// Returns the word of a state in documents: "waiting".
+// Returns the word for a state in JSON documents: "waiting".
 std::string_view ThreadStateName(ThreadState state);
 
-// Returns a whole process as text, with names as they are shown.
+// Returns the dump of a process as text, with names escaped for a terminal.
 std::string DumpText(const ProcessDump& dump);
-// Print a stack's frames, a line each; a whole process.
+// Print a stack, one line per frame, or the whole dump of a process.
 void PrintStack(const DumpedStack& stack);
 void PrintDump(const ProcessDump& dump);
 

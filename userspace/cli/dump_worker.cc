@@ -15,18 +15,19 @@
 namespace proftrace {
 namespace {
 
-// How much processor time a dump may take; a process with a hundred thousand frames takes a second.
+// The most processor time of a dump in seconds. A process with a hundred thousand frames takes one
+// second.
 constexpr int64_t kLongestDumpS = 60;
 
-// The first byte of questions beside those of entry_questions.h.
+// The first bytes of the worker's questions, beside those in entry_questions.h.
 constexpr char kStopAll = 'S';
 constexpr char kRelease = 'R';
 
-// What StopAll() has returned.
+// The result of StopAll().
 enum class StopResult : uint8_t { kStopped = 0, kUnavailable = 1, kFailed = 2 };
 
-// While this is there, this thread and the worker that it starts go before all others where they
-// may: a process that is stopped need not wait until they have a processor.
+// Gives this thread, and the worker that it starts, the highest priority if that is permitted. So a
+// stopped process need not wait until they get a processor.
 class HighestPriority {
  public:
   HighestPriority() : before_(getpriority(PRIO_PROCESS, 0)) { setpriority(PRIO_PROCESS, 0, -20); }
@@ -65,7 +66,8 @@ std::string Stop(StoppedThreads* stopped, const absl::Status& no_turn, std::stri
   return out.Take();
 }
 
-// `stopped`: null = they cannot be stopped, for the reason `no_turn`.
+// Runs `work` in a worker. `stopped`: null where the threads cannot be stopped, for the reason
+// `no_turn`.
 absl::StatusOr<std::string> RunWithStop(
     Pid pid, StoppedThreads* stopped, const absl::Status& no_turn,
     const std::function<absl::StatusOr<std::string>(RemoteStop*)>& work) {
@@ -132,7 +134,7 @@ absl::StatusOr<std::string> RunDumpWorker(
     return result->status();
   });
   if (!result) {
-    // Somebody else has the turn: the process is read while it goes on.
+    // Another process may stop threads just now, so that the process is read while it goes on.
     return RunWithStop(pid, nullptr, status, work);
   }
   return status.ok() ? *std::move(result) : absl::StatusOr<std::string>(status);

@@ -1,5 +1,5 @@
-// `proftrace dump` reads a process in a worker without rights; its threads are stopped by the
-// process that has the right to.
+// Runs the part of `proftrace dump` that reads a process in a worker without rights. Only the
+// parent of the worker has the right to stop the threads of that process.
 #pragma once
 
 #include <absl/status/status.h>
@@ -17,7 +17,7 @@
 
 namespace proftrace {
 
-// Asks for what StoppedThreads does, from inside of the worker.
+// Stops threads from inside of the worker, by asking the parent, which uses StoppedThreads.
 class RemoteStop {
  public:
   explicit RemoteStop(WorkerChannel* channel) : channel_(channel) {}
@@ -32,8 +32,8 @@ class RemoteStop {
   std::vector<StoppedThread> threads_;
 };
 
-// Runs `work` in a worker that may read the process and have its threads stopped. Whatever becomes
-// of the worker, they go on. Returns what `work` returns, or as RunWorker().
+// Runs `work` in a worker that may read the process and have its threads stopped. The threads go on
+// whatever happens to the worker. Returns what `work` returns, or fails as RunWorker() does.
 absl::StatusOr<std::string> RunDumpWorker(
     Pid pid, const std::function<absl::StatusOr<std::string>(RemoteStop*)>& work);
 

@@ -44,8 +44,8 @@ struct ExportArguments {
   bool salvage = false;
   bool csv_exact = false;
   bool json = false;
-  // Descriptors of the capture and of the directory that its outputs belong into: both are there
-  // already, and `capture` and `output` are for messages.
+  // Open descriptors of the capture and of the directory for its outputs. `capture` and `output`
+  // are only for messages then.
   std::vector<int> as_recorded;
 };
 
@@ -70,11 +70,12 @@ absl::Status CheckDiffFormats(const std::vector<const Format*>& formats) {
   return absl::OkStatus();
 }
 
-// What the recording to export, with these stacks, is compared with. `damage`: of the other.
+// Returns the earlier recording as the comparison for these stacks. `damage` receives that
+// recording's damage.
 absl::StatusOr<std::unique_ptr<Comparison>> Compare(const ExportArguments& arguments,
                                                     StackWeight metric, const FoldedStacks& stacks,
                                                     std::string* damage) {
-  // Another run has other PIDs, and the same ranks.
+  // Only the rank is used, because another run has other PIDs but the same ranks.
   ProcessChoice processes;
   processes.rank = arguments.processes.rank;
   absl::StatusOr<Results> before = LoadResults(arguments.diff, arguments.salvage, {}, processes);
@@ -98,7 +99,8 @@ absl::Status DamageOf(const std::string& capture, const std::string& damage) {
 
 bool IsMemoryTimeline(const Format& format) { return format.name.starts_with("memory-timeline"); }
 
-// One file can hold one format. The name of a memory timeline's file says which, as in torch.
+// Chooses the format of an output file, which can hold only one. For memory timelines the file's
+// name tells the format, as in torch.
 absl::Status TakeFormatOfFile(const ExportArguments& arguments,
                               std::vector<const Format*>* formats) {
   if (arguments.format == "memory-timeline") {
@@ -114,7 +116,7 @@ absl::Status TakeFormatOfFile(const ExportArguments& arguments,
   return Fail(ExitCode::kUsage, "several formats need a directory that exists after -o");
 }
 
-// The file would be gone, with all that it can be exported to.
+// Fails where the output is one of the captures, which would be lost.
 absl::Status CheckIsNoInput(const ExportArguments& arguments) {
   struct stat output {};
   if (arguments.output.empty() || stat(arguments.output.c_str(), &output) != 0) {
@@ -158,7 +160,8 @@ absl::Status CheckOptions(const ExportArguments& arguments,
   return absl::OkStatus();
 }
 
-// Into the directory, or to the file, or, nothing given, into the current directory.
+// Writes a format to the given file or directory, or into the current directory where none was
+// given.
 absl::Status WriteFormat(const ExportArguments& arguments, const Format& format, bool is_to_file,
                          const ExportInput& input) {
   std::string place = arguments.output.empty() ? "." : arguments.output;
@@ -216,7 +219,7 @@ absl::Status WriteFormats(const ExportArguments& arguments,
     absl::Status status = OfCapture(WriteFormat(arguments, *format, is_to_file, input),
                                     arguments.capture, results.damage);
     if (!status.ok() && formats.size() > 1) {
-      // The others are made all the same.
+      // The other formats are still written after an error.
       const auto [message, is_new] = told.insert(ShownText(std::string(status.message())));
       if (is_new) Say("%s", message->c_str());
       status = Told(std::move(status));
@@ -229,7 +232,8 @@ absl::Status WriteFormats(const ExportArguments& arguments,
   return absl::OkStatus();
 }
 
-// What a flight recorder writes of a dump, by descriptors alone; kEventsLost when events were lost.
+// Writes the outputs of a flight recorder's dump, using descriptors only. Fails with kEventsLost
+// where events were lost.
 absl::Status ExportAsRecorded(const ExportArguments& arguments) {
   if (arguments.as_recorded.size() != 2)
     return Fail(ExitCode::kUsage, "two descriptors are needed");
@@ -324,7 +328,8 @@ void AddExportOptions(CLI::App* command, ExportArguments* arguments) {
                     "print what is written on standard output, a JSON object a line");
   AddJsonSchema(command);
   command->add_flag("--salvage", arguments->salvage, "take what is whole of a damaged capture");
-  // What `record` writes of a dump; 9 when events were lost. For `record` itself, not in --help.
+  // Only `record` uses this option, for a flight recorder's dumps, so that --help does not show it.
+  // The exit code is 9 where events were lost.
   command->add_option("--as-recorded", arguments->as_recorded)->delimiter(',')->group("");
 }
 

@@ -31,10 +31,11 @@
 namespace proftrace {
 namespace {
 
-constexpr double kDearPercent = 20;  // of slow-down: what costs less is pointed out
-// A slow-down below this part of the added processor time is that of a job that waits.
+constexpr double kDearPercent = 20;  // slow-down from which on a cheaper way to record is suggested
+// A job waits most of the time if it became slower by less than this part of the added processor
+// time.
 constexpr double kWaits = 0.8;
-// Their captures are cut out of the recording's by one reading, and each is an open file.
+// The most cycles that are cut out by one reading of the capture, because each needs an open file.
 constexpr size_t kCyclesAtOnce = 32;
 
 TableOptions TableOfRecording(const RecordArguments& arguments) {
@@ -58,8 +59,8 @@ void PrintBudget(const std::optional<Budget>& budget) {
   Say("warning: --max-overhead %g%% was not kept%s", budget->max_overhead_percent, after.c_str());
 }
 
-// Returns by how much the job was slower. A job that waits most of the time has more processor time
-// added to what it uses than time to its steps.
+// Returns by how much the job became slower. In a job that waits most of the time, the recording
+// adds more to the used processor time than to the duration of steps.
 double SlowDownPercent(const Cost& cost) {
   return std::min(cost.estimated_overhead_percent,
                   cost.busiest_thread_percent.value_or(cost.estimated_overhead_percent));
@@ -75,7 +76,7 @@ std::string SlowDownText(const Cost& cost) {
   return text;
 }
 
-// Prints what was recorded, and what was lost.
+// Prints how much was recorded and lost.
 void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
               const Results& results) {
   if (arguments.quiet) return;
@@ -126,7 +127,7 @@ absl::StatusOr<WrittenResults> WriteRecorded(const Results& results,
   return WriteResults(results, formats, table, *output);
 }
 
-// Which of the curves of memory the file has.
+// Prints which memory curves the memory timeline has.
 void PrintMemoryNote(const RecordArguments& arguments, const std::vector<const Format*>& formats,
                      const Timeline& timeline) {
   const bool is_asked = std::any_of(formats.begin(), formats.end(), [](const Format* format) {
@@ -137,8 +138,8 @@ void PrintMemoryNote(const RecordArguments& arguments, const std::vector<const F
   Say("memory_timeline: %s", note.c_str());
 }
 
-// A last dump that the disk does not take, or whose directory is gone: its table is what can be
-// shown of it.
+// Prints the table of a last dump that could not be written, because the disk is full or its
+// directory is gone. Nothing else of that dump can be shown.
 absl::Status PrintUnwritten(const RecordArguments& arguments, const RecordResult& result) {
   constexpr char kName[] = "the last dump";
   UniqueFd file(memfd_create(kName, MFD_CLOEXEC));
@@ -167,8 +168,8 @@ absl::Status WriteAndPrint(const RecordArguments& arguments, const RecordResult&
                            const std::vector<const Format*>& formats,
                            const ResultDirectory& directory) {
   const ResultDirectory::Place at_end = directory.FindPlace();
-  // After an error what came before it is still shown; a capture that is not closed needs
-  // salvaging.
+  // After an error, everything that was recorded before is still shown. A capture that was not
+  // closed must be salvaged.
   const absl::StatusOr<Results> results =
       LoadRecorded(directory, result.status.ok(), arguments.cuda_sync_events);
   if (!results.ok()) return result.status.ok() ? results.status() : result.status;
@@ -235,7 +236,7 @@ absl::Status FinishRecording(const RecordArguments& arguments, const RecordResul
 absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& result,
                           const std::vector<const Format*>& formats,
                           const ResultDirectory& directory) {
-  // There is no room for them.
+  // The directory is gone, so that cycles cannot be written into it.
   if (directory.FindPlace().is_removed) {
     return FinishRecording(arguments, result, formats, directory);
   }
@@ -246,7 +247,8 @@ absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& 
         "recorded");
     return FinishRecording(arguments, result, formats, directory);
   }
-  // The recording is over: from here on the wish is to be done.
+  // Where a signal has ended the recording, outputs are written all the same. Otherwise a signal
+  // from here on stops the writing of outputs.
   const bool was_asked = StopAsked().load(std::memory_order_relaxed);
   absl::Status failed;
   for (size_t first = 0; first < cycles.size(); first += kCyclesAtOnce) {
@@ -281,7 +283,7 @@ absl::Status FinishFlight(const RecordArguments& arguments, const RecordResult& 
   if (last.ok()) {
     status = FinishRecording(arguments, result, formats, *last);
   } else {
-    status = directory.CheckPlace();  // it says more
+    status = directory.CheckPlace();  // this error says more than that of WriteLast()
     status.Update(last.status());
     status.Update(RunConfined(OfReport({}), [&] { return PrintUnwritten(arguments, result); }));
   }

@@ -1,5 +1,4 @@
-// Does what comes when a recording is over: writes its outputs, prints the table, and says how it
-// went.
+// Finishes a recording that is over: writes its outputs, prints the table, and says how it went.
 #pragma once
 
 #include <absl/status/status.h>
@@ -14,18 +13,19 @@
 
 namespace proftrace {
 
-// Reads the capture in `directory`, and writes its outputs and the last words.
+// Reads the capture in `directory`, writes its outputs, and prints the final messages.
 absl::Status FinishRecording(const RecordArguments& arguments, const RecordResult& result,
                              const std::vector<const Format*>& formats,
                              const ResultDirectory& directory);
 
-// Writes one result directory a cycle, in the directory of the run; the capture of it all is kept
-// where not all of them could be cut out of it.
+// Writes one result directory per cycle into the directory of the run. The capture of the whole run
+// is kept only where not all cycles were finished.
 absl::Status FinishCycles(const RecordArguments& arguments, const RecordResult& result,
                           const std::vector<const Format*>& formats,
                           const ResultDirectory& directory);
 
-// Finishes the dumps of a flight recorder: the last one as any recording; those before it are done.
+// Finishes the dumps of a flight recorder. The last dump is finished like any recording. The
+// outputs of earlier dumps are being made already, and are waited for.
 absl::Status FinishFlight(const RecordArguments& arguments, const RecordResult& result,
                           const std::vector<const Format*>& formats,
                           const ResultDirectory& directory, FlightDumps* dumps);

@@ -17,7 +17,7 @@ void AddFleetCommand(CLI::App& app, Action* action) {
   AddFleetDiffCommand(*fleet, action);
   AddFleetWatchCommand(*fleet, action);
   AddFleetCompactCommand(*fleet, action);
-  fleet->footer("COMMAND [OPTIONS]");  // the commands would inherit it
+  fleet->footer("COMMAND [OPTIONS]");  // set last, because the commands would inherit it
 }
 
 }  // namespace proftrace

@@ -25,7 +25,8 @@ struct CompactArguments {
 };
 
 absl::Status RunCompact(const CompactArguments& arguments) {
-  // For good: an engine is started, which has the rights of who asks.
+  // The rights are given up for good, because an engine is started that must have the user's rights
+  // only.
   if (absl::Status status = GiveUpRights(); !status.ok()) return status;
   const auto directory = FleetDirectory::Open(arguments.directory);
   if (!directory.ok()) return directory.status();

@@ -12,7 +12,7 @@ namespace proftrace {
 
 absl::StatusOr<CompactionTotals> CompactSummaries(const FleetDirectory& directory,
                                                   const EngineOptions& engine, double after_s) {
-  // What a killed one has left is taken away first.
+  // Files that a killed process has left are removed first.
   if (const auto left = directory.Recover(); !left.ok()) return left.status();
   const int64_t now_s = ClockNs(CLOCK_REALTIME) / 1'000'000'000;
   const auto hours = HoursToCompact(directory, now_s - static_cast<int64_t>(after_s));
@@ -21,7 +21,7 @@ absl::StatusOr<CompactionTotals> CompactSummaries(const FleetDirectory& director
   absl::Status first_failure;
   for (const SummaryHour& hour : *hours) {
     if (engine.stop != nullptr && *engine.stop) break;
-    // A folder an hour, so that the space of one is all that is taken.
+    // Each hour gets its own folder, so that only one hour's files take space at a time.
     const auto scratch = ScratchFolder::Make();
     if (!scratch.ok()) return scratch.status();
     const auto join = [&](const std::vector<TableFiles>& tables) {
@@ -30,7 +30,7 @@ absl::StatusOr<CompactionTotals> CompactSummaries(const FleetDirectory& director
       return JoinParquetFiles(engine, **scratch, lists);
     };
     absl::Status status = CompactHour(directory, hour, join);
-    // Without an engine, or without a place to write, the others fail as well.
+    // Without an engine, or a place to write, all further hours would fail as well.
     if (ExitCodeOf(status) == ExitCode::kHostUnfit ||
         ExitCodeOf(status) == ExitCode::kOutputFailed) {
       return status;

@@ -1,4 +1,5 @@
-// Puts old summaries of flight recorders together: the directory's side and the engine's.
+// Compacts old summaries of flight recorders: connects the fleet's directory with the engine that
+// joins the files.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -12,12 +13,12 @@ namespace proftrace {
 
 struct CompactionTotals {
   uint64_t summaries = 0;
-  uint64_t inputs = 0;  // that took their place
+  uint64_t inputs = 0;  // inputs that replaced these summaries
 };
 
-// Compacts each hour that was over for `after_s` seconds. To be called with the rights of who asks
-// alone, because an engine is started. What cannot be put together stays as it is, and the first
-// error is returned when all hours were tried.
+// Compacts each hour that has been over for `after_s` seconds. The process must have given up all
+// rights beyond the user's (GiveUpRights()), because an engine is started. An hour that cannot be
+// compacted stays as it is; the first error is returned after all hours were tried.
 absl::StatusOr<CompactionTotals> CompactSummaries(const FleetDirectory& directory,
                                                   const EngineOptions& engine, double after_s);
 

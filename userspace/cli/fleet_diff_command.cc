@@ -14,7 +14,8 @@ namespace {
 struct FleetDiffArguments {
   std::string before;
   std::string after;
-  std::vector<std::string> jobs;  // of both, or the one before and the one after
+  // One job for both runs, or the job of the first and that of the second.
+  std::vector<std::string> jobs;
   std::vector<int64_t> attempts;
   bool json = false;
   EngineOptions engine;

@@ -24,12 +24,12 @@ struct IngestArguments {
   std::vector<std::string> inputs;
   std::string output;
   IngestOptions options;
-  // Descriptors of a flight recorder's capture and of the directory that is open already; `output`
-  // is for messages.
+  // Open descriptors of a flight recorder's capture and of the fleet's directory. `output` is only
+  // for messages then.
   std::vector<int> as_summary;
 };
 
-// One run of the command: input after input, each read by a process of its own.
+// One run of the command. It ingests the inputs one after the other, each in a process of its own.
 class IngestRun {
  public:
   IngestRun(const IngestArguments& arguments, const FleetDirectory& directory)
@@ -47,7 +47,7 @@ class IngestRun {
       if (absl::Status status = Take(input, /*waits=*/false, &is_busy); !status.ok()) return status;
       if (is_busy) busy.push_back(&input);
     }
-    // Somebody else was at these; by now it may be done.
+    // Another process was ingesting these inputs, and may be done by now.
     for (const std::string* input : busy) {
       if (absl::Status status = Take(*input, /*waits=*/true, nullptr); !status.ok()) return status;
     }
@@ -55,7 +55,7 @@ class IngestRun {
   }
 
  private:
-  // An error ends the run; what is wrong with one input does not.
+  // Ingests an input. A returned error ends the run; an input that cannot be read is only counted.
   absl::Status Take(const std::string& input, bool waits, bool* is_busy) {
     const absl::StatusOr<FileStamp> stamp = StampOf(input);
     if (!stamp.ok()) return Failed(input, stamp.status());
@@ -90,7 +90,8 @@ class IngestRun {
     return absl::OkStatus();
   }
 
-  // The same bytes are there already: under this path, whose time has changed, or another one.
+  // Handles an input whose bytes are in the directory already: under the same path with another
+  // time stamp, or under another path.
   absl::Status TakeSame(InputRecord same, const FileStamp& stamp) {
     ++unchanged_;
     if (same.stamp.path != stamp.path) {
@@ -143,7 +144,7 @@ class IngestRun {
   absl::Status first_failure_;
 };
 
-// Adds what a flight recorder has of the last minute, by descriptors alone.
+// Adds the last minute of a flight recorder, using descriptors only.
 absl::Status RunSummary(const IngestArguments& arguments) {
   if (arguments.as_summary.size() != 2) return Fail(ExitCode::kUsage, "two descriptors are needed");
   const int capture = arguments.as_summary[0];

@@ -21,13 +21,14 @@ constexpr std::array<Choice<EngineKind>, 2> kEngines = {
 
 bool g_reader_is_gone = false;
 
-// Whether the engine alone understands the directory's name: "s3a://…".
+// Returns whether only the engine understands the directory's name: "s3a://…".
 bool IsRemote(const std::string& directory) { return directory.find("://") != std::string::npos; }
 
-// Answers of inputs that came later, or have gone since, would be missed without a word.
+// Warns where inputs were added or removed after the alignment, because answers would miss that
+// silently.
 void SayIfOutOfDate(const std::string& directory) {
   const auto fleet = FleetDirectory::Open(directory);
-  if (!fleet.ok()) return;  // tables that something else has made
+  if (!fleet.ok()) return;  // the tables were made by another program
   const absl::StatusOr<bool> is_current = IsAlignmentCurrent(**fleet);
   if (!is_current.ok() || *is_current) return;
   Say("%s has other inputs than when it was aligned, and answers are of those; 'proftrace fleet "
@@ -95,7 +96,7 @@ absl::StatusOr<FleetSession> BeginFleetSession(const FleetQuestionOptions& optio
 void WriteAnswer(const std::string& text) {
   if (g_reader_is_gone) return;
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return;
-  if (errno != EPIPE) return;  // said at the end
+  if (errno != EPIPE) return;  // any other error is reported at the end
   std::clearerr(stdout);
   g_reader_is_gone = true;
   StopAsked().store(true);

@@ -43,7 +43,7 @@ absl::Status ShowQuestion(const std::string& name) {
   return absl::OkStatus();
 }
 
-// Returns the text of a question: that of its name, of a file, or what was given itself.
+// Returns the SQL of a question that is given by its name, as a file, or as SQL.
 absl::StatusOr<std::string> TextOf(const std::string& given) {
   if (const Question* question = FindQuestion(given)) return std::string(question->text);
   if (given.ends_with(".sql")) {

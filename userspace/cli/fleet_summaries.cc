@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kLowSummaryPriority = 15;
 
-// Starts the reading of the capture, whose rows are added to the directory; -1 with errno. `path`:
-// of the directory, for its messages.
+// Starts the process that adds the capture's rows to the directory. Returns its PID, or -1 with
+// errno. `path`: the directory's path, for messages.
 pid_t StartSummary(int capture, int directory, const std::string& path) {
   return StartSelfInBackground(
       {"fleet", "ingest", "-", "-o", path, "--as-summary", BackgroundDescriptorsText()},
@@ -50,7 +50,8 @@ void FleetSummaries::Add(FlightDump window) {
               "--fleet-every, is less work"));
     return;
   }
-  // Not before: a command that is to be recorded is forked by a process of one thread.
+  // The thread is not started earlier, because the command to be recorded must be forked while the
+  // process has one thread.
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   windows_.push_back(std::move(window));
   changed_.notify_all();
@@ -86,7 +87,7 @@ absl::Status FleetSummaries::Summarise(const FlightDump& window) {
   }
   if (WIFEXITED(state) && WEXITSTATUS(state) == 0) return absl::OkStatus();
   if (!WIFEXITED(state)) return Fail(ExitCode::kOutputFailed, "the process that writes was killed");
-  // It has said why.
+  // The process has printed the reason itself.
   return Fail(static_cast<ExitCode>(WEXITSTATUS(state)), "the process that writes has failed");
 }
 

@@ -1,7 +1,7 @@
-// Puts a flight recorder's summaries into the directory of a fleet (--fleet), one a period. A
-// thread writes the window's capture into a file without a name in that directory; another process
-// of this program, at low priority, reads it and adds the rows, so that what that takes is not the
-// recorder's memory, and nothing that goes wrong with it ends the recording.
+// Puts a flight recorder's summaries into the directory of a fleet (--fleet), one per period. A
+// thread writes the window's capture into a file without a name in that directory. Another process
+// of this program, at low priority, reads the file and adds the rows: so it does not use the
+// recorder's memory, and its failures do not end the recording.
 #pragma once
 
 #include <absl/status/status.h>
@@ -28,10 +28,11 @@ class FleetSummaries {
   FleetSummaries(const FleetSummaries&) = delete;
   FleetSummaries& operator=(const FleetSummaries&) = delete;
 
-  // Takes a window that is to be summarised soon. From any thread. It is left out where the one
-  // before it is still being worked on, which is said: two of them would take the host's time.
+  // Takes a window to be summarised soon. May be called from any thread. The window is left out,
+  // with a message, where the one before it is still being summarised: two at a time would take too
+  // much of the host's processor time.
   void Add(FlightDump window);
-  // Waits for the last one. The first error: a summary that was not written is one.
+  // Waits for the last summary. Returns the first error; a summary that was not written is one.
   absl::Status Finish();
 
  private:
@@ -39,7 +40,7 @@ class FleetSummaries {
 
   void Run();
   absl::Status Summarise(const FlightDump& window);
-  // Says an error, once for each reason: a disk that is full is so for hours.
+  // Prints an error, but only once for each message, because a full disk may stay full for hours.
   void Note(const absl::Status& status);
 
   std::unique_ptr<FleetDirectory> directory_;

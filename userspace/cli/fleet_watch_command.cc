@@ -51,7 +51,7 @@ class WatchRun {
       : arguments_(arguments), watch_(static_cast<int64_t>(arguments.silent_after_s * 1e9)) {}
 
   absl::Status Run() {
-    // For good: the tables are aligned with the rights of who asks.
+    // The rights are given up for good, because tables are aligned with the user's rights only.
     if (absl::Status status = GiveUpRights(); !status.ok()) return status;
     StopOnSignals();
     while (true) {
@@ -65,8 +65,8 @@ class WatchRun {
   }
 
  private:
-  // What is wrong with a directory that others write into may be right a moment later. A command
-  // line that is wrong stays so, and so does a host without an engine.
+  // Returns whether a later look may succeed. A directory that others write into may be fine a
+  // moment later, but a wrong command line or a host without an engine stays as it is.
   bool CanGetBetter(const absl::Status& status) const {
     return has_looked_ || ExitCodeOf(status) == ExitCode::kInputDamaged ||
            (ExitCodeOf(status) == ExitCode::kUsage && IsEmptyFleet());
@@ -111,7 +111,7 @@ class WatchRun {
     return CompactSummaries(**fleet, engine, arguments_.compact_after_s).status();
   }
 
-  // Takes in what has come since the last look.
+  // Aligns the directory again where inputs have come since the last look.
   absl::Status AlignIfOld() const {
     const std::string& path = arguments_.question.directory;
     const auto fleet = FleetDirectory::Open(path);
@@ -142,7 +142,7 @@ class WatchRun {
     }
   }
 
-  // A trouble that lasts is told of once.
+  // Prints an error, but only once if it lasts.
   void SayOnce(const absl::Status& status) {
     const std::string message(status.message());
     if (status.ok() || StopAsked()) return;

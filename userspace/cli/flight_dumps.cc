@@ -22,8 +22,8 @@ constexpr std::chrono::milliseconds kLook(100);
 constexpr int kLowPriority = 10;
 constexpr size_t kMostWaiting = 3;
 
-// Starts the making of the outputs of the capture in `directory`; -1 with errno. `path`: for its
-// messages.
+// Starts the process that makes the outputs of the capture in `directory`. Returns its PID, or -1
+// with errno. `path` is for messages.
 pid_t StartExport(const ResultDirectory& directory, const std::string& path,
                   const std::string& formats) {
   return StartSelfInBackground({"export", path, "--format", formats, "-o", path, "--as-recorded",
@@ -142,7 +142,7 @@ void FlightDumps::WaitForOutputs(bool is_patient) {
         Say("events were lost in %s (--strict)", running_->directory.c_str());
         Note(Fail(ExitCode::kEventsLost, "events were lost"));
       }
-    } else if (code != 0) {  // it has said why, unless it was killed
+    } else if (code != 0) {  // the process has printed the reason, unless it was killed
       if (ended <= 0 || !WIFEXITED(state)) {
         Say("the outputs of %s were not made: their process was killed",
             running_->directory.c_str());

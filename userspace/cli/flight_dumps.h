@@ -1,7 +1,7 @@
-// The result directories of a flight recorder: DIR/dump_0, DIR/dump_1 and so on. A dump's capture
-// is written by a thread, so that the recording goes on; its outputs are made by another process of
-// this program, at low priority, so that what they take is not the recorder's memory, and nothing
-// that goes wrong with them ends the recording.
+// Makes the result directories of a flight recorder: DIR/dump_0, DIR/dump_1 and so on. A thread
+// writes a dump's capture, so that the recording goes on. Another process of this program, at low
+// priority, makes the outputs: so they do not use the recorder's memory, and their failures do not
+// end the recording.
 #pragma once
 
 #include <absl/status/status.h>
@@ -23,12 +23,12 @@ namespace proftrace {
 class FlightDumps {
  public:
   struct Options {
-    const ResultDirectory* directory;  // outlives it
-    std::string formats;               // as `proftrace export --format` takes them
+    const ResultDirectory* directory;  // must outlive this object
+    std::string formats;               // formats as for `proftrace export --format`
     bool force = false;
     bool strict = false;
     bool quiet = false;
-    bool json = false;  // an event is written of each dump
+    bool json = false;  // whether an event is written for each dump
   };
 
   explicit FlightDumps(Options options);
@@ -36,13 +36,13 @@ class FlightDumps {
   FlightDumps(const FlightDumps&) = delete;
   FlightDumps& operator=(const FlightDumps&) = delete;
 
-  // Takes a dump that is to be written soon, which is said on stderr. From any thread. It is
-  // refused where others wait for a slow disk already: each holds in memory what was kept then.
+  // Takes a dump to be written soon, and says so on stderr. May be called from any thread. The dump
+  // is refused where others already wait for a slow disk, because each waiting dump holds its
+  // records in memory.
   void Add(FlightDump dump);
-  // Writes the last dump now, when all before it have been written; its outputs are left to the
-  // caller.
+  // Writes the last dump, after all earlier ones. Its outputs are left to the caller.
   absl::StatusOr<ResultDirectory> WriteLast(const FlightDump& dump);
-  // Waits until all outputs are there. The first error; kEventsLost where --strict asks for it.
+  // Waits until all outputs are there. Returns the first error; with --strict also kEventsLost.
   absl::Status Finish();
 
  private:
@@ -53,7 +53,7 @@ class FlightDumps {
 
   void Run();
   absl::StatusOr<ResultDirectory> Write(const FlightDump& dump);
-  // These are for the thread itself, or for who has joined it.
+  // These functions may be called by the thread itself, or by a caller that has joined it.
   void StartOutputs();
   void WaitForOutputs(bool is_patient);
   void Note(const absl::Status& status);
@@ -66,7 +66,7 @@ class FlightDumps {
   bool stop_ = false;
   bool has_refused_ = false;
   absl::Status status_;
-  std::deque<ResultDirectory> waiting_;  // whose outputs are still to be made
+  std::deque<ResultDirectory> waiting_;  // directories whose outputs are still to be made
   std::optional<Outputs> running_;
   std::thread thread_;
 };

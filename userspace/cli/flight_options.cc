@@ -141,7 +141,7 @@ absl::StatusOr<FlightTrigger> ParseTrigger(const std::string& text) {
   }
   trigger.kind = FlightTrigger::Kind::kStepLength;
   const absl::StatusOr<double> seconds = ParseDuration(limit);
-  // Without a unit it may be meant as a ratio.
+  // A number without a unit is refused, because it may be meant as a ratio.
   if (!seconds.ok() || (!limit.ends_with('s') && !limit.ends_with('m'))) return NoTrigger(text);
   trigger.length_ns = static_cast<int64_t>(std::llround(*seconds * 1e9));
   return trigger;

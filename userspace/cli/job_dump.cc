@@ -27,7 +27,7 @@
 namespace proftrace {
 namespace {
 
-// What tells one job from another on the same host.
+// Returns a name that tells jobs on the same host apart.
 std::string JobName(const ProcessInfo& info) {
   const JobIdentity& job = info.job;
   std::string name;
@@ -50,8 +50,8 @@ DumpHost ThisHost() {
   return host;
 }
 
-// Reads the process groups: how many collectives each has begun, and the rank where no launcher has
-// told it.
+// Reads the process groups: how many collectives the process has begun in each, and its rank where
+// no launcher has told it.
 void ReadGroupsOf(const ProcessInfo& info, RankDump* one) {
   ProbePlan plan;
   plan.torch_version = info.torch_version;
@@ -88,7 +88,8 @@ void DumpOne(const ProcessInfo& info, JobDumps* result, absl::Status* first_fail
   result->dumps.push_back(std::move(one));
 }
 
-// `is_quick`: the heap of a process whose launcher has told no rank is not looked through.
+// Takes the dumps. `is_quick`: the heap of a process is not searched where its launcher has told no
+// rank.
 absl::StatusOr<JobDumps> TakeDumps(const std::vector<uint32_t>& pids, bool is_quick) {
   JobDumps result;
   DumpHost host = ThisHost();
@@ -112,7 +113,7 @@ absl::StatusOr<JobDumps> TakeDumps(const std::vector<uint32_t>& pids, bool is_qu
       if (first_failure.ok()) first_failure = info.status();
     }
   }
-  // All stacks first, close together in time; what takes longer comes later.
+  // All stacks are read first, close together in time. Slower readings come later.
   for (const ProcessInfo& info : processes) DumpOne(info, &result, &first_failure);
   if (result.dumps.empty()) return first_failure;
   for (RankDump& one : result.dumps) {

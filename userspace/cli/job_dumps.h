@@ -10,15 +10,17 @@
 
 namespace proftrace {
 
-// Where dumps were taken. A PID is one process on it.
+// The host on which dumps were taken. A PID is unique on this host only.
 struct DumpHost {
   std::string name;
-  std::string boot_id;        // empty = not known
-  std::string pid_namespace;  // "pid:[4026531836]", of the proftrace that read; empty = not known
-  // When that began and ended, by the host's wall clock.
+  std::string boot_id;  // empty where not known
+  // PID namespace of the proftrace that took the dumps, "pid:[4026531836]"; empty where not known.
+  std::string pid_namespace;
+  // Begin and end of the taking of dumps, by the host's wall clock.
   int64_t begin_unix_ns = 0;
   int64_t end_unix_ns = 0;
-  bool is_whole = false;  // all PyTorch processes were looked for, not some that were named
+  // Whether all PyTorch processes of the host were dumped, instead of named ones.
+  bool is_whole = false;
 };
 
 struct NotDumped {

@@ -23,7 +23,7 @@ std::string PlaceText(const EnteredCollective& collective) {
   return text;
 }
 
-// "PIDs 4, 7", of several hosts "PIDs 4, 7 on node1, 5 on node2".
+// Returns "PIDs 4, 7" or, for several hosts, "PIDs 4, 7 on node1, 5 on node2".
 std::string Pids(const JobDumps& all, const DumpGroup& group) {
   constexpr size_t kMostShown = 16;
   std::string text = group.members.size() == 1 ? "PID " : "PIDs ";
@@ -48,7 +48,7 @@ std::string Pids(const JobDumps& all, const DumpGroup& group) {
 
 std::string RankWord(size_t count) { return count == 1 ? "Rank " : "Ranks "; }
 
-// "Rank 3 (PID 4714)", "Ranks 0-2, 4 (PIDs …)", "PIDs … (no rank)".
+// Returns "Rank 3 (PID 4714)", "Ranks 0-2, 4 (PIDs …)" or, where no rank is known, "PIDs …".
 std::string GroupName(const JobDumps& all, const DumpGroup& group) {
   const std::vector<int> ranks = RanksIn(all.dumps, group);
   if (!group.is_of_ranks && !ranks.empty()) {
@@ -58,7 +58,7 @@ std::string GroupName(const JobDumps& all, const DumpGroup& group) {
   return RankWord(ranks.size()) + RankRanges(ranks) + " (" + Pids(all, group) + ")";
 }
 
-// Why a rank is not where the others are.
+// Returns where a rank is instead of in the call of the others, or why that is not known.
 std::string WhereText(const std::vector<RankDump>& dumps, const std::vector<DumpGroup>& groups,
                       const MissingRanks& missing, int rank) {
   for (const DumpGroup& group : groups) {
@@ -96,7 +96,7 @@ void PrintMissing(const JobDumps& all, const std::vector<DumpGroup>& groups,
   }
 }
 
-// "0 (default_pg, gloo)"
+// Returns a group's name with its description and backend: "0 (default_pg, gloo)".
 std::string GroupText(const ProcessGroup& group) {
   std::string text =
       group.name.empty() ? "of " + std::to_string(group.size) + " ranks" : group.name;
@@ -137,7 +137,8 @@ void PrintGroup(const JobDumps& all, const DumpGroup& group) {
   PrintStack(thread->stacks.front());
 }
 
-// "8 processes, one after the other", "8 processes of 2 hosts, within 3.1 s".
+// Returns "8 processes, one after the other", or "8 processes of 2 hosts, by their clocks within
+// 3.1 s" for several hosts.
 std::string HowMany(const JobDumps& all) {
   if (all.hosts.size() == 1) {
     return std::to_string(all.dumps.size()) + " processes, one after the other";
@@ -148,7 +149,8 @@ std::string HowMany(const JobDumps& all) {
     begin_ns = std::min(begin_ns, host.begin_unix_ns);
     end_ns = std::max(end_ns, host.end_unix_ns);
   }
-  // Subtracted as numbers without a limit: a document may hold any.
+  // The times are subtracted as doubles, because a document may hold any numbers, and integers
+  // could overflow.
   const double seconds = (static_cast<double>(end_ns) - static_cast<double>(begin_ns)) / 1e9;
   return absl::StrFormat("%d processes of %d hosts, by their clocks within %.1f s",
                          all.dumps.size(), all.hosts.size(), seconds);

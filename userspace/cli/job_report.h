@@ -1,4 +1,5 @@
-// The dumps of many processes as text: what is missing first, then equal stacks once.
+// Shows the dumps of many processes as text: missing ranks first, then each group of equal stacks
+// once.
 #pragma once
 
 #include "userspace/cli/job_dumps.h"

@@ -1,4 +1,4 @@
-// What `--json` prints, as JSON Schema (draft 2020-12): schemas/COMMAND.schema.json.
+// Gives the JSON Schema (draft 2020-12) of the output of `--json`: schemas/COMMAND.schema.json.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,11 +6,11 @@
 
 namespace proftrace {
 
-// Returns the schema of a command's documents, or of its lines; empty: it has none.
+// Returns the schema of the documents or lines that a command prints; empty where it has none.
 std::string_view JsonSchemaOf(std::string_view command);
 
-// Adds --json-schema to a command that has --json: it prints the schema, and nothing else is done.
-// Returns the option.
+// Adds --json-schema to a command that has --json, and returns the option. The option prints the
+// schema and does nothing else.
 CLI::Option* AddJsonSchema(CLI::App* command);
 
 }  // namespace proftrace

@@ -16,7 +16,7 @@
 namespace proftrace {
 namespace {
 
-// As a shell: the command could not be found or run.
+// The exit code where the command could not be found or run, as shells have it.
 constexpr int kCannotRun = 127;
 
 std::vector<char*> Pointers(const std::vector<std::string>& texts) {
@@ -26,11 +26,11 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// In the child: only what is safe between fork and exec. `fd`: says when to go, takes the errno of
-// a failed exec, and is closed by one that works. `user` may be null.
+// Runs in the child, and calls only what is safe between fork and exec. `fd`: tells when to go on,
+// receives the errno of a failed exec, and is closed by a successful one. `user` may be null.
 [[noreturn]] void WaitAndRun(int fd, char* const* arguments, const CallingUser* user,
                              char* const* environment) {
-  // Signals are for the command, and end it before it begins.
+  // Signals get their usual effect, so that they end the child even before the command begins.
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
     if (sigaction(number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
@@ -41,7 +41,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   while (read(fd, &go, 1) < 0 && errno == EINTR) {
   }
   if (go != 'g') _exit(kCannotRun);
-  signal(SIGPIPE, SIG_DFL);  // exec keeps what is ignored
+  signal(SIGPIPE, SIG_DFL);  // because ignored signals stay ignored after exec
   signal(SIGXFSZ, SIG_DFL);
   if (user == nullptr || BecomeUser(*user)) execvpe(arguments[0], arguments, environment);
   const int error = errno;

@@ -15,23 +15,25 @@ namespace proftrace {
 
 class LaunchedCommand {
  public:
-  // Forks; the child waits for Release() before it becomes the command. Under sudo it is the
-  // process of the user who called it, with his groups and his home.
+  // Forks. The child waits for Release() before it becomes the command. Under sudo the command runs
+  // as the user who called sudo, with that user's groups and home.
   struct Options {
-    bool as_root = false;           // it stays root's
-    bool prints_on_stderr = false;  // standard output is ours alone
+    bool as_root = false;  // true: the command runs as root even under sudo
+    // True: the command's standard output goes to standard error, because this process needs its
+    // own.
+    bool prints_on_stderr = false;
   };
   static absl::StatusOr<std::unique_ptr<LaunchedCommand>> Start(
       const std::vector<std::string>& command, const Options& options);
-  // Without Release(), ends the child before it has run anything.
+  // Ends the child where Release() was not called; it has run nothing then.
   ~LaunchedCommand();
   LaunchedCommand(const LaunchedCommand&) = delete;
   LaunchedCommand& operator=(const LaunchedCommand&) = delete;
 
   Pid pid() const { return pid_; }
-  // Lets it run. Fails with kUsage when there is no such command, or it cannot be run.
+  // Lets the command run. Fails with kUsage where there is no such command, or it cannot be run.
   absl::Status Release();
-  // Whether it has not ended yet.
+  // Returns whether the command has not ended yet.
   bool IsRunning() const;
 
  private:
@@ -39,7 +41,7 @@ class LaunchedCommand {
 
   Pid pid_;
   std::string name_;
-  int fd_;  // to the child; closed when it has become the command
+  int fd_;  // to the child, which closes its end when it becomes the command
 };
 
 }  // namespace proftrace

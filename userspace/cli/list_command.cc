@@ -26,8 +26,8 @@ std::string JoinCommand(const ProcessInfo& info) {
   return text;
 }
 
-// Returns the name that the host has for a user, else the number. The static program has no library
-// that asks more than the file.
+// Returns the user's name by /etc/passwd, else the number. Other sources of names cannot be asked,
+// because this program is linked statically.
 std::string UserName(uint32_t uid) {
   std::ifstream file("/etc/passwd");
   const std::string number = std::to_string(uid);
@@ -38,7 +38,7 @@ std::string UserName(uint32_t uid) {
   return number;
 }
 
-// Returns the numbers of the GPUs whose device files it has open, ascending.
+// Returns the numbers of the GPUs whose device files the process has open, ascending.
 std::vector<uint32_t> GpusOf(Pid pid) {
   constexpr std::string_view kDevice = "/dev/nvidia";
   std::set<uint32_t> gpus;
@@ -57,16 +57,17 @@ std::vector<uint32_t> GpusOf(Pid pid) {
 
 // Returns the Kubernetes pod that its environment names, else the beginning of the id that Docker,
 // containerd, CRI-O and Podman put into the path of its control group (64 hexadecimal digits);
-// empty: none is known.
+// empty where none is known.
 std::string ContainerOf(const ProcessInfo& info) {
   constexpr size_t kIdLength = 64;
-  constexpr size_t kShownLength = 12;  // as `docker ps` has it
+  constexpr size_t kShownLength = 12;  // as in `docker ps`
   if (!info.job.kubernetes_pod.empty()) return info.job.kubernetes_pod;
   std::string id;
   for (const std::string_view word : SplitText(info.control_group, "/-.:", /*skip_empty=*/true)) {
     const bool is_id = word.size() == kIdLength &&
                        word.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-    if (is_id) id = word.substr(0, kShownLength);  // the innermost one
+    // The last one is that of the innermost container.
+    if (is_id) id = word.substr(0, kShownLength);
   }
   return id;
 }

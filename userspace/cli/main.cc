@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kHostUnfit = static_cast<int>(proftrace::ExitCode::kHostUnfit);
 
-// On any thread. What was recorded is in the capture, and the target is looked after as when we are
-// killed.
+// Ends the program when memory runs out, on whatever thread. The capture has all that was recorded,
+// and the target is cleaned up in the same way as when this program is killed.
 void OnOutOfMemory() {
   constexpr std::string_view kText =
       "proftrace: no more memory can be had (ulimit -v, a cgroup, or the machine's); 'proftrace "
@@ -27,9 +27,9 @@ void OnOutOfMemory() {
   _exit(kHostUnfit);
 }
 
-// A standard stream that the caller has closed is taken by something that cannot be read, or
-// written: else the first file that is opened had its number, and messages would be written into
-// it.
+// Opens /dev/null for each standard stream that the caller has closed, in a mode that can be
+// neither read nor written as that stream. Otherwise the first file that is opened would get the
+// stream's number, and messages would be written into that file.
 bool HoldStandardStreams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) >= 0) continue;
@@ -41,7 +41,8 @@ bool HoldStandardStreams() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A file that may not grow (RLIMIT_FSIZE) is an output that cannot be written, not our end.
+  // With SIGXFSZ ignored, a file that may not grow (RLIMIT_FSIZE) is a failed write, and does not
+  // kill this program.
   std::signal(SIGXFSZ, SIG_IGN);
   if (!HoldStandardStreams()) return kHostUnfit;
   std::set_new_handler(OnOutOfMemory);

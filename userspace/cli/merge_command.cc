@@ -41,13 +41,13 @@ struct MergeArguments {
   bool salvage = false;
   bool json = false;
   ClockChoice clock;
-  std::vector<std::string> of_recordings;  // options that are given and mean nothing for dumps
+  std::vector<std::string> of_recordings;  // options that were given and have no meaning for dumps
 };
 
 constexpr std::array<Choice<MergeLanes>, 3> kLanes = {
     {{"auto", MergeLanes::kAuto}, {"full", MergeLanes::kFull}, {"summary", MergeLanes::kSummary}}};
 
-// "3" or "5-7", with the first not above the last.
+// Parses "3" or "5-7"; the first must not be above the last.
 template <typename T>
 std::optional<std::pair<T, T>> ParseRange(std::string_view text) {
   const size_t dash = text.find('-');
@@ -105,7 +105,7 @@ absl::StatusOr<int64_t> ParseClockError(const std::string& text) {
   return std::llround(*seconds * 1e9);
 }
 
-// Two names of one file are the same input; the output is none of them.
+// Fails where two names stand for the same input, or where the output is one of the inputs.
 absl::Status CheckFiles(const MergeArguments& arguments) {
   std::vector<std::pair<const std::string*, struct stat>> seen;
   for (const std::string& input : arguments.inputs) {
@@ -113,7 +113,8 @@ absl::Status CheckFiles(const MergeArguments& arguments) {
     if (stat(input.c_str(), &facts) != 0) {
       return Fail(ExitCode::kUsage, "cannot read " + input + ": " + ErrnoText(errno));
     }
-    // Inputs are read twice, and one that waits for a writer is not waited for.
+    // Pipes and devices are refused, because inputs are read twice, and reading a pipe may wait for
+    // a writer forever.
     if (!S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode)) {
       return Fail(ExitCode::kUsage,
                   input + " is neither a file nor a directory; write it into a file first");
@@ -222,7 +223,7 @@ absl::Status MergeDumps(const MergeArguments& arguments) {
   return all.ok() ? WriteDumps(*all, arguments.output, as_json) : all.status();
 }
 
-// Merges dumps, which may be printed; a merge of recordings needs an output.
+// Merges dumps and prints the result. Fails for recordings, whose merge needs an output.
 absl::Status MergeToStandardOutput(const MergeArguments& arguments) {
   const absl::StatusOr<bool> are_dumps = AreDumps(arguments.inputs);
   if (!are_dumps.ok()) return are_dumps.status();
@@ -231,7 +232,8 @@ absl::Status MergeToStandardOutput(const MergeArguments& arguments) {
               "name the output with -o: job.pftrace.gz, job.json.gz, or a new directory");
 }
 
-// `place`: the output, or the directory that stands for it until all is written.
+// Merges into `place`: the output, or the temporary directory that becomes the output when all is
+// written.
 absl::Status MergeInto(const MergeArguments& arguments, const std::string& place) {
   const absl::StatusOr<bool> are_dumps = AreDumps(arguments.inputs);
   if (!are_dumps.ok()) return are_dumps.status();

@@ -25,7 +25,7 @@ sigset_t EndingSignals() {
   return signals;
 }
 
-// Keeps signals that would end us waiting for as long as it lives.
+// Blocks the signals that would end this process, for as long as this object lives.
 class WaitingSignals {
  public:
   WaitingSignals() {
@@ -47,7 +47,7 @@ absl::Status NoDirectory(const std::string& output, std::string_view why) {
 
 std::string Reason(const absl::Status& status) { return std::string(status.message()); }
 
-// The directory has files alone.
+// Removes a directory that has only files in it.
 void RemoveAll(const GuardedFolder& parent, const GuardedFolder& folder, const std::string& name) {
   const int listed = openat(folder.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(listed < 0 ? nullptr : fdopendir(listed),
@@ -59,7 +59,7 @@ void RemoveAll(const GuardedFolder& parent, const GuardedFolder& folder, const s
   parent.RemoveFolder(name);
 }
 
-// Whether something stands where the directory is to be.
+// Fails where something is already at the directory's place, unless it is an empty directory.
 absl::Status CheckIsFree(const GuardedFolder& parent, const std::string& name,
                          const std::string& output) {
   const auto existing = parent.Find(name);
@@ -101,7 +101,7 @@ absl::Status WithNewDirectory(const std::string& output,
   const absl::StatusOr<GuardedFolder> folder = parent->Make(temporary, &is_made);
   if (!folder.ok()) return NoDirectory(output, Reason(folder.status()));
   absl::Status status = work(folder->path());
-  // Whole, but not as good as was asked for.
+  // With kEventsLost the output is whole, but not as precise as was asked for, and is kept.
   const bool is_kept = status.ok() || ExitCodeOf(status) == ExitCode::kEventsLost;
   if (is_kept && parent->Rename(temporary, name)) return status;
   if (is_kept) status = NoDirectory(output, ErrnoText(errno));

@@ -15,7 +15,8 @@ constexpr size_t kLongestLine = 4096;
 
 bool MessageCatcher::Start() {
   int ends[2];
-  // What is written by this process must not wait for this process to read it.
+  // The pipe does not block, because this process itself must not wait for room that only its own
+  // reading makes.
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return false;
   UniqueFd reads(ends[0]);
   const UniqueFd writes(ends[1]);

@@ -1,6 +1,7 @@
-// Takes what this process, and those that it starts, write to standard error while a screen is on
-// the terminal: the lines are given to somebody who can show them, and are on standard error again
-// at the end. Where standard error is no terminal they go there at once as well.
+// Catches everything that this process and its children write to standard error while a screen is
+// on the terminal. Take() gives the lines to a caller that can show them, and the last ones are
+// written to standard error again at the end. Where standard error is not a terminal, lines are
+// written there at once as well.
 #pragma once
 
 #include <deque>
@@ -18,22 +19,25 @@ class MessageCatcher {
   MessageCatcher(const MessageCatcher&) = delete;
   MessageCatcher& operator=(const MessageCatcher&) = delete;
 
-  // False: there is no pipe, and messages go where they went.
+  // Begins to catch messages. Returns false where there can be no pipe; messages then go where they
+  // went before.
   bool Start();
-  // Takes messages in no longer. What was caught last is written to where it would have gone.
+  // Ends the catching. The last caught lines are written to the original standard error.
   void Stop();
 
-  // Readable where there are messages; -1: it was not started.
+  // Returns a descriptor that is readable when there are messages; -1 where the catcher was not
+  // started.
   int fd() const { return reads_.get(); }
-  // Returns the lines that have come since, whole ones, without their ends. From one thread.
+  // Returns the whole lines that have come since the last call, without line ends. To be called
+  // from one thread.
   std::vector<std::string> Take();
 
  private:
   UniqueFd reads_;
-  UniqueFd before_;  // standard error, as it was
+  UniqueFd before_;  // the original standard error
   bool is_terminal_ = false;
-  std::string part_;              // of a line
-  std::deque<std::string> last_;  // that are written at the end
+  std::string part_;              // the begin of an incomplete line
+  std::deque<std::string> last_;  // the lines that are written at the end
 };
 
 }  // namespace proftrace

@@ -10,10 +10,11 @@
 namespace proftrace {
 namespace {
 
-constexpr size_t kTextColumn = 27;  // where descriptions begin
-constexpr size_t kMostOthers = 3;   // that an option is said to exclude
+constexpr size_t kTextColumn = 27;  // the column at which descriptions begin
+constexpr size_t kMostOthers = 3;   // the most excluded options that an option's text names
 
-// The library's words for types, with the rules of what is checked behind a colon.
+// Returns the placeholder for an option's value. The library's name of the type has the rules that
+// it checks behind a colon; these are cut off.
 std::string ValueName(const CLI::Option& option) {
   const std::string name = option.get_type_name().substr(0, option.get_type_name().find(':'));
   if (option.get_items_expected_max() == 0) return "";
@@ -45,7 +46,7 @@ std::string Description(const CLI::Option& option) {
   if (option.get_required() && !option.get_positional()) notes.emplace_back("must be given");
   if (option.get_items_expected_max() > 1) notes.emplace_back("may be given again");
   if (!option.get_needs().empty()) notes.push_back("with " + OthersOf(option.get_needs()));
-  // More are all of another group.
+  // A longer list of excluded options is left out, because it is all options of another group.
   if (!option.get_excludes().empty() && option.get_excludes().size() <= kMostOthers)
     notes.push_back("not with " + OthersOf(option.get_excludes()));
   if (!option.get_default_str().empty() && option.get_items_expected_max() > 0) {
@@ -66,7 +67,7 @@ std::string Line(const std::string& head, const std::string& text) {
   return line + WrappedText(text, kHelpColumns - kTextColumn, kTextColumn) + "\n";
 }
 
-// The first group is that of the first option, which is --help; it is shown last.
+// Returns the groups of options. The group of --help, which is the first option, comes last.
 std::vector<std::string> GroupsOf(const CLI::App& command) {
   std::vector<std::string> groups;
   for (const CLI::Option* option : command.get_options()) {
@@ -80,7 +81,7 @@ std::vector<std::string> GroupsOf(const CLI::App& command) {
   return groups;
 }
 
-// What has to be given, and that there is more.
+// Returns the usage line's arguments: the required ones, and "[OPTIONS]" for the rest.
 std::string Arguments(const CLI::App& command) {
   std::string text;
   for (const CLI::Option* option : command.get_options()) {
@@ -161,7 +162,7 @@ std::string HelpText::make_help(const CLI::App* command, std::string /*name*/,
   if (!commands.empty()) text += "\nCommands:\n";
   for (const CLI::App* one : commands) {
     const std::string about = one->get_description();
-    // The example is for the command's own help.
+    // The example is left out here; the command's own help shows it.
     if (!one->get_group().empty())
       text += Line(one->get_name(), about.substr(0, about.find("\nExample:")));
   }

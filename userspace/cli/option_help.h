@@ -1,4 +1,4 @@
-// What --help prints, and what is said of words that nobody knows.
+// Makes the text of --help, and the messages about unknown words.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,30 +15,32 @@ inline constexpr char kGroupHow[] = "How";
 inline constexpr char kGroupOutputs[] = "Outputs";
 inline constexpr char kGroupMessages[] = "Messages";
 
-// The width of a terminal that nobody has made wider.
+// The width of help texts: that of a standard terminal.
 inline constexpr size_t kHelpColumns = 80;
 
-// Prints a command's description, how it is called, and its options by groups, in kHelpColumns. A
-// command's footer is what follows its name where it is called, if that is not what its options
-// say.
+// Makes a command's help: its description, its usage line, and its options by groups, in
+// kHelpColumns columns. A command whose usage line cannot be derived from its options has the words
+// behind its name as its footer.
 class HelpText : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* command, std::string name,
                         CLI::AppFormatMode mode) const override;
 };
 
-// Returns `text` in lines of at most `columns`, each after the first behind `indent` spaces. Line
-// ends of the text stay. A word that is longer has a line of its own.
+// Returns `text` wrapped to lines of at most `columns` characters. All lines but the first are
+// indented by `indent` spaces. Line ends of the text stay, and a word that is too long gets its own
+// line.
 std::string WrappedText(std::string_view text, size_t columns, size_t indent);
 
-// Returns what is typed after "proftrace": "report", "fleet query".
+// Returns the words of a command after "proftrace": "report", "fleet query".
 std::string CommandName(const CLI::App& command);
 
-// Says that a word is no option, or no argument, of the command, and which one is near.
+// Returns the message that a word is not an option or argument of the command, with the most
+// similar one.
 std::string UnknownWord(const CLI::App& command, std::string_view word);
 
-// Says that a word is no command of `app`, the program or a group of its commands, and which one is
-// near; of a number, how to record that process.
+// Returns the message that a word is not a command of `app` (the program or a group of commands),
+// with the most similar one. For a number, the message says how to record that process.
 std::string UnknownCommand(const CLI::App& app, std::string_view word);
 
 }  // namespace proftrace

@@ -1,5 +1,6 @@
-// The kinds of options that all commands share. The command-line library reads each one's text by
-// the function that is given, and says with the option's name what that refuses.
+// Adds options of the kinds that all commands share. The command-line library reads an option's
+// text by the given function, and reports what the function refuses together with the option's
+// name.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -17,7 +18,8 @@
 namespace proftrace {
 
 // Adds an option whose text is read into `*target` by `parse`, which takes a const std::string& and
-// returns an absl::StatusOr. `value`: what --help calls it. `target` lives as long as the command.
+// returns an absl::StatusOr. `value`: the placeholder that --help shows for the value. `target`
+// must live as long as the command.
 template <typename Target, typename Parse>
 CLI::Option* AddParsed(CLI::App* command, const std::string& names, const std::string& value,
                        Target* target, Parse parse, const std::string& text) {
@@ -37,7 +39,7 @@ struct Choice {
   T value;
 };
 
-// Adds an option that is one of a few words; --help shows them as its value.
+// Adds an option whose value is one of a few words, which --help lists.
 template <typename T, size_t N>
 CLI::Option* AddChoice(CLI::App* command, const std::string& names, T* target,
                        const std::array<Choice<T>, N>& choices, const std::string& text) {

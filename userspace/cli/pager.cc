@@ -17,12 +17,12 @@
 namespace proftrace {
 namespace {
 
-// Quits at once where all fits on the screen, shows colours, and leaves the text on the terminal,
-// as git tells it.
+// The options that git gives less: quit at once where everything fits on the screen (F), show
+// colours (R), and leave the text on the terminal (X).
 constexpr char kLessFlags[] = "FRX";
 constexpr int kNoSuchCommand = 127;
 
-// In the child, which becomes the pager. `pipe`: what it reads.
+// Runs in the child, and becomes the pager. `pipe`: the pager's input.
 [[noreturn]] void RunPager(const std::string& command, int pipe,
                            const std::optional<CallingUser>& user) {
   if (user.has_value()) {
@@ -58,7 +58,7 @@ void Pager::Start() {
   const char* terminal = std::getenv("TERM");
   if (isatty(STDOUT_FILENO) == 0 || terminal == nullptr || std::string(terminal) == "dumb") return;
   const std::optional<std::string> command = PagerOfEnvironment();
-  // Only less may be missing without a word: nobody has asked for it.
+  // A missing `less` is not reported, because it is only the default. Any other missing pager is.
   if (!command.has_value() || (*command == "less" && !IsInPath(*command))) return;
   std::array<int, 2> ends = {-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return;
@@ -71,7 +71,7 @@ void Pager::Start() {
   if (pid == 0) RunPager(*command, read_end.get(), user);
   if (pid < 0) return;
   if (dup2(write_end.get(), STDOUT_FILENO) < 0) return;
-  // Who leaves it early has seen enough.
+  // It is no error where the user leaves the pager before all output is written.
   signal(SIGPIPE, SIG_IGN);
   pid_ = pid;
 }
@@ -82,7 +82,7 @@ bool Pager::Finish() {
   std::cout.flush();
   std::fflush(stdout);
   close(STDOUT_FILENO);
-  // What is printed later goes nowhere, and is no error.
+  // Later output goes to /dev/null, and is no error.
   open("/dev/null", O_WRONLY | O_CLOEXEC);
   while (waitpid(*pid_, nullptr, 0) < 0 && errno == EINTR) {
   }

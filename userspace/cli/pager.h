@@ -1,4 +1,4 @@
-// Text that is longer than the terminal is shown by a pager, by git's rules.
+// Shows text that is longer than the terminal by a pager, by the same rules as git.
 #pragma once
 
 #include <sys/types.h>
@@ -8,19 +8,20 @@
 
 namespace proftrace {
 
-// Returns the pager that the environment names: PROFTRACE_PAGER, else PAGER, else "less". nullopt:
-// none is wanted, the name is empty or "cat".
+// Returns the pager that the environment names: PROFTRACE_PAGER, else PAGER, else "less". nullopt
+// where the name is empty or "cat", because no pager is wanted then.
 std::optional<std::string> PagerOfEnvironment();
 
-// A pager that reads our standard output, from its start to Finish(). It is the user's who called
-// sudo, never root's for him; run by root itself, less may start no command (LESSSECURE). For one
-// thread.
+// A pager that reads this process's standard output from Start() to Finish(). Under sudo it runs as
+// the user who called sudo, and not as root. Where root itself runs it, less cannot start commands
+// (LESSSECURE). To be used by one thread.
 class Pager {
  public:
-  // Starts it where standard output is a terminal. Where it cannot be started, the output stays as
-  // it was.
+  // Starts the pager if standard output is a terminal. Where it cannot be started, the output goes
+  // to the terminal.
   void Start();
-  // Ends our output and waits until the user has left it. Returns false where there is none.
+  // Ends the output, and waits until the user has left the pager. Returns false where there is no
+  // pager.
   bool Finish();
 
  private:

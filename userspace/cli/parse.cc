@@ -21,7 +21,7 @@ absl::StatusOr<double> ParseDuration(const std::string& text) {
                        : unit == "m"               ? 60
                        : unit == "h"               ? 3600
                                                    : 0;
-  // Longer than a hundred years is a slip of the finger.
+  // Durations above a hundred years are taken for typing errors.
   if (error != std::errc() || scale == 0 || !(value > 0) || value * scale > 3.2e9) {
     return Fail(ExitCode::kUsage, "'" + text + "' is not a duration; write 10s, 250ms, 2m or 1h");
   }

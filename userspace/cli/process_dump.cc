@@ -33,23 +33,24 @@
 namespace proftrace {
 namespace {
 
-// When a thread has not stopped by then, all go on; a thread that waits for a processor may be in
-// time at the next try. After the last one the process is read while it goes on.
+// The longest wait for all threads to stop. If a thread has not stopped by then, all threads go on,
+// and another try follows, because a thread that waits for a processor may stop in time then. After
+// kTries tries the process is read while it goes on.
 constexpr int64_t kLongestStopNs = 20'000'000;
 constexpr int kTries = 8;
 constexpr useconds_t kBetweenTriesUs = 20'000;
 constexpr useconds_t kShortSleepUs = 2000;
 constexpr size_t kMostStatusBytes = 16384;
 constexpr int kLooksAtRunning = 10;
-// The most frames that are read: a hundred thousand take some ten milliseconds.
+// The most frames that are read. A hundred thousand frames take about ten milliseconds.
 constexpr PythonLimits kLimits{.frames_in_all = 200'000};
 constexpr size_t kMostNameBytes = 256;
-// The lock, its condition and its mutex (struct _gil_runtime_state).
+// The size of the GIL's lock, condition and mutex (struct _gil_runtime_state).
 constexpr uint64_t kGilBytes = 256;
 
 using CodeWords = absl::flat_hash_map<uint64_t, std::optional<PythonCodeWords>>;
 
-// A thread of the system, as it was when it was stopped.
+// A system thread at the moment when it was stopped.
 struct SystemThread {
   uint32_t tid = 0;
   uint32_t own_tid = 0;    // in the process' own PID namespace; only where nothing was stopped
@@ -57,14 +58,14 @@ struct SystemThread {
   std::optional<uint64_t> system_call;
   uint64_t first_argument = 0;
   std::string kernel_function;
-  bool sleeps = false;  // for sure: it was not stopped, and the kernel says so
+  bool sleeps = false;  // certainly asleep: not stopped, and /proc tells its system call
 };
 
-// How often threads were put on a processor, of those that sleep in the kernel where no signal
-// reaches them: as long as that is the same, they have not run.
+// Threads that sleep in the kernel where no signal reaches them, by TID, with the number of times
+// that each was scheduled. A thread whose number has not changed has not run.
 using Sleepers = std::map<uint32_t, std::string>;
 
-// What is read at one moment; names are found later.
+// The data that is read at one moment. Names are found later.
 struct Moment {
   PythonThreads python;
   CodeWords codes;
@@ -80,7 +81,7 @@ std::string FirstLine(const std::string& path) {
   return text.substr(0, text.find('\n'));
 }
 
-// A name may have line ends of its own; the kernel adds one.
+// Returns a name without the line end that the kernel adds. The name may have line ends of its own.
 std::string NameIn(const std::string& path) {
   std::string name = ReadSmallFile(path, kMostStatusBytes);
   if (name.ends_with('\n')) name.pop_back();
@@ -97,7 +98,7 @@ std::vector<uint32_t> TidsOf(const Sleepers& sleepers) {
   return tids;
 }
 
-// A process that ends has no memory any more, long before it is gone.
+// Returns whether the process has ended. Its memory is gone long before the process itself.
 bool HasEnded(Pid pid) {
   const auto mappings = ReadMaps(pid);
   return !mappings.ok() || mappings->empty();
@@ -108,7 +109,7 @@ absl::Status NoPython(Pid pid, const std::string& comm, const absl::Status& stat
                                                " (", comm, "): ", std::string(status.message())));
 }
 
-// Its maps may be readable although its memory is not.
+// Fails where the memory cannot be read. The maps may be readable all the same.
 absl::Status CheckPermission(Pid pid, const std::string& comm,
                              const std::vector<Mapping>& mappings) {
   for (const Mapping& mapping : mappings) {
@@ -134,8 +135,8 @@ void AddCodes(const TargetMemory& memory, const PythonLayout& layout, Moment* mo
   }
 }
 
-// The system call that a stop interrupted: the kernel has not yet made it again, or ended it with
-// EINTR.
+// Returns the system call that a stop interrupted: the kernel has neither restarted it yet nor
+// ended it with EINTR.
 std::optional<uint64_t> InterruptedCall(const user_regs_struct& registers) {
   const auto number = static_cast<int64_t>(registers.orig_rax);
   const auto result = static_cast<int64_t>(registers.rax);
@@ -147,7 +148,8 @@ std::optional<uint64_t> InterruptedCall(const user_regs_struct& registers) {
   return is_interrupted ? std::optional<uint64_t>(number) : std::nullopt;
 }
 
-// A call with a time-out that was interrupted before has the number of restart_syscall.
+// Returns the number of the original call. A call with a time-out that was interrupted before has
+// the number of restart_syscall.
 uint64_t OwnCall(uint64_t number, const std::string& kernel_function) {
   if (number != SYS_restart_syscall) return number;
   return RestartedCall(SystemAbi::kX86_64, kernel_function).value_or(number);
@@ -161,7 +163,7 @@ void TakeRegisters(const user_regs_struct& registers, SystemThread* thread) {
   thread->first_argument = registers.rdi;
 }
 
-// By a signal, before anything was done to it.
+// Returns whether a signal had stopped the process before this program did anything to it.
 bool IsStopped(Pid pid) {
   const std::string status = ReadSmallFile(TaskPath(pid, Raw(pid), "status"), kMostStatusBytes);
   return StatusValue(status, "State").starts_with('T');
@@ -178,7 +180,7 @@ Sleepers FindSleepers(Pid pid, const std::vector<uint32_t>& tids) {
   return sleepers;
 }
 
-// Returns the threads that sleep so for longer than a page of a file takes to come.
+// Returns the threads that sleep in this way for longer than reading a page of a file takes.
 Sleepers FindLongSleepers(Pid pid) {
   Sleepers sleepers = FindSleepers(pid, TidsOf(pid));
   if (sleepers.empty()) return sleepers;
@@ -191,18 +193,18 @@ Sleepers FindLongSleepers(Pid pid) {
   return sleepers;
 }
 
-// The number of the call in /proc/PID/task/TID/syscall, and its first argument.
+// Takes the call's number and first argument from /proc/PID/task/TID/syscall.
 void TakeCallOf(Pid pid, SystemThread* thread) {
   const std::string text = FirstLine(TaskPath(pid, thread->tid, "syscall"));
   const std::vector<std::string_view> words = SplitText(text, " ", /*skip_empty=*/true);
   if (words.size() < 2 || !words[1].starts_with("0x")) return;
-  thread->sleeps = true;  // of others there is but a word
+  thread->sleeps = true;  // for a running thread the file has only one word
   const auto number = ParseNumber<uint64_t>(words[0]);
   if (number) thread->system_call = OwnCall(*number, thread->kernel_function);
   thread->first_argument = ParseNumber<uint64_t>(words[1].substr(2), 16).value_or(0);
 }
 
-// A thread that is not stopped, as the kernel describes it.
+// Returns a thread that is not stopped, as /proc describes it.
 SystemThread DescribedThread(Pid pid, uint32_t tid) {
   SystemThread thread;
   thread.tid = tid;
@@ -253,8 +255,8 @@ absl::Status ReadStopped(Pid pid, const PythonLayout& layout, RemoteStop* stoppe
   return absl::OkStatus();
 }
 
-// Read while the process goes on: again until two readings are the same. The stacks of threads for
-// which that never is so are marked as failed.
+// Reads the stacks while the process goes on: again and again until two readings are equal. Stacks
+// of threads whose readings never agree are marked as failed.
 void ReadRunning(Pid pid, const PythonLayout& layout, Moment* moment) {
   const ProcessMemory memory(pid);
   absl::flat_hash_map<uint64_t, std::vector<PythonStackFrame>> last;
@@ -276,7 +278,7 @@ void ReadRunning(Pid pid, const PythonLayout& layout, Moment* moment) {
   }
 }
 
-// Whether its first argument is the file that it works on.
+// Returns whether the call's first argument is the descriptor of the file that it works on.
 bool BeginsWithFile(uint64_t number) {
   const SystemCallInfo* info = FindSystemCall(SystemAbi::kX86_64, number);
   return info != nullptr && info->places.fd == 1;
@@ -286,7 +288,7 @@ std::string DescriptorName(Pid pid, uint64_t descriptor) {
   return ReadEntryLink(absl::StrCat("/proc/", Raw(pid), "/fd/", static_cast<uint32_t>(descriptor)));
 }
 
-// Makes a dump of what was read at a moment; the process goes on meanwhile.
+// Makes a dump from the data of a moment, while the process goes on.
 class DumpMaker {
  public:
   DumpMaker(Pid pid, const PythonRuntime& runtime, const Moment& moment)
@@ -314,8 +316,8 @@ class DumpMaker {
   }
 
  private:
-  // threading._active: the number of each thread, and its object. The hash of such a number is
-  // itself.
+  // Reads threading._active, which maps each thread's number to its object. The hash of such a
+  // number is the number itself.
   void ReadThreadNames() {
     const CachedMemory cached(memory_);
     const PythonObjects objects(cached, runtime_.layout);
@@ -330,9 +332,9 @@ class DumpMaker {
     }
   }
 
-  // Tells the state of a thread where its call does not. The kernel's function is of a moment
-  // before: unless the thread sleeps for sure, only a function that no call comes to says what it
-  // was in.
+  // Returns the state of a thread. Where no system call is known, the kernel's function tells it.
+  // That function was read a moment before: unless the thread certainly sleeps, only a function
+  // that no system call reaches tells where the thread was.
   static ThreadState StateOf(const SystemThread& system) {
     const std::string& function = system.kernel_function;
     if (Contains(function, "signal_stop")) return ThreadState::kStopped;
@@ -404,8 +406,8 @@ class DumpMaker {
     std::optional<PythonLines> lines;
   };
 
-  // What was a code object at the moment, if it still is: the memory of one that is gone may belong
-  // to another by now.
+  // Returns the code object at an address, if it is still the same as at the moment: the memory of
+  // a freed one may belong to another object by now.
   const Code& CodeAt(uint64_t address) {
     const auto [it, is_new] = codes_.try_emplace(address);
     Code& code = it->second;
@@ -433,7 +435,7 @@ class DumpMaker {
 
 namespace {
 
-// In the worker.
+// Runs in the worker, and reads the process.
 absl::Status ReadProcess(const std::vector<Mapping>& mappings, RemoteStop* stop,
                          ProcessDump* dump) {
   const Pid pid = dump->pid;
@@ -466,7 +468,7 @@ absl::Status ReadProcess(const std::vector<Mapping>& mappings, RemoteStop* stop,
 
 namespace {
 
-// `work` gets the dump in the worker; what it returns is returned.
+// Takes a dump in a worker, where `work` gets it, and returns the result of `work`.
 absl::StatusOr<std::string> DumpInWorker(
     Pid pid, const std::function<std::string(const ProcessDump&)>& work) {
   if (absl::Status status = CheckIsNoThread(pid); !status.ok()) return status;

@@ -23,7 +23,7 @@ bool HasKey(const TextPairs& pairs, const std::string& key) {
                      [&](const auto& other) { return other.first == key; });
 }
 
-// The last one of a key counts, as in torch.
+// Parses KEY=VALUE texts. The last value of a key counts, as in torch.
 absl::Status ParsePairs(const std::vector<std::string>& texts, TextPairs* pairs) {
   for (const std::string& text : texts) {
     auto pair = ParseKeyValue(text);
@@ -56,7 +56,7 @@ absl::Status CheckTargets(const RecordArguments& arguments, bool has_command) {
   return absl::OkStatus();
 }
 
-// Without operators the rows that these options are about are not recorded.
+// Fails for options that are about operators where operators are not recorded.
 absl::Status CheckOperators(const RecordArguments& arguments) {
   if (arguments.options.info.system.operators) return absl::OkStatus();
   for (const CLI::Option* option : arguments.of_operators) {
@@ -86,7 +86,7 @@ absl::StatusOr<CudaCalls> ChooseCudaCalls(const RecordArguments& arguments) {
                                                                     : CudaCalls::kWhereUsed;
 }
 
-// Returns the agent, where CUPTI may be used.
+// Returns the options of the GPU agent; nullopt where CUPTI may not be used.
 std::optional<AgentOptions> ChooseAgent(const RecordArguments& arguments) {
   const bool is_asked = arguments.gpu == GpuChoice::kAgent;
   if (arguments.options.plan.cuda_calls == CudaCalls::kNever || arguments.no_inject ||
@@ -118,7 +118,7 @@ absl::Status CompleteTier(RecordArguments* arguments) {
   if (options.without_bpf && options.tier == Tier::kBpf) {
     return Fail(ExitCode::kUsage, "--no-bpf is for --tier patch: tier bpf records by eBPF alone");
   }
-  // Where one of the two is ruled out there is nothing to choose.
+  // Where one tier is ruled out, the other one is used.
   if (options.without_bpf) options.tier = Tier::kPatch;
   if (arguments->no_inject) options.tier = Tier::kBpf;
   options.info.tier = options.tier == Tier::kPatch ? "patch" : "bpf";
@@ -203,7 +203,7 @@ absl::Status ApplyTestSwitches(std::string_view words, RecordOptions* options) {
 absl::Status CompleteOptions(RecordArguments* arguments, bool has_command) {
   RecordOptions& options = arguments->options;
   if (arguments->activities.has_value()) options.info.system = arguments->activities->system;
-  // Flops are made of shapes.
+  // Floating-point operations are computed from shapes.
   options.plan.record_shapes = options.plan.record_shapes || options.info.with_flops;
   options.bpf.with_stack = options.bpf.with_stack || options.bpf.with_modules;
   options.bpf.record_shapes = options.plan.record_shapes;

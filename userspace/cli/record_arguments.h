@@ -1,4 +1,4 @@
-// The command line of `record`: its options, and what they decide together.
+// The command line of `record`: its options, and the decisions that follow from them.
 #pragma once
 
 #include <absl/status/status.h>
@@ -18,25 +18,26 @@
 
 namespace proftrace {
 
-// --gpu.
+// The value of --gpu.
 enum class GpuChoice : uint8_t { kAuto, kAgent, kLaunch, kOff };
 
 inline constexpr std::string_view kActivityWords[] = {"cpu", "cuda",  "syscalls",
                                                       "io",  "sched", "faults"};
 
-// --activities.
+// The value of --activities.
 struct Activities {
   SystemActivities system;
   bool cuda = false;
 };
 
 struct RecordArguments {
-  // Most options are read right into it. CompleteOptions() makes the rest.
+  // Most options are read directly into this struct. CompleteOptions() sets the rest.
   RecordOptions options;
   std::optional<StepSchedule> schedule;
   FlightArguments flight;
   std::string output;
-  std::string archive;  // that the results go to, as it is said to users; empty: none
+  // The archive that results go to, as messages name it; empty where there is none.
+  std::string archive;
   static constexpr char kDefaultFormats[] = "table,csv,chrome,folded,flamegraph,report";
   std::string formats = kDefaultFormats;
   std::optional<Activities> activities;
@@ -52,33 +53,34 @@ struct RecordArguments {
   bool no_progress = false;
   bool json = false;
   int verbose = 0;
-  // All options that are of no use without operators.
+  // The options that are of no use unless operators are recorded.
   std::vector<const CLI::Option*> of_operators;
 };
 
-// The words of tests and benchmarks, which no command line has: a list like
-// "links-for-all,loss-threads=4". empty-program: probes that record nothing, the kernel's floor;
-// trace-events, perf-links: the older ways to attach; links-for-all: as on Linux 6.6 to 6.9;
-// keep-counting: a budget leaves no operator out; no-known-plans: every library is analysed;
-// loss-threads: threads whose losses are told
-// apart.
+// The environment variable with switches for tests and benchmarks, which have no options: a list
+// like "links-for-all,loss-threads=4". empty-program: probes record nothing, to measure the
+// kernel's own cost; trace-events, perf-links: probes are attached in the older ways;
+// links-for-all: probes are attached as on Linux 6.6 to 6.9; keep-counting: a budget leaves no
+// operator out; no-known-plans: every library is analysed; loss-threads: the number of threads
+// whose losses are told apart.
 inline constexpr char kTestSwitches[] = "PROFTRACE_TEST_SWITCHES";
 
 void AddRecordOptions(CLI::App* record, RecordArguments* arguments);
-// Adds those of them that say what is recorded and how.
+// Adds the options that say what is recorded and how.
 void AddTracingOptions(CLI::App* command, RecordArguments* arguments);
 
-// Makes of all that was read what is recorded, after the last option. `has_command`: whether one
-// follows "--". Fails with kUsage where options do not go together; also with kHostUnfit.
+// Sets `options` from all that was read, after the last option. `has_command`: whether a command
+// follows "--". Fails with kUsage where options do not go together, and with kHostUnfit.
 absl::Status CompleteOptions(RecordArguments* arguments, bool has_command);
 
-// "cpu,cuda,sched": fails with kUsage for any other word.
+// Parses a list like "cpu,cuda,sched". Fails with kUsage for an unknown word.
 absl::StatusOr<Activities> ParseActivities(const std::string& text);
-// --format. Fails with kUsage where one needs what is not recorded.
+// Returns the formats of --format. Fails with kUsage where a format needs data that is not
+// recorded.
 absl::StatusOr<std::vector<const Format*>> ChooseFormats(const RecordArguments& arguments);
-// --metadata and --metadata-json.
+// Parses --metadata and --metadata-json into `info`.
 absl::Status ParseMetadata(const RecordArguments& arguments, RecordingInfo* info);
-// Reads kTestSwitches's words into the options.
+// Puts the words of kTestSwitches into the options.
 absl::Status ApplyTestSwitches(std::string_view words, RecordOptions* options);
 
 }  // namespace proftrace

@@ -56,29 +56,29 @@ class RecordRun {
  private:
   bool is_streamed() const { return arguments_.output == "-"; }
 
-  // Each fails with nothing recorded and nothing left.
+  // Steps before the recording. Where one fails, nothing was recorded and no file is left.
   absl::Status Prepare();
   absl::Status ReadTargets();
   absl::Status StartCommand();
   absl::Status MakeDirectory();
   absl::StatusOr<std::unique_ptr<CaptureWriter>> MakeWriter();
   RecordCallbacks MakeCallbacks();
-  // Writes what was recorded as files, and tells how it went.
+  // Writes the outputs of the recording, and prints how it went.
   absl::Status Finish(const RecordResult& result);
 
   RecordArguments arguments_;
   const std::vector<std::string>& command_;  // after "--"; empty: none
   std::vector<const Format*> formats_;
   ResultNameFacts name_facts_;
-  std::string comm_;  // that the result is called after
+  std::string comm_;  // the name of the program, for the name of the result
   std::unique_ptr<FleetSummaries> summaries_;
   std::optional<ResultArchive> archive_;
   std::unique_ptr<LaunchedCommand> launched_;
   std::optional<ResultDirectory> directory_;
   std::optional<FlightDumps> dumps_;
   std::shared_ptr<RecordedTargets> targets_ = std::make_shared<RecordedTargets>();
-  absl::Status launch_;         // of the command
-  bool misses_places_ = false;  // another proftrace has its jumps there
+  absl::Status launch_;         // status of starting the command
+  bool misses_places_ = false;  // places are missing because another proftrace has its jumps there
 };
 
 absl::Status RecordRun::Prepare() {
@@ -88,7 +88,7 @@ absl::Status RecordRun::Prepare() {
   if (!formats.ok()) return formats.status();
   formats_ = *std::move(formats);
   name_facts_ = OwnNameFacts(/*of_command=*/!command_.empty());
-  // Before a command runs.
+  // The pattern of -o is checked before a command runs.
   if (const auto name = ResultNameOf(arguments_.output, name_facts_); !name.ok()) {
     return name.status();
   }
@@ -99,7 +99,7 @@ absl::Status RecordRun::Prepare() {
     if (!begun.ok()) return begun.status();
     summaries_ = *std::move(begun);
   }
-  // Before a command gets standard output.
+  // The archive takes standard output over before a command gets it.
   if (is_streamed()) return PrepareArchive("-", &arguments_, &archive_);
   return absl::OkStatus();
 }
@@ -122,8 +122,8 @@ absl::Status RecordRun::ReadTargets() {
 absl::Status RecordRun::StartCommand() {
   if (command_.empty()) return absl::OkStatus();
   RecordOptions* options = &arguments_.options;
-  // The CUDA driver loads it when it is initialized, and NVTX at the first range. One of the user's
-  // own stays.
+  // The CUDA driver loads the agent when it is initialized, and NVTX at the first range. A library
+  // that the user has set here is kept.
   if (options->agent.has_value() && !options->agent->file.empty()) {
     setenv("CUDA_INJECTION64_PATH", options->agent->file.c_str(), /*overwrite=*/0);
     setenv("NVTX_INJECTION64_PATH", options->agent->file.c_str(), /*overwrite=*/0);
@@ -155,7 +155,7 @@ absl::Status RecordRun::MakeDirectory() {
   return absl::OkStatus();
 }
 
-// Returns none for a flight recorder, which has its dumps.
+// Makes the writer of the capture; null for a flight recorder, which writes dumps instead.
 absl::StatusOr<std::unique_ptr<CaptureWriter>> RecordRun::MakeWriter() {
   if (arguments_.options.flight.has_value()) {
     dumps_.emplace(FlightDumps::Options{&*directory_, arguments_.formats, arguments_.force,
@@ -177,7 +177,7 @@ RecordCallbacks RecordRun::MakeCallbacks() {
   if (launched_ != nullptr) {
     callbacks.on_ready = [this, tell = callbacks.on_ready](const Ready& ready) {
       if (StopAsked().load(std::memory_order_relaxed))
-        return;  // what was not begun is not begun now
+        return;  // the command is not started any more after a stop
       if (tell) tell(ready);
       launch_ = launched_->Release();
       if (!launch_.ok()) StopAsked().store(true, std::memory_order_relaxed);
@@ -236,7 +236,7 @@ absl::Status RecordRun::Run() {
     Say("the recording is over, and %s goes on as PID %u; to end it: kill %u",
         ShownText(command_[0]).c_str(), pid, pid);
   }
-  // A command that cannot be run leaves nothing to show.
+  // Where the command could not be run, there are no results.
   if (!launch_.ok() || (!result.status.ok() && !result.attached)) {
     directory_->Discard();
     return launch_.ok() ? result.status : launch_;

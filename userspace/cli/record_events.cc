@@ -16,7 +16,8 @@ using nlohmann::ordered_json;
 template <typename... Arguments>
 using Callback = std::function<void(Arguments...)>;
 
-// Calls `before`, if there is one, and writes what `event` makes of the arguments.
+// Returns a callback that calls `before`, if there is one, and writes the event that `event` makes
+// of the arguments.
 template <typename... Arguments, typename Event>
 Callback<Arguments...> WithEvent(Callback<Arguments...> before, Event event) {
   return [before = std::move(before), event](Arguments... arguments) {

@@ -1,4 +1,4 @@
-// The events of `record --json`.
+// Writes the events of `record --json`.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@
 
 namespace proftrace {
 
-// Has each callback write an event too, after what it does already.
+// Makes each callback also write an event, after it has done its present work.
 void AddEvents(const std::shared_ptr<RecordedTargets>& targets, RecordCallbacks* callbacks);
 
-// Writes the event of a result that is there: `place`: its directory or archive, `files`: what is
-// in it.
+// Writes the event that a result is complete. `place`: its directory or archive; `files`: the names
+// of its files.
 void WriteFinished(const std::string& place, const std::vector<std::string>& files,
                    const Results& results);
 

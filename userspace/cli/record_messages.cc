@@ -120,7 +120,7 @@ RecordCallbacks TellingCallbacks(const RecordArguments& arguments,
   }
   callbacks.on_tier = [is_verbose = arguments.verbose > 0](const std::string& tier,
                                                            const TierChoice& choice) {
-    // Probes that cost little are nothing to tell of.
+    // Probes that cost little are the usual case, which is not worth a message.
     if (tier != "patch" && !choice.are_jumps_refused && !is_verbose) return;
     Say("by %s: %s", tier == "patch" ? "jumps" : "probes", choice.reason.c_str());
   };

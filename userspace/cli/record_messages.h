@@ -1,4 +1,4 @@
-// What is said on standard error while a recording goes on.
+// Makes the messages on standard error while a recording goes on.
 #pragma once
 
 #include <memory>
@@ -11,18 +11,18 @@
 
 namespace proftrace {
 
-// What is recorded, as it is when it begins; `RecordedTargets::refused` are not.
+// The processes that are recorded when the recording begins, but for `refused`.
 struct RecordedTargets {
   std::vector<Pid> pids;
   std::set<Pid> refused;
-  std::string command;  // that was started; empty: there is none
+  std::string command;  // the command that was started; empty where there is none
 };
 
-// Returns callbacks that say what users want to know, as far as they have not asked for quiet.
+// Returns callbacks that print messages for the user, unless --quiet was given.
 RecordCallbacks TellingCallbacks(const RecordArguments& arguments,
                                  const std::shared_ptr<RecordedTargets>& targets);
 
-// Says that a large library is analysed (PlanOptions::on_analysis).
+// Prints that a large library is being analysed (PlanOptions::on_analysis).
 void SayAnalysis(const std::string& build_id, uint64_t bytes);
 
 }  // namespace proftrace

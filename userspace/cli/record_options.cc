@@ -20,11 +20,11 @@ constexpr std::array<Choice<GpuChoice>, 4> kGpuChoices = {{{"auto", GpuChoice::k
                                                            {"launch", GpuChoice::kLaunch},
                                                            {"off", GpuChoice::kOff}}};
 
-// Below the least a burst of one scheduler slice no longer fits.
+// Limits of a ring's size in bytes. A smaller ring cannot hold the events of one scheduler slice.
 constexpr uint64_t kSmallestRing = 4096;
 constexpr uint64_t kLargestRing = 1u << 30;
 
-// The size of a ring is a power of two.
+// Parses a ring's size, and makes it a power of two.
 absl::StatusOr<uint32_t> ParseRing(const std::string& text) {
   const absl::StatusOr<uint64_t> bytes = ParseSize(text);
   if (!bytes.ok()) return bytes.status();
@@ -62,7 +62,7 @@ void AddPids(CLI::App* record, RecordOptions* options) {
       ->group(kGroupWhat);
 }
 
-// Adds what is recorded of operators beside their names and times.
+// Adds options for what is recorded about operators beside their names and times.
 void AddOfOperators(CLI::App* record, RecordArguments* arguments) {
   RecordOptions* options = &arguments->options;
   const auto add = [&](const char* name, bool* target, const char* text) {
@@ -76,7 +76,7 @@ void AddOfOperators(CLI::App* record, RecordArguments* arguments) {
   add("--profile-memory", &options->plan.profile_memory,
       "allocations and frees of CPU and device memory");
   add("--with-stack", &options->bpf.with_stack, "the Python stacks that call operators");
-  // An nn.Module is known by the frame of its call.
+  // An nn.Module is found by the frame of its call, so that stacks are needed.
   add("--with-modules", &options->bpf.with_modules,
       "the nn.Modules that call operators, also those of TorchScript; records stacks, too");
   add("--python-gc", &options->plan.python_gc,
@@ -151,7 +151,8 @@ void AddWhen(CLI::App* record, RecordArguments* arguments) {
                 "first cycle does not wait)")
           ->excludes(steps)
           ->group(kGroupWhen);
-  // The flight recorder keeps the last seconds alone; these choose steps of the whole recording.
+  // These options choose steps of the whole recording, of which a flight recorder keeps only the
+  // last seconds.
   CLI::Option* flight = AddFlightOptions(record, &arguments->flight);
   flight->excludes(steps)->excludes(schedule);
   for (CLI::Option* option : {steps, schedule}) arguments->of_operators.push_back(option);

@@ -39,7 +39,7 @@ struct ReportArguments {
   bool salvage = false;
 };
 
-// torch's None.
+// The value that stands for no limit, which is None in torch.
 constexpr int kNoLimit = -1;
 
 constexpr std::array<Choice<TimeUnit>, 4> kTimeUnits = {{{"auto", TimeUnit::kAuto},
@@ -73,8 +73,8 @@ absl::Status PrintView(const Timeline& timeline, const ReportArguments& argument
   return status.ok() ? PrintText(sink.text(), arguments.json) : status;
 }
 
-// Compares with an earlier recording, of the same ranks: another run has other PIDs. `damage`: of
-// that one.
+// Compares with an earlier recording. Only the rank selects its processes, because another run has
+// other PIDs. `damage` receives the earlier recording's damage.
 absl::Status CompareWith(const Results& after, const ReportArguments& arguments,
                          const AggregateOptions& options, std::string* damage) {
   ProcessChoice processes;
@@ -86,13 +86,14 @@ absl::Status CompareWith(const Results& after, const ReportArguments& arguments,
   return PrintComparison(*before, after, arguments.row_limit, arguments.json);
 }
 
-// Says what of a recording could not be shown.
+// Reports the damaged part of a recording, which could not be shown.
 absl::Status DamageShown(const std::string& capture, const std::string& damage, bool is_json) {
   if (damage.empty()) return absl::OkStatus();
   absl::Status damaged = Fail(ExitCode::kInputDamaged,
                               capture + " is damaged: " + damage + "; what is whole was shown");
   if (!is_json) return damaged;
-  // Standard output holds one document already: the rows.
+  // Standard output already has its one document, the rows, so that the error goes to standard
+  // error.
   Say("%s", std::string(damaged.message()).c_str());
   return Told(std::move(damaged));
 }
@@ -121,7 +122,7 @@ absl::Status RunReport(const ReportArguments& arguments) {
   return DamageShown(arguments.compare, earlier_damage, arguments.json);
 }
 
-// What the table of key averages takes, and views do not.
+// Adds the options of the table of key averages, which other views do not have.
 std::vector<CLI::Option*> AddTableOptions(CLI::App* report, ReportArguments* arguments) {
   std::vector<CLI::Option*> options = {
       report

@@ -32,7 +32,7 @@ absl::Status CannotWrite(const std::string& what, int error) {
                   (error == EPIPE ? "who reads it has gone away (closed pipe)" : ErrnoText(error)));
 }
 
-// Writes to a descriptor that others have opened.
+// A sink for a descriptor that other code has opened.
 class DescriptorSink : public ByteSink {
  public:
   explicit DescriptorSink(int fd) : fd_(fd) {}
@@ -51,8 +51,8 @@ class DescriptorSink : public ByteSink {
   int fd_;
 };
 
-// Lists a result's directory, and those of cycles and dumps in it: names from there, captures
-// first. Folders end in a slash.
+// Lists the files of a result's directory, with the directories of cycles and dumps in it. Names
+// are relative to the directory, captures come first, and folders end in a slash.
 std::vector<std::string> NamesIn(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -120,7 +120,7 @@ absl::StatusOr<ResultDirectory> ResultArchive::MakeDirectory(const std::string& 
   top_ = name;
   std::vector<std::string> places;
   if (const char* named = std::getenv("TMPDIR"); named != nullptr) places.emplace_back(named);
-  // The last ones are for containers that have nothing but the program.
+  // The last places are for containers that contain nothing but the program.
   places.insert(places.end(), {"/var/tmp", "/tmp", ".", "/dev/shm"});
   std::optional<absl::Status> first;
   for (const std::string& place : places) {

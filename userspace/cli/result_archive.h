@@ -1,8 +1,8 @@
-// A result that becomes one file, or goes to standard output: a tar archive (-o FILE.tar, -o -).
+// Makes a result one file, or writes it to standard output: a tar archive (-o FILE.tar, -o -).
 //
-// The result is made in a directory as any other: beside the file, as FILE.tar.partial, or in a
-// place for temporary files. The archive is made of it at the end, and the directory is removed.
-// Where the archive cannot be written, the directory stays, and its name is said.
+// The result is first made in a directory like any other result: FILE.tar.partial beside the file,
+// or a directory for temporary files. At the end the archive is made from the directory, which is
+// then removed. Where the archive cannot be written, the directory stays, and a message names it.
 #pragma once
 
 #include <absl/status/status.h>
@@ -21,20 +21,21 @@ namespace proftrace {
 
 class ResultArchive {
  public:
-  // Whether `output`, of -o, asks for an archive.
+  // Returns whether `output`, the value of -o, asks for an archive.
   static bool IsAsked(std::string_view output) { return output == "-" || output.ends_with(".tar"); }
 
-  // Looks whether the archive can be written. From here on "-" has standard output for itself: what
-  // is printed there, by a command that is started as well, goes to the standard error output.
-  // Fails with kUsage or kOutputFailed.
+  // Checks that the archive can be written. With "-", standard output is for the archive alone from
+  // here on: everything that this process or a command that it starts prints there goes to standard
+  // error. Fails with kUsage or kOutputFailed.
   static absl::StatusOr<ResultArchive> Prepare(const std::string& output, bool force);
 
-  // Returns what is said to users: "the archive" or the file's path.
+  // Returns the archive's name for messages: "the archive" or the file's path.
   const std::string& shown() const { return shown_; }
   // Makes the directory for a result that would have the name `name`.
   absl::StatusOr<ResultDirectory> MakeDirectory(const std::string& name);
-  // Writes what is in the directory, the capture first: of an archive that was cut it can be
-  // reported. Then removes the directory. Fails with kOutputFailed, and says where the result is.
+  // Writes the contents of the directory, and then removes it. The capture comes first, so that an
+  // archive that is cut off can still be reported. Fails with kOutputFailed, and says where the
+  // result is.
   absl::Status Finish(const ResultDirectory& directory);
 
  private:
@@ -42,9 +43,9 @@ class ResultArchive {
   absl::StatusOr<std::unique_ptr<ByteSink>> OpenSink();
 
   std::string shown_;
-  std::string file_;  // empty: standard output
+  std::string file_;  // the file; empty for standard output
   std::string top_;   // the folder in the archive
-  UniqueFd output_;   // standard output, as it was
+  UniqueFd output_;   // the original standard output
   std::unique_ptr<OutputDirectory> parent_;
 };
 

@@ -26,7 +26,7 @@ absl::Status DirectoryError(const std::string& path, const absl::Status& why) {
   return DirectoryError(path, std::string(why.message()));
 }
 
-// Whether `name`, which is not followed as a link, is what `facts` are of.
+// Returns whether `name`, which is not followed as a link, is the file that `facts` describe.
 bool LeadsTo(int parent, const std::string& name, const struct stat& facts) {
   struct stat there {};
   return fstatat(parent, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -48,7 +48,8 @@ absl::StatusOr<ResultDirectory> ResultDirectory::PrepareAt(GuardedFolder parent,
   if (faccessat(result.fd(), ".", W_OK | X_OK, AT_EACCESS) != 0) {
     return DirectoryError(path, ErrnoText(errno));
   }
-  // A new one may have been exchanged for another by whoever can write beside it.
+  // Even a new directory is checked, because another process that can write beside it may have
+  // exchanged it.
   if (!force && !result.folder_->IsEmpty()) {
     return DirectoryError(path, "it is not empty (--force writes into it all the same)");
   }
@@ -73,7 +74,7 @@ absl::StatusOr<ResultDirectory> ResultDirectory::PrepareIn(const std::string& na
 }
 
 absl::StatusOr<int> ResultDirectory::CreateCapture() {
-  // An earlier one stays until there is something to put in its place.
+  // An earlier capture is kept until something was recorded.
   if (force_) folder_->Rename(kCapture, kEarlierCapture);
   UniqueFd fd = folder_->Create(kCapture, O_RDWR);
   if (!fd.valid()) return DirectoryError(path_, ErrnoText(errno));
@@ -158,7 +159,8 @@ void ResultDirectory::Discard() const {
 }
 
 void ResultDirectory::RemoveFolder() const {
-  // It is empty. Where it has been renamed its new name is somebody else's, and stays.
+  // The directory is empty. It is removed only under the name that this program gave it; where
+  // somebody has renamed it, it stays.
   struct stat own {};
   const std::string name = path_.substr(path_.rfind('/') + 1);
   if (fstat(fd(), &own) == 0 && LeadsTo(parent_->fd(), name, own)) parent_->RemoveFolder(name);

@@ -1,7 +1,7 @@
-// The directory of one run. Made before anything is attached; never overwritten silently. It is
-// kept open, and so is the capture in it: what happens to their names meanwhile costs no recording,
-// and a link that is put in their place is not followed (guarded_folder.h). Others find out what
-// was recorded by its descriptors alone.
+// The directory of one run. It is made before anything is attached, and never overwritten silently.
+// Directory and capture are kept open: so a recording survives when they are renamed or removed
+// meanwhile, and a link that is put in their place is not followed (guarded_folder.h). Other
+// processes get the recording by its descriptors alone.
 #pragma once
 
 #include <absl/status/status.h>
@@ -24,40 +24,47 @@ class ResultDirectory {
   struct Place {
     bool is_removed = false;
     bool is_as_asked = false;
-    std::string path;  // where it is; as it was asked for, where that cannot be told
+    // Where the directory is now, or as it was asked for where that cannot be told.
+    std::string path;
   };
 
-  // Makes `path`, or takes it when it is empty (`force`: also when it is not). A link at its end is
-  // not followed, and root takes none that others can change. Fails with kOutputFailed.
+  // Makes the directory `path`, or uses an existing one if it is empty (with `force`: even if it is
+  // not). A link at the path's end is not followed, and root uses no directory that others can
+  // change. Fails with kOutputFailed.
   static absl::StatusOr<ResultDirectory> Prepare(const std::string& path, bool force);
-  // Prepares `name` in this directory in the same way, wherever this is by now.
+  // Prepares `name` in this directory in the same way, even if this directory has been moved.
   absl::StatusOr<ResultDirectory> PrepareIn(const std::string& name, bool force) const;
 
-  // Creates the capture file in it; the descriptor is the caller's.
+  // Creates the capture file in the directory. The caller owns the descriptor.
   absl::StatusOr<int> CreateCapture();
-  // Opens what CreateCapture() has made, whether or not it still has a name.
+  // Opens the file that CreateCapture() has made, even if it has no name any more.
   absl::StatusOr<std::unique_ptr<CaptureReader>> OpenCapture(
       const CaptureReader::Options& options) const;
   absl::StatusOr<OutputDirectory> OpenForOutputs() const;
-  // Returns a path for what takes nothing else; it leads here wherever this is by now. Empty when
-  // it was removed.
+  // Returns a path for code that needs a path. It leads to this directory even if the directory has
+  // been moved; empty where it was removed.
   std::string DescriptorPath() const;
-  // Returns a descriptor for another process of this program: good for as long as this lives.
+  // Returns a descriptor for another process of this program. It is valid as long as this object
+  // lives.
   int fd() const { return folder_->fd(); }
   int capture_fd() const { return capture_.get(); }
   void RemoveCapture() const;
 
   Place FindPlace() const;
-  // Fails with kOutputFailed, and says where it is, unless it is where it was asked for.
+  // Fails with kOutputFailed where the directory is not where it was asked for, and says where it
+  // is.
   absl::Status CheckPlace() const;
-  // Fails in the same way unless the capture that CreateCapture() has made has its name in it.
+  // Fails in the same way where the capture that CreateCapture() has made has lost its name in the
+  // directory.
   absl::Status CheckCapture() const;
 
-  // Lets an earlier recording's capture (`force`) go. To be called when something was recorded.
+  // Removes the capture of an earlier recording, which `force` kept until now. To be called when
+  // something was recorded.
   void ForgetEarlier() const;
-  // Removes it with all that is in it.
+  // Removes the directory with all its contents.
   void RemoveAll() const;
-  // Removes what Prepare() and CreateCapture() made, when nothing was recorded.
+  // Removes the directory and capture that Prepare() and CreateCapture() made. To be called when
+  // nothing was recorded.
   void Discard() const;
 
   // Returns the path as it was asked for.
@@ -70,8 +77,8 @@ class ResultDirectory {
   void RemoveFolder() const;
 
   std::string path_;
-  std::optional<GuardedFolder> parent_;  // that it was made in
-  std::optional<GuardedFolder> folder_;  // never none
+  std::optional<GuardedFolder> parent_;  // the folder that it was made in
+  std::optional<GuardedFolder> folder_;  // always has a value
   UniqueFd capture_;
   bool created_ = false;
   bool force_ = false;

@@ -17,8 +17,8 @@ std::optional<int64_t> NumberInEnvironment(const char* name) {
   return text == nullptr ? std::nullopt : ParseNumber<int64_t>(text);
 }
 
-// Names of hosts and programs are nobody's choice here: what would lead elsewhere in a path is
-// replaced.
+// Returns a host's or program's name with each character replaced that could lead elsewhere in a
+// path.
 std::string PlainName(const std::string& name) {
   std::string plain;
   for (const char c : name) {

@@ -1,5 +1,5 @@
-// Names of results that tell the hosts, ranks and attempts of a job apart: on storage that many
-// hosts share, one name would be everybody's.
+// Makes names of results that tell the hosts, ranks and attempts of a job apart, because on storage
+// that many hosts share a single name would be used by all of them.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -15,24 +15,24 @@ namespace proftrace {
 
 struct ResultNameFacts {
   std::string host;
-  std::optional<int64_t> rank;  // nullopt: not known, or it is several
+  std::optional<int64_t> rank;  // nullopt where it is not known, or there are several
   Pid pid{};
   uint32_t attempt = 0;  // how often the launcher has restarted the job
 };
 
-// Returns what names results of this host; a command has the rank that this program's launcher gave
-// it.
+// Returns the facts for names of results of this host. `of_command`: whether a command is recorded,
+// whose rank the launcher of this program has set.
 ResultNameFacts OwnNameFacts(bool of_command);
-// Takes what names the result of a running process. `is_alone`: no other is recorded with it.
+// Sets the facts of a running process. `is_alone`: whether no other process is recorded with it.
 void TakeJob(const ProcessInfo& info, bool is_alone, ResultNameFacts* facts);
 
 // Returns `pattern` with %h (host), %r (rank; "none" where it has none), %p (PID), %a (attempt) and
 // %% (%) replaced. Fails with kUsage where another character follows a %.
 absl::StatusOr<std::string> ResultNameOf(const std::string& pattern, const ResultNameFacts& facts);
 
-// Returns the name of a result that has none of the user's, in which what is not known is left out:
-// "proftrace-python3-node1-rank3-attempt1-4711-20261121T120000Z". It has no character that a file
-// name should not have.
+// Returns the name for a result where the user gave none:
+// "proftrace-python3-node1-rank3-attempt1-4711-20261121T120000Z". Unknown parts are left out. The
+// name has only characters that are safe in file names.
 std::string DefaultResultName(const std::string& comm, const ResultNameFacts& facts);
 
 }  // namespace proftrace

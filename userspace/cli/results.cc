@@ -23,10 +23,10 @@
 namespace proftrace {
 namespace {
 
-// How messages that something was not recorded go on.
+// The words with which messages about missing data go on to their advice.
 constexpr std::string_view kRecordWith = "; record ";
 
-// Where spans that do not fit in memory go: beside the capture, where that can be written.
+// Returns the directory for spans that do not fit in memory, beside the capture.
 std::string SpillDirectory(const std::string& capture) {
   std::error_code error;
   const std::filesystem::path path(capture);
@@ -35,7 +35,8 @@ std::string SpillDirectory(const std::string& capture) {
   return parent.empty() ? "." : parent;
 }
 
-// Also what is written with others, where the recording has it, and summary.json; each once.
+// Returns `formats` with their companions, which are written where the recording has their data,
+// and with summary.json; each format once.
 absl::StatusOr<std::vector<const Format*>> WithCompanions(
     const std::vector<const Format*>& formats) {
   std::vector<const Format*> all;
@@ -113,7 +114,7 @@ absl::StatusOr<WrittenResults> WriteResults(const Results& results,
   const auto write = [&](const Format& format, const ExportInput& from, const std::string& name) {
     const absl::Status status = Export(format, from, directory, name);
     std::vector<std::string>& names = status.ok() ? written.names : written.missing;
-    // Two formats may share a folder.
+    // Two formats may have the same folder, which is named once.
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     if (status.ok()) return;
     written.first_error.Update(status);
@@ -122,8 +123,8 @@ absl::StatusOr<WrittenResults> WriteResults(const Results& results,
       formats_of.emplace_back(format.name);
   };
   for (const Format* format : *all) {
-    // Whether an agent, modules and samples can be recorded is known only when they have been:
-    // `unsupported` says why they have not.
+    // A format is skipped where its data was not recorded, because only the recording shows whether
+    // an agent, modules or samples can be recorded. `unsupported` says why they were not.
     if (format->needs != FormatNeeds::kMemory && !IsRecorded(format->needs, *results.timeline)) {
       continue;
     }
@@ -139,7 +140,7 @@ absl::StatusOr<WrittenResults> WriteResults(const Results& results,
 absl::Status CheckWritten(const WrittenResults& written, const std::string& capture) {
   if (written.first_error.ok()) return absl::OkStatus();
   std::string text(written.first_error.message());
-  // What it says is to be done next is said of them all.
+  // The first error's advice is cut off; the advice below is for all files.
   text.resize(std::min(text.rfind("; "), text.size()));
   for (size_t i = 1; i < written.missing.size(); ++i) {
     text += (i == 1 ? ", nor " : ", ") + written.missing[i];
@@ -204,7 +205,7 @@ absl::Status PrintText(const std::string& whole, bool json) {
   const std::string text = json ? ShownJson(whole) : ShownLines(whole);
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     if (errno == EPIPE) {
-      // Who reads it, `head` say, has had enough. Where nothing was recorded SIGPIPE has ended us.
+      // The reader (`head`, say) has closed the pipe, which is no error.
       __fpurge(stdout);
       clearerr(stdout);
       return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Leads from a capture to what the user gets: the way that record, report and export share.
+// Makes a user's results from a capture, for record, report and export alike.
 #pragma once
 
 #include <absl/status/status.h>
@@ -21,18 +21,19 @@ namespace proftrace {
 struct Results {
   std::unique_ptr<Timeline> timeline;
   Aggregates aggregates;
-  std::string damage;  // of the capture; empty when it is whole
+  std::string damage;  // the damage of the capture; empty where it is whole
 };
 
 struct WrittenResults {
-  std::vector<std::string> names;    // of the files, in order
-  std::vector<std::string> missing;  // of those that could not be written
+  std::vector<std::string> names;    // names of the written files, in order
+  std::vector<std::string> missing;  // names of the files that could not be written
   std::vector<std::string> missing_formats;
   absl::Status first_error;
 };
 
-// Reads `capture` (a file or a result directory) to the end. `salvage`: what is whole of a damaged
-// one. `processes`: what is read of; fails as ChoosePids(), OfCapture().
+// Reads `capture` (a file or a result directory) to the end. `salvage`: whether the whole part of a
+// damaged capture is read. `processes`: the processes that are read. Fails as ChoosePids() and
+// OfCapture() do.
 absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
                                     const AggregateOptions& options,
                                     const ProcessChoice& processes = {});
@@ -42,35 +43,37 @@ absl::StatusOr<Results> LoadResults(CaptureReader* reader, const std::string& sp
                                     const AggregateOptions& options,
                                     const ProcessChoice& processes = {});
 
-// Says that what is not in a damaged capture may have been in it: kUsage becomes kInputDamaged,
-// with the damage and without what to record with. Anything else is given back as it is.
+// Changes an error about data that a damaged capture does not have, because the lost part may have
+// had it: kUsage becomes kInputDamaged, with the damage and without the advice on how to record.
+// Any other status is returned as it is.
 absl::Status OfCapture(const absl::Status& status, const std::string& capture,
                        const std::string& damage);
 
-// Writes `formats` and summary.json into `directory`. Where one cannot be written the others are.
+// Writes `formats` and summary.json into `directory`. Where one file cannot be written, the others
+// still are.
 absl::StatusOr<WrittenResults> WriteResults(const Results& results,
                                             const std::vector<const Format*>& formats,
                                             const TableOptions& table,
                                             const OutputDirectory& directory);
 
-// Says what could not be written, and how it can be had of `capture`, which is whole; ok where all
-// was.
+// Returns an error with the files that could not be written, and with the command that makes them
+// from `capture`, which is whole; ok where all files were written.
 absl::Status CheckWritten(const WrittenResults& written, const std::string& capture);
 
-// Says why those of `formats` are not written that need what is not in the recording: one sentence
-// each.
+// Returns a sentence for each of `formats` that is not written because the recording lacks its
+// data.
 std::vector<std::string> WhyNotWritten(const Results& results,
                                        const std::vector<const Format*>& formats,
                                        const TableOptions& table);
 
-// Prints the table and its footer on standard output. A pipe that nobody reads any more is no
-// error.
+// Prints the table and its footer on standard output. It is no error where the reader closes the
+// pipe early.
 absl::Status PrintTable(const Results& results, const TableOptions& table, bool json);
 
-// Prints what makes the job's steps take so long on standard output.
+// Prints the verdict on standard output: what makes the job's steps take so long.
 absl::Status PrintVerdict(const Results& results, bool json);
-// Prints what differs from `before`, of the same processes of an earlier run, on standard output.
-// Fails with kUsage where one of the recordings has nothing to compare.
+// Prints the differences from `before`, an earlier run of the same job, on standard output. Fails
+// with kUsage where one of the recordings has nothing to compare.
 absl::Status PrintComparison(const Results& before, const Results& after, int64_t row_limit,
                              bool json);
 absl::Status PrintText(const std::string& whole, bool json);

@@ -26,7 +26,7 @@ std::string Formatted(const char* format, va_list arguments) {
   return text;
 }
 
-// At once, so that what several threads say is not mixed.
+// Writes the text by one call, so that messages of several threads are not mixed.
 void Put(const std::string& text, std::FILE* to) { std::fwrite(text.data(), 1, text.size(), to); }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What the user knows of the seccomp filters of jobs that this process may not read.
+// The option by which the user tells the seccomp filter of a job whose filter this process cannot
+// read.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,7 +10,7 @@
 
 namespace proftrace {
 
-// Adds --seccomp, which counts as soon as it is read.
+// Adds --seccomp, which takes effect as soon as it is read.
 inline CLI::Option* AddSeccompOption(CLI::App* command) {
   const auto read = [](const CLI::results_t& texts) {
     if (!StateSeccomp(texts.back())) {

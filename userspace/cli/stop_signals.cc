@@ -11,12 +11,13 @@ namespace proftrace {
 namespace {
 
 std::atomic<bool> g_stop{false};
-// One that comes so soon after the first is the same wish: a shell and the terminal both tell.
+// A signal that comes this soon after the first counts as the same request, because a shell and the
+// terminal may both send one.
 constexpr int64_t kSameSignalNs = 500'000'000;
 std::atomic<int64_t> g_stop_ns{0};
 
-// The first signal ends the recording; a second one has its usual effect. A terminal that closes
-// has said all that it can say the first time.
+// Handles a signal: the first one ends the recording, and a second one has its usual effect. SIGHUP
+// never counts as a second one, because a closed terminal cannot ask twice.
 void OnStopSignal(int number) {
   const int64_t now_ns = MonotonicNs();
   int64_t first_ns = 0;
@@ -33,12 +34,12 @@ void StopOnSignals() {
   struct sigaction action {};
   action.sa_handler = OnStopSignal;
   for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
-  // Ignored by nohup: then a closed terminal is no reason to stop.
+  // Where nohup has ignored SIGHUP, a closed terminal does not end the recording.
   struct sigaction before {};
   if (sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
     sigaction(SIGHUP, &action, nullptr);
   }
-  // A reader of the messages or of the table that goes away must not take the recording with it.
+  // A reader of the messages or of the table that closes its pipe must not end the recording.
   signal(SIGPIPE, SIG_IGN);
 }
 

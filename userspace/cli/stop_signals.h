@@ -5,11 +5,11 @@
 
 namespace proftrace {
 
-// Lets the first of these signals set StopAsked() from here on; a second one has its usual effect,
-// unless it comes at once. SIGPIPE is ignored.
+// Makes the first of these signals set StopAsked(). A second signal has its usual effect, unless it
+// comes immediately after the first. SIGPIPE is ignored.
 void StopOnSignals();
 
-// May be set by others, too.
+// Returns the flag that asks for the end of the recording. Other code may set it, too.
 std::atomic<bool>& StopAsked();
 
 }  // namespace proftrace

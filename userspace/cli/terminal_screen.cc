@@ -22,7 +22,7 @@ void Write(std::string_view bytes) {
   [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, bytes.data(), bytes.size());
 }
 
-// Keys come at once and are not echoed; ^C and ^Z still are signals.
+// Returns modes in which keys come at once and are not echoed, while ^C and ^Z still send signals.
 termios ScreenModes() {
   termios modes = g_before;
   modes.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
@@ -32,7 +32,8 @@ termios ScreenModes() {
 }
 
 void Begin() {
-  // In the background this stops the process until it is in the foreground again.
+  // If this process is in the background, setting the modes stops it until it is in the foreground
+  // again.
   if (g_has_modes) TerminalScreen::SetModes(ScreenModes());
   Write(kEnterScreen);
 }
@@ -42,13 +43,13 @@ void End() {
   if (g_has_modes) TerminalScreen::SetModes(g_before);
 }
 
-// ^Z: the shell gets its terminal as it was.
+// Handles ^Z: stops the viewer, and restores the terminal for the shell.
 void OnSuspend(int) {
   const int error = errno;
   if (const pid_t viewer = g_viewer.load(); viewer > 0) {
     kill(viewer, SIGSTOP);
     siginfo_t state{};
-    // Until it draws no more. It stays to be waited for.
+    // Waits until the viewer has stopped drawing. Its status is left for a later wait (WNOWAIT).
     while (waitid(P_PID, static_cast<id_t>(viewer), &state, WSTOPPED | WEXITED | WNOWAIT) < 0 &&
            errno == EINTR) {
     }
@@ -62,7 +63,7 @@ void OnContinue(int) {
   const int error = errno;
   if (const pid_t viewer = g_viewer.load(); viewer > 0) {
     Begin();
-    kill(viewer, SIGCONT);  // it draws all anew
+    kill(viewer, SIGCONT);  // the viewer draws the whole screen again
   }
   errno = error;
 }

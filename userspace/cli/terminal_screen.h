@@ -1,7 +1,7 @@
-// The terminal of a program that shows a screen: keys come one by one and are not echoed. It is
-// given back as it was at the end, whatever ends the program, and while ^Z has it stopped. What
-// draws is another process, which is stopped and continued together with this one. There is one at
-// a time; signals reach it by their own.
+// The terminal of a program that shows a screen: keys come one by one and are not echoed. The
+// terminal's modes are restored at the end, whatever ends the program, and while ^Z has stopped it.
+// Another process draws the screen; it is stopped and continued together with this one. There can
+// be only one TerminalScreen at a time, because signal handlers reach it through global variables.
 #pragma once
 
 #include <absl/status/status.h>
@@ -17,17 +17,17 @@ class TerminalScreen {
   TerminalScreen(const TerminalScreen&) = delete;
   TerminalScreen& operator=(const TerminalScreen&) = delete;
 
-  // Whether standard output is a terminal that knows how to go to a place: TERM is neither missing
-  // nor dumb.
+  // Returns whether standard output is a terminal that can move its cursor: TERM is neither missing
+  // nor "dumb".
   static bool CanShow();
-  // Returns how the terminal behaves now; false: standard input is none.
+  // Reads the terminal's present modes. Returns false where standard input is not a terminal.
   static bool ReadModes(termios* modes);
-  // Makes it behave so. By tcsetattr(3) alone, which a signal's handler may call.
+  // Sets the terminal's modes. It calls only tcsetattr(3), which a signal handler may call.
   static void SetModes(const termios& modes);
 
-  // Begins the screen. `viewer`: the process that draws.
+  // Begins the screen. `viewer`: the process that draws it.
   void Enter(pid_t viewer);
-  // Ends it; again: nothing happens.
+  // Ends the screen. A second call does nothing.
   void Leave();
 
  private:

@@ -69,12 +69,12 @@ absl::StatusOr<double> ParseInterval(const std::string& text) {
   return seconds;
 }
 
-// What both processes have: made before there are two.
+// Descriptors that both processes use. They are made before the second process is started.
 struct TopLink {
-  UniqueFd recorder;  // sockets
+  UniqueFd recorder;  // the two ends of a pair of sockets
   UniqueFd viewer;
   UniqueFd capture;          // a file in memory
-  UniqueFd capture_to_read;  // the same, which cannot be written by this
+  UniqueFd capture_to_read;  // the same file, opened for reading only
 };
 
 absl::StatusOr<TopLink> MakeLink() {
@@ -121,7 +121,7 @@ absl::Status Complete(TopArguments* arguments, bool has_command) {
     return Fail(ExitCode::kUsage,
                 "give what to show: -p PID of a running process, or -a for every PyTorch process");
   }
-  // What the parts of a step and the tables are made of.
+  // These activities give the parts of a step and the tables.
   if (!record.activities.has_value() && !options.without_bpf) {
     options.info.system.io = options.info.system.sched = true;
   }
@@ -133,12 +133,13 @@ absl::Status Complete(TopArguments* arguments, bool has_command) {
   arguments->view.window_ns = options.flight->window_ns;
   options.flight->asked_reason = kKeptReason;
   options.flight->asks_for_past = true;
-  // Its own screen has it all.
+  // top's own screen replaces the live line.
   record.no_progress = true;
   return absl::OkStatus();
 }
 
-// Reads who is to be shown: who is not there is told before anything is begun.
+// Reads the facts of the processes to be shown, so that a missing one is reported before anything
+// is begun.
 absl::Status ReadTargets(const RecordArguments& record, std::string* comm, ResultNameFacts* facts) {
   const RecordOptions& options = record.options;
   *facts = OwnNameFacts(/*of_command=*/false);
@@ -155,7 +156,8 @@ absl::Status ReadTargets(const RecordArguments& record, std::string* comm, Resul
   return absl::OkStatus();
 }
 
-// Ends the process that shows, which was told to. `is_screen`: what is left of it is of no worth.
+// Waits for the viewer, which was told to end. `is_screen`: the viewer is killed where it takes too
+// long, because it has no output that matters.
 absl::Status EndViewer(ConfinedChild* viewer, bool is_screen) {
   if (!is_screen) return viewer->Wait();
   kill(viewer->pid(), SIGCONT);
@@ -180,7 +182,7 @@ Confinement OfViewer() {
   return confinement;
 }
 
-// Makes the directory for what is kept, where one is named: what is wrong with it is told before
+// Makes the directory for kept recordings, where one is named, so that an error is reported before
 // anything is begun.
 absl::Status PrepareKept(const RecordArguments& record, TopDesk::Options* desk) {
   desk->pids = record.options.pids;
@@ -195,7 +197,7 @@ absl::Status PrepareKept(const RecordArguments& record, TopDesk::Options* desk) 
   return absl::OkStatus();
 }
 
-// Records until the end; `viewer` shows what the desk gives it.
+// Records until the end, while `viewer` shows what the TopDesk gives it.
 absl::Status RecordAndShow(TopArguments* arguments, TopDesk::Options desk_options,
                            ConfinedChild* viewer) {
   RecordArguments& record = arguments->record;

@@ -24,7 +24,7 @@ namespace proftrace {
 namespace {
 
 constexpr int kLookMs = 500;
-// Stacks that are shown have so many bytes at most: those of thousands of threads nobody reads.
+// The most bytes of stacks that are shown, because nobody reads the stacks of thousands of threads.
 constexpr size_t kMostStackBytes = size_t{4} << 20;
 
 }  // namespace
@@ -121,7 +121,7 @@ void TopDesk::OnDump(const FlightDump& dump) {
   if (keeps_.exchange(false)) Keep(dump);
   if (!shows_.exchange(false) || was_left_) return;
   const absl::Status status = WriteCapture(dump);
-  // The process that shows finds that the capture is not whole, and goes on with the next.
+  // The viewer will find that the capture is not whole, and goes on with the next one.
   if (!status.ok()) Tell(kTopMessage, std::string(status.message()));
   Tell(kTopCapture);
 }
@@ -165,7 +165,7 @@ absl::Status TopDesk::FinishKept() {
 void TopDesk::ShowStacks(const std::string& text) {
   std::vector<Pid> pids = options_.pids;
   if (pids.empty()) {
-    // Others' processes are none of its business: only one that could be recorded.
+    // The viewer may only see processes that could be recorded.
     const std::optional<uint32_t> asked = ParseNumber<uint32_t>(text);
     for (const Pid pid : FindTorchProcesses().pids) {
       if (asked == Raw(pid)) pids.push_back(pid);

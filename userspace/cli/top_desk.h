@@ -1,6 +1,7 @@
-// The side of `proftrace top` that records: gives the process that shows what it asks for, while
-// the recording goes on. That process has read what a job made, so that it is asked for nothing but
-// words of top_messages.h.
+// The recording side of `proftrace top`. While the recording goes on, it gives the viewer (the
+// process that shows the screen) the captures and texts that the viewer asks for. The viewer reads
+// data that a job made and so is not trusted: only the messages of top_messages.h are taken from
+// it.
 #pragma once
 
 #include <absl/status/status.h>
@@ -27,18 +28,18 @@ namespace proftrace {
 class TopDesk {
  public:
   struct Options {
-    int socket = -1;        // to the process that shows; outlives this
-    int capture = -1;       // the file that captures are written into; outlives this
-    std::vector<Pid> pids;  // that stacks may be shown of; empty: of all PyTorch processes
-    // Where kept recordings go; none: into one with a name of ours, of these facts, when the first
-    // is kept.
+    int socket = -1;        // to the viewer; outlives this object
+    int capture = -1;       // the file that captures are written into; outlives this object
+    std::vector<Pid> pids;  // processes whose stacks may be shown; empty: all PyTorch processes
+    // The directory that kept recordings go to. nullopt: a directory named by `comm` and `facts`,
+    // which is made when the first recording is kept.
     std::optional<ResultDirectory> directory;
     std::string comm;
     ResultNameFacts facts;
-    std::string formats;  // of kept recordings
+    std::string formats;  // formats of kept recordings
     bool force = false;
-    MessageCatcher* catcher = nullptr;  // outlives this
-    std::atomic<bool>* stop = nullptr;  // set where the user, or the process, has enough
+    MessageCatcher* catcher = nullptr;  // outlives this object
+    std::atomic<bool>* stop = nullptr;  // is set when the user or the viewer asks for the end
   };
 
   explicit TopDesk(Options options);
@@ -46,20 +47,20 @@ class TopDesk {
   TopDesk(const TopDesk&) = delete;
   TopDesk& operator=(const TopDesk&) = delete;
 
-  // How often a dump of the flight recorder was asked for: FlightOptions::signals.
+  // Returns the counter of dumps that were asked for, for FlightOptions::signals.
   const std::atomic<uint32_t>* asked() const { return &asked_; }
 
-  // Tells that the probes are live.
+  // Tells the viewer that the probes are live.
   void Begin();
-  // Takes a dump that was asked for; from the thread that records.
+  // Takes a dump that was asked for. To be called by the recording thread.
   void Take(FlightDump dump);
-  // Ends the thread and tells that there is no more but `last`, for which the process that shows
-  // asks if it has a use for it and the user has not asked for the end.
+  // Ends the thread, and tells the viewer that nothing comes any more but `last`. The viewer asks
+  // for `last` if it needs it and the user has not asked for the end.
   void End(std::optional<FlightDump> last);
-  // Waits for the outputs of kept recordings. The first error of theirs. Where none was kept, the
-  // directory that was made for them goes.
+  // Waits for the outputs of kept recordings, and returns their first error. Where none was kept,
+  // the directory that was made for them is removed.
   absl::Status FinishKept();
-  // Whether the process that shows has gone without being told to.
+  // Returns whether the viewer has ended without being told to.
   bool was_left() const { return was_left_; }
 
  private:
@@ -69,7 +70,8 @@ class TopDesk {
   void OnDump(const FlightDump& dump);
   absl::Status WriteCapture(const FlightDump& dump);
   void Keep(FlightDump dump);
-  // Shows stacks: of `text`'s process, where that may be.
+  // Sends stacks to the viewer: those of Options::pids or, where these are empty, of the PyTorch
+  // process whose PID is `text`.
   void ShowStacks(const std::string& text);
   void Tell(char kind, std::string_view text = "");
   void TellMessages();
@@ -81,9 +83,9 @@ class TopDesk {
   std::mutex mutex_;
   std::vector<FlightDump> dumps_;
   bool is_ending_ = false;
-  UniqueFd wake_;  // eventfd(2): there are dumps, or it ends
+  UniqueFd wake_;  // eventfd(2) that wakes the thread for a dump or for the end
   bool was_left_ = false;
-  bool has_enough_ = false;  // the process that shows has said that it ends
+  bool has_enough_ = false;  // the viewer has said that it ends
   std::optional<FlightDumps> kept_;
   std::thread thread_;
 };

@@ -54,7 +54,7 @@ std::optional<TopRefresh> TopRefresher::Take() {
 }
 
 void TopRefresher::Run() {
-  // It is less urgent than the job; what is typed is not.
+  // This thread is less urgent than the job. The thread that answers keys keeps its priority.
   setpriority(PRIO_PROCESS, 0, kRefreshPriority);
   while (true) {
     Order order;
@@ -78,8 +78,8 @@ TopRefresh TopRefresher::Do(const Order& order) {
   TopRefresh refresh;
   refresh.was_read = order.reads;
   if (order.reads) {
-    // Not two of them at a time; and what one took goes back to the system, so that hours of
-    // refreshes take no more than the largest of them.
+    // The old results are freed first, so that there are never two in memory. Their memory goes
+    // back to the system, so that hours of refreshes need no more than the largest one.
     results_.reset();
     malloc_trim(0);
     absl::StatusOr<Results> results = ReadCapture(capture_);

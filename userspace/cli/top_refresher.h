@@ -1,5 +1,5 @@
-// Makes models of captures on a thread of its own, so that keys are answered meanwhile. One capture
-// at a time.
+// Makes models of captures on a thread of its own, so that keys are answered meanwhile. It works on
+// one capture at a time.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -19,20 +19,20 @@ namespace proftrace {
 
 struct TopRefresh {
   absl::StatusOr<std::shared_ptr<const TopModel>> model;
-  double seconds = 0;     // that it took
-  bool was_read = false;  // anew
+  double seconds = 0;     // how long the refresh took
+  bool was_read = false;  // whether the capture was read anew
 };
 
 class TopRefresher {
  public:
-  // `capture`: a file, which others write; `on_ready` is called on the thread, when there is
-  // something to Take(). The thread is never joined: it is to end with the process.
+  // Starts the thread. `capture`: a file that another process writes. `on_ready` is called on the
+  // thread when there is something to Take(). The thread is never joined: it ends with the process.
   static std::shared_ptr<TopRefresher> Start(int capture, std::function<void()> on_ready);
 
-  // Reads the capture anew, which must not change until the refresh was taken. `threads` as
-  // BuildTopModel() has them.
+  // Reads the capture anew. The file must not change until the refresh was taken. `threads`: as for
+  // BuildTopModel().
   void Read(const TopThreads& threads);
-  // Makes the model of the capture that was read last again, for other threads.
+  // Makes a new model of the capture that was read last, for other threads.
   void Rebuild(const TopThreads& threads);
   bool is_busy() const { return is_busy_.load(); }
   std::optional<TopRefresh> Take();
@@ -51,7 +51,7 @@ class TopRefresher {
 
   const int capture_;
   const std::function<void()> on_ready_;
-  std::optional<Results> results_;  // of the thread
+  std::optional<Results> results_;  // used by the thread alone
   std::atomic<bool> is_busy_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;

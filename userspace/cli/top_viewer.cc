@@ -31,14 +31,15 @@ namespace proftrace {
 namespace {
 
 constexpr int kPlainColumns = 80;
-constexpr int kHeadRows = 10;  // of a screen as text, and one for hints
-// A key that begins with Escape is over when nothing has followed for so long.
+// Lines above the table of a screen that is printed as text, with one for hints.
+constexpr int kHeadRows = 10;
+// A key sequence that begins with Escape ends when nothing has followed for this time.
 constexpr int kEscapeMs = 50;
 constexpr int kLongestWaitMs = 1000;
-// A window ends at most so long before it is asked for.
+// A window ends at most this long before it is asked for.
 constexpr int64_t kLatestNs = 1'000'000'000;
 
-// Wakes the loop: a signal's number, or 0 where a refresh is done.
+// A pipe that wakes the loop. A byte is a signal's number, or 0 where a refresh is done.
 int g_wake_fd = -1;
 
 void Wake(char what) { [[maybe_unused]] const ssize_t written = write(g_wake_fd, &what, 1); }
@@ -49,7 +50,8 @@ void OnSignal(int number) {
   errno = error;
 }
 
-// The parent decides what a signal for all of us means.
+// Ignores the signals that go to the whole process group, because the parent decides what they
+// mean.
 void IgnoreStops() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGTTOU, SIGPIPE, SIGUSR1}) {
     signal(number, SIG_IGN);
@@ -105,7 +107,8 @@ class TopViewer {
     while (!is_over_) {
       Look();
       if (is_over_) break;
-      // After its end nothing comes but what was asked for; the other side is gone then.
+      // After the end of the recording, only a capture that was asked for still comes; then the
+      // other side is gone.
       const bool hears = !is_ending_ || is_asked_;
       pollfd waited[3] = {{hears ? socket_ : -1, POLLIN, 0},
                           {wake_read_.get(), POLLIN, 0},
@@ -123,7 +126,7 @@ class TopViewer {
  private:
   bool IsScreen() const { return options_.output == TopOutput::kScreen; }
 
-  // Asks for what is due, and draws what has changed.
+  // Asks for a capture when one is due, and draws the screen when something has changed.
   void Look() {
     const int64_t now_ns = MonotonicNs();
     const bool may_ask = has_begun_ && !is_ending_ && !is_asked_ && !refresher_->is_busy();
@@ -136,7 +139,7 @@ class TopViewer {
     if (IsScreen() && has_begun_ && is_changed_ && !is_over_) Draw();
   }
 
-  // Where nothing was printed yet the last seconds are.
+  // Shows the last seconds at the end of the recording, if nothing was shown before.
   void LookAtEnd(int64_t now_ns) {
     if (std::optional<TopRefresh> refresh = refresher_->Take()) OnRefresh(*refresh);
     if (is_over_ || is_asked_) return;
@@ -166,7 +169,7 @@ class TopViewer {
   void OnParentGone() {
     is_over_ = true;
     if (!IsScreen() || !has_begun_) return;
-    // The shell may have written its next prompt on the page that goes.
+    // The shell may have written its next prompt on the alternate page, which disappears now.
     (void)WriteFully(STDOUT_FILENO, std::string(kLeaveScreen) +
                                         "\r\nproftrace: the process that recorded was killed\r\n");
     if (has_modes_) TerminalScreen::SetModes(modes_);
@@ -178,7 +181,7 @@ class TopViewer {
     switch (message[0]) {
       case kTopBegin:
         has_begun_ = true;
-        // One window is to be whole; a screen is better there soon.
+        // With --once the one window must be complete; a live screen should be there soon.
         next_ns_ =
             MonotonicNs() + (options_.is_once ? options_.window_ns + kLatestNs
                                               : static_cast<int64_t>(1e9 * options_.interval_s));
@@ -197,7 +200,7 @@ class TopViewer {
         break;
       case kTopEnd:
         is_ending_ = true;
-        // What was not printed yet is worth its time only where nothing was.
+        // The last seconds are worth reading only where nothing was shown before.
         if (IsScreen() || model_ != nullptr || text == kTopAtOnce) is_over_ = true;
         break;
       default:
@@ -228,8 +231,9 @@ class TopViewer {
     if (!IsScreen()) Print();
   }
 
-  // Takes the figures of a capture that was read. The next one waits for as long as this one took
-  // at the least: a view that is always behind is of no use, and the job wants its processors.
+  // Takes the figures of a capture that was read. The next capture is read only after a pause as
+  // long as this reading took, because the view would always be behind otherwise, and the job needs
+  // its processors.
   void NoteRefresh(double seconds, int64_t now_ns) {
     NoteSteps(*model_, &status_);
     const auto interval_ns = static_cast<int64_t>(1e9 * options_.interval_s);
@@ -308,7 +312,8 @@ class TopViewer {
                                            std::min<int>(size.ws_col, 1000), is_utf8_);
     DrawTop(model_.get(), state_, status_, grid.get(), &page_);
     std::string bytes = ScreenDifference(shown_.get(), *grid, has_colours_);
-    // A shell continues both processes at once: the other one may still be about to begin it.
+    // The screen is begun here as well: a shell continues both processes at once, and the other one
+    // may not have begun the screen yet.
     if (shown_ == nullptr) bytes.insert(0, kEnterScreen);
     if (!WriteFully(STDOUT_FILENO, bytes)) return OnGone();
     shown_ = std::move(grid);
@@ -331,7 +336,7 @@ class TopViewer {
     if (options_.is_once) Stop(absl::OkStatus());
   }
 
-  // Nobody reads any more, or nothing more can be written.
+  // Ends the viewer, because nobody reads its output or it cannot be written.
   void OnGone() {
     Stop(errno == EPIPE || errno == EIO
              ? absl::OkStatus()
@@ -358,9 +363,10 @@ class TopViewer {
   TopState state_;
   TopStatus status_;
   std::shared_ptr<const TopModel> model_;
-  std::unique_ptr<TextGrid> shown_;  // none: nobody knows what is on the terminal
+  // The screen as last drawn; null where the terminal's contents are not known.
+  std::unique_ptr<TextGrid> shown_;
   size_t page_ = 1;
-  std::string dump_;  // the pieces that have come
+  std::string dump_;  // the pieces of a dump's text that have come so far
   bool has_begun_ = false;
   bool is_changed_ = true;
   bool is_asked_ = false;
@@ -369,7 +375,7 @@ class TopViewer {
   bool is_over_ = false;
   bool is_input_over_ = false;
   int64_t next_ns_ = 0;   // when the next capture is asked for
-  int64_t asked_ns_ = 0;  // for the one that is read; 0: none is
+  int64_t asked_ns_ = 0;  // when the capture being read was asked for; 0 where none is read
   int64_t last_asked_ns_ = 0;
   int64_t last_refresh_ns_ = 0;
   int64_t viewer_cpu_ns_ = 0;

@@ -31,9 +31,9 @@ namespace {
 
 constexpr char kPerfetto[] = "https://ui.perfetto.dev/";
 constexpr char kSpeedscope[] = "https://www.speedscope.app/";
-constexpr size_t kTokenBytes = 20;  // 160 bits
+constexpr size_t kTokenBytes = 20;  // the token has 160 bits
 constexpr uint64_t kLargeTraceBytes = 500'000'000;
-// The user without files (Debian, Red Hat).
+// The UID of "nobody", the user without files (Debian, Red Hat).
 constexpr uid_t kNobody = 65534;
 
 struct ViewArguments {
@@ -45,8 +45,8 @@ struct ViewArguments {
   bool salvage = false;
 };
 
-// Returns the address of a page that the report leads to: an address as it was given, or that of
-// the folder, which is served as `prefix`.
+// Returns the address of a page that the report links to: the given address or, for a given folder,
+// `prefix`, under which the folder is served.
 absl::StatusOr<std::string> AddUi(const std::string& place, const std::string& prefix,
                                   const std::string& option, ServedFiles* files) {
   if (Contains(place, "://")) {
@@ -73,14 +73,14 @@ absl::StatusOr<std::string> NewToken() {
   return token;
 }
 
-// Returns who called sudo; nullopt: nobody, or root did.
+// Returns the user who called sudo; nullopt where nobody did, or root did.
 std::optional<CallingUser> CallerOfSudo() {
   std::optional<CallingUser> caller = UserOfSudo();
   return caller.has_value() && caller->uid != 0 ? caller : std::nullopt;
 }
 
-// Returns whom a server that root has started runs as: who called sudo, else the result's owner;
-// and nobody, for a result of root's.
+// Returns the user as whom a server that root has started runs: the user who called sudo, else the
+// result's owner, or "nobody" for a result of root.
 CallingUser ServingUser(const std::optional<CallingUser>& caller, const ViewedResult& result) {
   if (caller.has_value()) return *caller;
   if (result.owner_uid != 0) {
@@ -89,8 +89,9 @@ CallingUser ServingUser(const std::optional<CallingUser>& caller, const ViewedRe
   return CallingUser{kNobody, kNobody, {kNobody}, {}};
 }
 
-// From here on this process opens nothing, starts nothing, and is nobody that others would gain by.
-// Other processes of its user cannot look into it: that user may be one that all share.
+// Gives up all rights: from here on this process can open no file and start no program, and has no
+// capability. Other processes of the same user cannot read its memory, because that user may be
+// "nobody", whom many programs share.
 absl::Status GiveUpAllRights(const std::optional<CallingUser>& user) {
   if (user.has_value() && !BecomeUser(*user)) {
     return Fail(ExitCode::kNotPermitted, "cannot give up root's rights: " + ErrnoText(errno) +
@@ -107,11 +108,12 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "HOST";
 }
 
-// Returns what the user's own machine calls this one, where that is known: sshd has told.
+// Returns the address by which the user's own machine reaches this one, as sshd has told it; else
+// the host's name.
 std::string HostForSsh() {
   const char* connection = std::getenv("SSH_CONNECTION");
   if (connection == nullptr) return HostName();
-  // Client, its port, this host, its port.
+  // The words are the client, its port, this host, and its port.
   const std::vector<std::string_view> words = SplitText(connection, " ", /*skip_empty=*/true);
   return words.size() == 4 ? std::string(words[2]) : HostName();
 }
@@ -130,7 +132,7 @@ void SayHowToOpen(uint16_t port, bool is_opened) {
       port, port, HostForSsh().c_str());
 }
 
-// All that is served, opened; makes what is missing.
+// Opens all files that are served, and makes missing ones.
 absl::StatusOr<ServedFiles> OpenFiles(const ViewArguments& arguments, ViewedResult* result) {
   ServedFiles files;
   const absl::StatusOr<std::string> perfetto =
@@ -166,7 +168,7 @@ absl::Status RunView(const ViewArguments& arguments) {
   const std::optional<CallingUser> caller = is_root ? CallerOfSudo() : std::nullopt;
   const std::optional<CallingUser> user =
       is_root ? std::optional(ServingUser(caller, *result)) : std::nullopt;
-  // Never root's browser, nor that of somebody who has only lent the result.
+  // The browser is never root's, nor that of a user who only owns the result.
   const bool is_wanted = !arguments.no_browser && (!is_root || caller.has_value()) && !IsInSsh();
   std::optional<BrowserOpener> browser = is_wanted ? BrowserOpener::Start(caller) : std::nullopt;
   if (absl::Status status = GiveUpAllRights(user); !status.ok()) return status;

@@ -1,4 +1,5 @@
-// The options that report and export share: what of a recording is shown, and how rows are grouped.
+// The options that report and export share: which part of a recording is shown, and how rows are
+// grouped.
 #pragma once
 
 #include <absl/status/status.h>
@@ -12,10 +13,10 @@
 
 namespace proftrace {
 
-// --pid and --rank.
+// Adds --pid and --rank.
 void AddProcessOptions(CLI::App* command, ProcessChoice* choice);
 
-// --group-by-input-shape and the others of torch's key_averages().
+// Adds --group-by-input-shape and the other options of torch's key_averages().
 std::vector<CLI::Option*> AddGroupingOptions(CLI::App* command, KeyAveragesOptions* grouping);
 
 inline bool IsGrouped(const KeyAveragesOptions& grouping) {
@@ -23,7 +24,7 @@ inline bool IsGrouped(const KeyAveragesOptions& grouping) {
          grouping.group_by_stack_n > 0;
 }
 
-// Whether the recording has what to group by. Fails with kUsage.
+// Fails with kUsage where the recording lacks the data to group by.
 absl::Status CheckGrouping(const KeyAveragesOptions& grouping, const Timeline& timeline);
 
 }  // namespace proftrace

@@ -28,9 +28,9 @@ namespace proftrace {
 namespace {
 
 constexpr char kCaptureName[] = "capture.ptrec";
-constexpr size_t kMostBlankBytes = 64;  // before the first brace of a trace
+constexpr size_t kMostBlankBytes = 64;  // the most blanks before the first brace of a trace
 
-// A file of a result that is shown, and the format that makes it.
+// A file of a result that is shown, with the format that makes it.
 struct Shown {
   const char* format;
   std::optional<ViewedFile> ViewedResult::*place;
@@ -93,7 +93,7 @@ void FindInArchive(const ViewedFile& archive, ViewedResult* result) {
     const TarSearch search = FindInTar(name, read);
     if (!search.first.has_value()) return std::nullopt;
     const auto [offset, bytes] = *search.first;
-    // An archive that was cut has less than its head says.
+    // An archive that is cut off has fewer bytes than its head says.
     if (offset > archive.bytes || bytes > archive.bytes - offset) return std::nullopt;
     return ViewedFile{archive.fd, offset, bytes, name};
   };
@@ -101,7 +101,8 @@ void FindInArchive(const ViewedFile& archive, ViewedResult* result) {
   result->has_capture = FindInTar(kCaptureName, read).first.has_value();
 }
 
-// Returns the name under which a file is given out as a trace; empty: it looks like none.
+// Returns the name by which a file is served as a trace; empty where the file does not look like a
+// trace.
 std::string TraceNameOf(std::string_view bytes, const std::string& path) {
   if (bytes.starts_with("\x1f\x8b")) {
     return path.ends_with(".json.gz") ? "trace.json.gz" : "trace.pftrace.gz";
@@ -110,7 +111,7 @@ std::string TraceNameOf(std::string_view bytes, const std::string& path) {
   if (first != std::string_view::npos && (bytes[first] == '{' || bytes[first] == '[')) {
     return "trace.json";
   }
-  // A field 1 of packets: Perfetto's own format.
+  // Perfetto's own format begins with the tag of field 1, a packet.
   return bytes.starts_with('\x0a') && path.ends_with(".pftrace") ? "trace.pftrace" : "";
 }
 
@@ -138,7 +139,7 @@ absl::Status OpenFileOf(const std::string& path, UniqueFd fd, ViewedResult* resu
   return absl::OkStatus();
 }
 
-// Writes to a descriptor that stays open.
+// A sink for a descriptor that stays open afterwards.
 class OpenFileSink final : public ByteSink {
  public:
   explicit OpenFileSink(int fd) : fd_(fd) {}

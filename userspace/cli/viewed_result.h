@@ -1,4 +1,4 @@
-// The files of a result that `proftrace view` shows: those that are there, and those that are made.
+// Finds the files of a result that `proftrace view` shows, and makes missing ones.
 #pragma once
 
 #include <absl/status/status.h>
@@ -17,7 +17,7 @@ struct ViewedResult {
   std::optional<ViewedFile> report;
   std::optional<ViewedFile> trace;
   std::optional<ViewedFile> speedscope;
-  bool has_capture = false;  // of which the missing ones can be made
+  bool has_capture = false;  // whether there is a capture, from which missing files can be made
   uid_t owner_uid = 0;
   gid_t owner_gid = 0;
 };
@@ -26,8 +26,8 @@ struct ViewedResult {
 // compressed or not). Fails with kInputDamaged.
 absl::StatusOr<ViewedResult> OpenViewedResult(const std::string& path);
 
-// Makes what is missing and can be made of the capture, into files without a name: nothing is left
-// of them, however this process ends. `salvage`: of what is whole of a damaged capture.
+// Makes the missing files from the capture, as files without a name, so that nothing is left of
+// them however this process ends. `salvage`: whether the whole part of a damaged capture is used.
 absl::Status MakeMissing(const std::string& path, bool salvage, ViewedResult* result);
 
 }  // namespace proftrace

@@ -6,11 +6,11 @@ namespace proftrace {
 namespace {
 
 struct FamilyName {
-  std::string_view part;  // of a name
+  std::string_view part;  // a part of a name
   CollectiveFamily family;
 };
 
-// The first one that is in a name tells: "reduce" is also in "reduce_scatter".
+// The first of these that a name contains decides, because "reduce" is also in "reduce_scatter".
 constexpr FamilyName kFamilyNames[] = {
     {"reduce_scatter", CollectiveFamily::kReduceScatter},
     {"allreduce", CollectiveFamily::kAllReduce},

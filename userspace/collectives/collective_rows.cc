@@ -13,15 +13,16 @@ namespace proftrace {
 namespace {
 
 constexpr std::string_view kParamComms = "record_param_comms";
-// gloo runs the works of a group on so many threads (ProcessGroupGloo::Options).
+// The number of threads on which gloo runs the works of a group (ProcessGroupGloo::Options).
 constexpr size_t kThreadsOfGroup = 2;
 
-// Adds up the elements of the tensors in "Input Dims", [[5], [2, 3]] or [[[5]], …] of lists.
-// nullopt: it has no tensor.
+// Adds up the elements of the tensors in "Input Dims", as [[5], [2, 3]] or, where inputs are lists
+// of tensors, [[[5]], …]. Returns nullopt where there is no tensor.
 std::optional<int64_t> ElementsOfDims(std::string_view dims) {
   std::optional<int64_t> sum;
   for (size_t at = 0; at < dims.size();) {
-    // An innermost list of numbers is a shape; an empty one stands for what is no tensor.
+    // An innermost list of numbers is a shape. An empty list stands for an input that is not a
+    // tensor.
     const size_t open = dims.find('[', at);
     if (open == std::string_view::npos) break;
     const size_t end = dims.find_first_of("[]", open + 1);
@@ -46,7 +47,7 @@ std::optional<int64_t> ElementsOfDims(std::string_view dims) {
   return sum;
 }
 
-// Whether the list of a split has a part of no elements.
+// Returns whether the list of split sizes has a part without elements.
 bool HasZero(std::string_view split) {
   for (const std::string_view part : SplitText(split, "\"[], ", /*skip_empty=*/true)) {
     if (part == "0") return true;
@@ -149,7 +150,7 @@ std::optional<CollectiveRows::Facts> CollectiveRows::FactsOf(std::string_view ar
 
 void CollectiveRows::Take(const SourceEvent& event) {
   if (event.phase == 'e') {
-    // The end of a work that its thread's track did not take.
+    // This is the end of a work that was written as a pair of asynchronous events.
     if (open_works_.empty() || !event.id || !event.begin_ns) return;
     const auto at = open_works_.find(std::string(event.name) + IdText(*event.id));
     if (at == open_works_.end()) return;
@@ -203,15 +204,17 @@ void CollectiveRows::TakeWork(const SourceEvent& event, CollectiveFamily family)
 }
 
 void CollectiveRows::TakeCall(const SourceEvent& event, CollectiveFamily family) {
-  // Where the number stands among the operator's arguments (torch/csrc/distributed/c10d/Ops.cpp):
-  // broadcast_(tensors, group, root, …), reduce_(tensors, group, how, root, …),
-  // gather_(outputs, inputs, group, root, …), send(tensors, group, peer, …).
+  // The place of the rank among the operator's arguments (torch/csrc/distributed/c10d/Ops.cpp):
+  //     broadcast_(tensors, group, root, …)
+  //     reduce_(tensors, group, how, root, …)
+  //     gather_(outputs, inputs, group, root, …)
+  //     send(tensors, group, peer, …)
   size_t place = 2;
   if (HasRoot(family) && family != CollectiveFamily::kBroadcast) place = 3;
   if (!HasRoot(family) && !IsMessage(family)) return;
   ForEachJsonMember(event.args, [&](std::string_view key, std::string_view value) {
     if (key != "Concrete Inputs") return;
-    // ["", "", "0", …]: none of them has a comma in it before the one that is looked for.
+    // ["", "", "0", …]: no argument before the rank has a comma in it.
     const std::vector<std::string_view> inputs = SplitText(value, ",", /*skip_empty=*/false);
     if (inputs.size() <= place) return;
     const auto rank = JsonInteger(StripBlanks(inputs[place]));
@@ -219,8 +222,8 @@ void CollectiveRows::TakeCall(const SourceEvent& event, CollectiveFamily family)
   });
 }
 
-// A kernel has been asked for when the row that launched it began. One that does not tell its
-// collective gets it from there.
+// Joins each kernel with the row that launched it. The kernel was asked for when that row began,
+// and a kernel whose own args name no collective takes the facts of that row.
 void CollectiveRows::JoinKernels() {
   absl::flat_hash_map<int64_t, size_t> hosts;
   for (size_t i = 0; i < rows_.size(); ++i) {
@@ -237,9 +240,10 @@ void CollectiveRows::JoinKernels() {
   }
 }
 
-// The n-th work of a kind is the n-th call of that operator, where there are as many of both. Works
-// of several groups may overtake each other, but for messages, which begin where they are called:
-// those have a root where all calls name the same.
+// Finds root or peer of gloo's works, by the calls of c10d. Where all calls of a family name the
+// same root, all works have it. Otherwise the n-th work of a family belongs to the n-th call, where
+// there are as many of both: this needs one group, because works of several groups may overtake
+// each other, but not messages (send, recv), which begin where they are called.
 void CollectiveRows::FindRootsOfWorks(bool is_one_group) {
   std::map<CollectiveFamily, std::vector<Row*>> works;
   for (Row& row : rows_) {
@@ -268,15 +272,16 @@ void CollectiveRows::FindRootsOfWorks(bool is_one_group) {
   }
 }
 
-// gloo's rows name no group. One group leaves no choice; several have two threads each, made when
-// the group was, so in the groups' order.
+// Finds the groups of gloo's works, whose rows name none. One group leaves no choice. Several
+// groups have two threads each, whose order is that of the groups, because a group makes its
+// threads when it is made.
 void CollectiveRows::FindGroupsOfWorks(const JobFacts& job, SourceFacts* facts) {
   std::set<int64_t> threads;
   uint64_t without = 0;
   for (const Row& row : rows_) {
     if (row.place != CallPlace::kGloo || row.facts->key != kNoGroup) continue;
     ++without;
-    // Messages are awaited by whoever calls.
+    // Messages are awaited on the thread that calls, which tells nothing about groups.
     if (!IsMessage(row.facts->family)) threads.insert(row.tid);
   }
   if (without == 0) return;
@@ -310,7 +315,7 @@ void CollectiveRows::FindGroupsOfWorks(const JobFacts& job, SourceFacts* facts) 
   for (Row& row : rows_) {
     if (row.place != CallPlace::kGloo || row.facts->key != kNoGroup) continue;
     if (IsMessage(row.facts->family)) {
-      // Groups with equal ranks agree on who sends and who receives.
+      // Where all groups have the same ranks, any of them tells sender and receiver of a message.
       if (is_one || members.size() == 1) row.facts->key = KeyOf(groups.front());
     } else {
       row.facts->key = KeyOf(groups[group_of_thread.at(row.tid)]);
@@ -326,7 +331,7 @@ std::vector<int32_t> CollectiveRows::RanksOf(const GroupKey& key, const JobFacts
   for (const GroupFacts& group : job.groups) {
     if (group.name != key.name || group.ranks.empty()) continue;
     if (size != 0 && group.ranks.size() != size) continue;
-    // What torch has not cut off must agree: a name may stand for several groups.
+    // The ranks that torch has not cut off must agree, because several groups may have one name.
     const size_t whole = std::min<size_t>({ranks.size(), group.ranks.size(), is_cut ? 29U : size});
     if (std::equal(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(whole),
                    group.ranks.begin())) {
@@ -359,7 +364,7 @@ CollectiveCall CollectiveRows::CallOf(const Row& row, const FleetGroup& group) {
       (needs_member && !has_member)) {
     call.kind = CollectiveKind::kNoDependence;
   }
-  // torch numbers the messages of a group, not of a pair.
+  // torch numbers messages by group and not by pair of ranks, so that the number is of no use here.
   if (!IsMessage(facts.family)) call.sequence = facts.sequence;
   if (IsOfEqualParts(facts.family)) {
     call.bytes = BytesOf(facts.in_elements, facts.type).value_or(0);
@@ -437,7 +442,8 @@ void CollectiveRows::AddCalls(const JobFacts& job, int64_t base_ns, SourceFacts*
   }
 }
 
-// The rank in the group, where torch gives the own one, and the group's ranks tell it of the job.
+// Finds the process's rank in the job: torch gives its rank in a group, and the group's list of
+// ranks leads to the rank in the job.
 void CollectiveRows::FindRank(const std::vector<int64_t>& group_of_key, SourceFacts* facts) const {
   if (facts->rank) return;
   std::set<int32_t> found;
@@ -453,12 +459,13 @@ void CollectiveRows::FindRank(const std::vector<int64_t>& group_of_key, SourceFa
   if (found.size() == 1) facts->rank = *found.begin();
 }
 
-// A group's first call after a loss, and each one in between. `calls`: by group and time.
+// Marks each group's calls during a loss, and its first call after it. `calls` are sorted by group
+// and time.
 void CollectiveRows::MarkLosses(int64_t base_ns, std::vector<SourceCall>* calls) {
   std::sort(losses_.begin(), losses_.end());
   constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
   size_t next = 0;
-  int64_t until_ns = kNone;  // of losses that no call has passed yet
+  int64_t until_ns = kNone;  // the end of the losses that no call has passed yet
   std::optional<uint32_t> group;
   for (SourceCall& source : *calls) {
     CollectiveCall& call = source.call;
@@ -489,7 +496,7 @@ void CollectiveRows::Finish(const JobFacts& job, int64_t base_ns, SourceFacts* f
   std::stable_sort(calls.begin(), calls.end(), [](const SourceCall& a, const SourceCall& b) {
     return std::tie(a.call.group, a.call.entered_ns) < std::tie(b.call.group, b.call.entered_ns);
   });
-  // Several kernels may work for one collective: they have its number.
+  // Several kernels may work for one collective. They have the same number, and become one call.
   size_t kept = 0;
   for (size_t i = 0; i < calls.size(); ++i) {
     const bool is_same = kept > 0 && calls[i].call.sequence && calls[i].op == calls[kept - 1].op &&

@@ -1,4 +1,5 @@
-// What the head of a trace tells of the process's place in its job: Kineto's distributedInfo.
+// Reads what the head of a trace tells about the process's place in its job: Kineto's
+// distributedInfo.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,10 @@ namespace proftrace {
 struct GroupFacts {
   std::string name;
   std::string backend;         // "cpu:gloo,cuda:nccl"; empty: not known
-  std::vector<int32_t> ranks;  // of the job; empty: not known
+  std::vector<int32_t> ranks;  // ranks in the job; empty where they are not known
   int64_t size = 0;            // 0: not known
 
-  // Whether it may be one of gloo's.
+  // Returns whether the group may use gloo: its backend says so, or is not known.
   bool may_be_gloo() const;
 };
 
@@ -25,19 +26,19 @@ struct JobFacts {
   std::optional<int64_t> group_count;
   std::vector<GroupFacts> groups;  // in the order in which they were made
 
-  // Returns the ranks of a group of all processes; empty: the size of the job is not known.
+  // Returns the ranks of a group of all processes; empty where the size of the job is not known.
   std::vector<int32_t> AllRanks() const;
 };
 
-// A longer list of ranks is not believed.
+// The longest list of ranks that is believed.
 inline constexpr size_t kMostRanksOfGroup = 1 << 20;
 
-// Reads the value of the key, an object or a string that has one (torch 1.13 to 2.11 write numbers
-// or texts for the same things). What it does not know is left out.
+// Reads the value of distributedInfo: an object, or a string that holds an object. torch 1.13 to
+// 2.11 write the same facts as numbers or as texts. Unknown members are ignored.
 JobFacts ReadDistributedInfo(std::string_view value);
 
-// Reads "[0, 1, 2]". `is_cut`: with "..." in it, as torch writes long ones (saveNcclMeta), or no
-// list.
+// Reads "[0, 1, 2]". Sets `*is_cut` where the text is not a list, or has "..." in it, as torch
+// writes long lists (saveNcclMeta).
 std::vector<int32_t> ReadRanks(std::string_view text, bool* is_cut);
 
 }  // namespace proftrace

@@ -35,7 +35,7 @@ size_t DigitsEnd(std::string_view text, size_t at) {
   return at;
 }
 
-// Returns where the number that begins at `at` ends; `at`: there is none.
+// Returns where the number that begins at `at` ends; returns `at` where no number begins there.
 size_t NumberEnd(std::string_view text, const size_t at) {
   const size_t digits = at < text.size() && text[at] == '-' ? at + 1 : at;
   size_t end = DigitsEnd(text, digits);
@@ -61,7 +61,8 @@ bool IsNotFinite(std::string_view word) {
 
 bool IsHex(char c) { return IsJsonDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
-// How long the escape at `at` is, which begins with a backslash; 0: JSON knows no such one.
+// Returns the length of the escape that begins with the backslash at `at`; 0 where JSON has no such
+// escape.
 size_t EscapeLength(std::string_view text, size_t at) {
   if (at + 1 >= text.size()) return 0;
   constexpr std::string_view kOneCharacter = "\"\\/bfnrt";
@@ -112,7 +113,7 @@ uint32_t UnitAt(std::string_view source, size_t at) {
   return ParseNumber<uint32_t>(source.substr(at + 2, 4), 16).value_or(0xfffd);
 }
 
-// Copies the string at `at`, and returns what follows it.
+// Copies the string at `at`, mended, and returns the place behind it.
 size_t RepairString(std::string_view text, size_t at, std::string* repaired) {
   *repaired += text[at++];
   while (at < text.size()) {
@@ -145,8 +146,8 @@ size_t RepairString(std::string_view text, size_t at, std::string* repaired) {
   return at;
 }
 
-// ScaledDecimal() of what nearly all times are: digits, of which few stand behind a point, so that
-// nothing is rounded. nullopt: it is another one.
+// Does the same as ScaledDecimal() for the form that nearly all times have: digits, of which few
+// stand behind a point, so that nothing is rounded. Returns nullopt for any other form.
 std::optional<int64_t> ScaledShortDecimal(std::string_view text, int64_t factor) {
   constexpr size_t kMostDigits = 19;  // of any uint64_t
   if (text.empty() || text.size() > kMostDigits + 1) return std::nullopt;
@@ -177,7 +178,7 @@ size_t PlainTextEnd(std::string_view text, size_t at) {
   const __m128i blank = _mm_set1_epi8(' ');
   for (; at + 16 <= text.size(); at += 16) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + at));
-    // Signed: bytes of longer characters are below a blank as well.
+    // The comparison is signed, so that the bytes of longer characters are below a blank as well.
     const __m128i special =
         _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash)),
                      _mm_cmplt_epi8(bytes, blank));
@@ -206,7 +207,7 @@ std::optional<size_t> JsonStringEnd(std::string_view text, size_t at, JsonFlaws*
       const size_t length = EscapeLength(text, at);
       if (length == 0) flaws->bad_text = true;
       at += length == 0 ? 1 : length;
-      // An unknown escape's quote would end the string: it is none, \" is known.
+      // An unknown escape never hides the string's end, because \" is a known one.
       continue;
     }
     if (static_cast<unsigned char>(c) < 0x20) {
@@ -262,7 +263,7 @@ std::optional<size_t> JsonValueEnd(std::string_view text, size_t at, JsonFlaws* 
       if (!end) return std::nullopt;
       at = *end;
     }
-    // A value has ended, and what it was the last part of.
+    // A value has ended, and so have the objects and lists that it was the last part of.
     while (true) {
       if (depth == 0) return at;
       at = SkipJsonBlanks(text, at);
@@ -365,7 +366,8 @@ std::optional<int64_t> ScaledDecimal(std::string_view value, int64_t factor) {
       is_behind_point = true;
       continue;
     }
-    // Twenty digits hold every time; more of them are behind the point, or it is no time.
+    // Twenty digits are enough for every time: further digits stand behind the point, or the number
+    // is not a time.
     if (!is_cut && number > kMost) is_cut = true;
     if (is_cut) {
       if (!is_behind_point) ++exponent;

@@ -11,23 +11,24 @@ namespace proftrace {
 namespace {
 
 constexpr double kMsPerNs = 1e-6;
-// Twice the noise that is told, which is two standard errors itself.
+// A real change is more than twice the noise that is shown, which is two standard errors itself.
 constexpr double kRealTimesNoise = 2;
 constexpr double kRealPart = 0.05;
 // Changes below this part of a step are left out.
 constexpr double kWorthPart = 0.01;
-// A factor that operators have in common: so far from 1, of so large a part of their time, within
-// so much of each other.
+// Operators have a factor in common where the median factor is at least kFarFromOne away from 1,
+// and operators with kCommonPart of the time are within kCommonWidth of the median.
 constexpr double kFarFromOne = 0.05;
 constexpr double kCommonPart = 0.75;
 constexpr double kCommonWidth = 0.05;
 constexpr size_t kFewestCommon = 5;
-// Findings that differ by less are the same.
+// Findings whose times differ by a smaller part count as the same.
 constexpr double kFindingPart = 0.2;
-// An overhead that is so much another one tells on the times.
+// Overheads (in percent) that differ by more than this make the times hard to compare.
 constexpr double kOverheadDifference = 5;
 
-// What times are of: a step, or a second of windows of so many seconds.
+// What times are divided by: nothing more where they are per step already, else the length of each
+// recording's window in seconds.
 struct Scale {
   bool by_step = true;
   double before = 1;
@@ -49,11 +50,12 @@ StepTime ScaledTotal(int64_t total_ns, double seconds) {
   return {static_cast<double>(total_ns) / seconds, std::nullopt};
 }
 
-// Both lists are sorted by name; a name that is in one of them only took nothing in the other.
+// Pairs the entries of both lists, which are sorted by name. A name that only one list has took no
+// time in the other.
 std::vector<Change> MakeChanges(const std::vector<NamedTime>& before,
                                 const std::vector<NamedTime>& after, const Scale& scale) {
   std::vector<Change> changes;
-  // A name that is not there takes nothing, exactly.
+  // A name that is not there takes no time, with an error of 0.
   const NamedTime nothing{.name = "", .time = {0, 0.0}};
   size_t i = 0;
   size_t j = 0;
@@ -114,7 +116,7 @@ std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunPr
   return changes;
 }
 
-// Returns the factor between the times a call, that of the median by time.
+// Returns the factor between the times per call: the median over all operators, weighted by time.
 std::optional<double> FindCommonFactor(const std::vector<Change>& operators) {
   std::vector<std::pair<double, double>> factors;  // and the time that it is of
   double all_ms = 0;
@@ -231,7 +233,7 @@ RunComparison CompareRuns(const RunProfile& before, const RunProfile& after) {
     comparison.modules = MakeChanges(before.modules, after.modules, scale);
     KeepLarge(whole_ms, &comparison.modules);
   }
-  // Without steps, findings are of windows that may differ in length.
+  // Findings are compared by step only: without steps, the windows may differ in length.
   if (scale.by_step) comparison.findings = CompareFindings(before, after);
   AddRemarks(before, after, &comparison);
   return comparison;

@@ -1,5 +1,5 @@
-// Lays two recordings of a job beside each other: what takes longer or shorter, and whether that is
-// more than what steps differ by anyway.
+// Compares two recordings of a job: which parts take longer or shorter, and whether the difference
+// is larger than the usual difference between steps.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -12,27 +12,29 @@
 
 namespace proftrace {
 
-// Milliseconds a step, or, where one recording has no steps, a second of the window.
+// A time in both recordings, in milliseconds per step or, where one of the recordings has no steps,
+// per second of the window.
 struct Change {
   std::string name;
   double before_ms = 0;
   double after_ms = 0;
-  // Twice the standard error of the difference; nullopt: not known.
+  // Twice the standard error of the difference; nullopt where it is not known.
   std::optional<double> noise_ms;
-  double calls_before = 0;  // a step, or a second
+  double calls_before = 0;  // per step, or per second
   double calls_after = 0;
 
   double ms() const { return after_ms - before_ms; }
-  // Whether it is more than noise: twice it, as many rows are looked at. Where noise is not known:
-  // a twentieth of the larger one or more.
+  // Returns whether the change is more than noise: more than twice `noise_ms`, because many rows
+  // are looked at. Where the noise is not known, a change of a twentieth of the larger time or more
+  // counts.
   bool is_real() const;
 };
 
-// A finding of one verdict and its like in the other.
+// A finding of one verdict, beside the finding of the same kind in the other verdict.
 struct FindingChange {
   enum class Kind { kNew, kGone, kMore, kLess };
   Kind kind = Kind::kNew;
-  Finding finding;  // of the later recording; of kGone, of the earlier one
+  Finding finding;  // from the later recording; for kGone from the earlier one
   double before_ms = 0;
   double after_ms = 0;
 };
@@ -44,15 +46,15 @@ struct RunComparison {
   double median_before_ms = 0;  // of a step
   double median_after_ms = 0;
   Change whole;               // a step
-  std::vector<Change> parts;  // StepPartName(), in their order; such that took time
-  // Rows that are is_real() and changed by a hundredth of the step or more, the largest first.
+  std::vector<Change> parts;  // the parts that took time, named and ordered as by StepPartName()
+  // The rows whose change is_real() and is a hundredth of the step or more, the largest first.
   std::vector<Change> operators;
   std::vector<Change> modules;
-  std::vector<FindingChange> findings;  // those of the later verdict first
-  // The factor that most operators' times a call have in common, where there is one, and it is not
-  // about 1: another processor, or another clock of it.
+  std::vector<FindingChange> findings;  // findings of the later verdict come first
+  // The factor by which the time per call of most operators has changed, where there is one and it
+  // is not about 1. The cause is another processor, or another clock frequency.
   std::optional<double> common_factor;
-  std::vector<std::string> remarks;  // sentences: what bounds the trust in this
+  std::vector<std::string> remarks;  // sentences on what limits the trust in this comparison
 };
 
 RunComparison CompareRuns(const RunProfile& before, const RunProfile& after);

@@ -15,7 +15,7 @@
 namespace proftrace {
 namespace {
 
-// Which stretch each step is of.
+// Divides the steps into stretches of consecutive steps (batches).
 class Batches {
  public:
   explicit Batches(size_t steps) : steps_(steps) {
@@ -32,7 +32,7 @@ class Batches {
     return steps_ < StepTime::kFewestBatches ? 0 : step * sizes_.size() / steps_;
   }
 
-  // Makes the mean and its error of sums by batch.
+  // Returns the mean per step and its error, from the sums of each batch.
   StepTime Mean(const std::vector<int64_t>& sums) const {
     StepTime time;
     double all_ns = 0;
@@ -55,7 +55,8 @@ class Batches {
   std::vector<size_t> sizes_;  // in steps
 };
 
-// The steps of the driving thread alone: those of others are counted apart.
+// Returns the steps of the driving thread alone, because steps of other threads are counted apart;
+// nullptr where there are none.
 const std::vector<Step>* StepsOf(const Aggregates& aggregates) {
   const Steps& steps = aggregates.steps;
   return steps.main.has_value() ? &steps.processes[*steps.main].steps : nullptr;
@@ -113,17 +114,18 @@ std::vector<NamedTime> ProfileOperators(const Timeline& timeline, const Aggregat
   return operators;
 }
 
-// "encoder.layers.0 (Linear)"; of one class, all that hang nowhere.
+// Returns "encoder.layers.0 (Linear)". Modules without a path are one entry per class.
 std::string ModuleName(const PythonModule& module) {
   if (!module.has_path) return module.class_name;
   return (module.path.empty() ? "(whole)" : module.path) + " (" + module.class_name + ")";
 }
 
-// A module's time is known for the window as a whole. What it varies by is taken from that of the
-// steps: the smaller a part of them it is, the more by itself.
+// Profiles modules. A module's time is known for the window as a whole only, so that its error is
+// derived from the error of the steps: the smaller a module's part of the steps, the larger its
+// relative error.
 std::vector<NamedTime> ProfileModules(const Timeline& timeline, const Aggregates& aggregates,
                                       Pid pid, const StepTime& step) {
-  // Where steps are a guess: those that were found.
+  // Where the number of steps in the window cannot be told, the steps that were found count.
   const std::vector<Step>* const whole = StepsOf(aggregates);
   const auto found = static_cast<double>(whole == nullptr ? 1 : whole->size());
   const double steps = StepsInWindow(timeline, aggregates.steps).value_or(found);

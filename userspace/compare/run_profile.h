@@ -1,5 +1,5 @@
-// Sums up a recording by step, so that it can be laid beside another one of the same job when its
-// own rows are gone.
+// Sums up a recording by step, so that it can be compared with another recording of the same job
+// after its own rows were freed.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@
 
 namespace proftrace {
 
-// Nanoseconds a step.
+// A time in nanoseconds per step.
 struct StepTime {
   double mean_ns = 0;
-  // The standard error of the mean, by the means of up to kMostBatches stretches of steps that
-  // follow each other: steps near each other are alike, and single ones would promise too much.
-  // nullopt: there were too few steps to tell.
+  // The standard error of the mean. It is computed from the means of up to kMostBatches stretches
+  // of consecutive steps, because neighbouring steps are alike: an error computed from single steps
+  // would be too small. nullopt where there were too few steps.
   std::optional<double> error_ns;
 
   static constexpr size_t kMostBatches = 10;
@@ -31,9 +31,9 @@ struct StepTime {
 struct NamedTime {
   std::string name;
   StepTime time;
-  double calls = 0;          // a step; 0 without steps
-  int64_t total_ns = 0;      // in the whole window
-  uint64_t total_calls = 0;  // there
+  double calls = 0;          // per step; 0 without steps
+  int64_t total_ns = 0;      // ns in the whole window
+  uint64_t total_calls = 0;  // calls in the whole window
 };
 
 struct RunProfile {
@@ -42,24 +42,25 @@ struct RunProfile {
   std::string tier;
   // Options that say what was recorded: "--activities cpu,sched", "--with-stack", ….
   std::vector<std::string> options;
-  double overhead_percent = 0;  // that the recording had, by its own estimate
+  double overhead_percent = 0;  // the recording's overhead by its own estimate
   bool has_loss = false;
 
-  bool are_steps = false;  // false: none were found; only totals are known
+  bool are_steps = false;  // false: no steps were found, and only totals are known
   uint64_t steps = 0;
   int64_t window_ns = 0;
-  int64_t median_ns = 0;  // of a step
-  StepTime step;          // with the time to the next one
+  int64_t median_ns = 0;  // the median duration of a step
+  StepTime step;          // includes the time to the next step
   std::array<StepTime, kStepParts> parts;
-  PartTimes part_totals{};           // in all steps; without steps, in the window
-  std::vector<NamedTime> operators;  // self times of rows of the process, by name
-  std::vector<NamedTime> modules;    // forward and backward, without that of modules inside
-  bool has_modules = false;          // they were recorded
+  PartTimes part_totals{};           // sums over all steps or, without steps, over the window
+  std::vector<NamedTime> operators;  // self times of the process's rows, by name
+  std::vector<NamedTime> modules;    // forward and backward, without the time of modules inside
+  bool has_modules = false;          // whether modules were recorded
   Verdict verdict;
 };
 
-// Profiles the process whose steps stand for the recording; without steps all of it. nullopt: the
-// recording has no thread, or no time. Passes over the spans; memory: some words a name.
+// Profiles the process whose steps stand for the recording, or the whole process where there are no
+// steps. Returns nullopt where the recording has no thread, or lasted no time. Passes over all
+// spans, and needs a few words of memory per name.
 std::optional<RunProfile> ProfileRun(const Timeline& timeline, const Aggregates& aggregates);
 
 }  // namespace proftrace

@@ -1,4 +1,5 @@
-// When at least one of many stretches of time was going on, in bounded memory.
+// Collects the times at which at least one of many stretches of time was going on, in bounded
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,8 @@ namespace proftrace {
 class BusyTime {
  public:
   using Stretch = std::pair<int64_t, int64_t>;  // begin and end
-  // Where there are more separate stretches than this, those with the least gaps become one.
+  // The most separate stretches that are kept. Where there are more, stretches with the smallest
+  // gaps between them become one.
   static constexpr size_t kMostStretches = size_t{1} << 18;
 
   explicit BusyTime(size_t most = kMostStretches) : most_(most) {}

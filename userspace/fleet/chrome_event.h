@@ -1,4 +1,4 @@
-// An event of a merged timeline as text of Chrome's format.
+// Writes an event of a merged timeline as text in Chrome's format.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 namespace proftrace {
 
 struct ChromeEvent {
-  const SourceEvent& event;  // of it all but these:
+  const SourceEvent& event;  // all members but the following ones
   SourceId pid;
   SourceId tid;
-  int64_t base_ns = 0;  // that times count from
+  int64_t base_ns = 0;  // the moment that times count from
   std::optional<uint64_t> id;
 };
 

@@ -1,4 +1,4 @@
-// A merged timeline as Chrome JSON: one stream of events, rank by rank.
+// Writes a merged timeline as Chrome JSON: one stream of events, rank by rank.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace proftrace {
 
-// `sink` must outlive the writer; the caller finishes it.
+// `sink` must outlive the writer. The caller finishes the sink.
 std::unique_ptr<MergeWriter> NewChromeMerge(ByteSink& sink);
 
 }  // namespace proftrace

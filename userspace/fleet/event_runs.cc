@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kRunBufferBytes = size_t{256} << 10;
 
-// In the file, before each record's bytes.
+// The header of each record in the file; the record's bytes follow.
 struct RunHeader {
   EventKey key;
   uint64_t size = 0;
@@ -33,7 +33,7 @@ class EventRuns::RunReader {
  public:
   RunReader(int fd, uint64_t begin, uint64_t end) : fd_(fd), at_(begin), end_(end) {}
 
-  // Reads the next record; false at the end, or where errno says why not.
+  // Reads the next record. Returns false at the end, or after an error, which errno tells.
   bool Next() {
     RunHeader header;
     if (!Need(sizeof(header))) return false;

@@ -1,5 +1,5 @@
-// Puts a part's events in order of time, in bounded memory: what is too much for it goes into a
-// file without a name, in runs that are in order.
+// Puts a part's events in order of time, in bounded memory: where there are too many, sorted runs
+// of them go into a file without a name.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace proftrace {
 
-// What records are put in order by.
+// The order of records: by time, then `order`, then the longest first, then as they were added.
 struct EventKey {
   int64_t time_ns = 0;
-  int32_t order = 0;        // at the same time
-  int64_t duration_ns = 0;  // longer ones first
-  uint64_t number = 0;      // in which they were added
+  int32_t order = 0;        // the lower one first at the same time
+  int64_t duration_ns = 0;  // longer records come first
+  uint64_t number = 0;      // counts the records as they were added
 
   bool operator<(const EventKey& other) const {
     return std::tie(time_ns, order, other.duration_ns, number) <
@@ -32,13 +32,13 @@ class EventRuns {
  public:
   static constexpr size_t kMostBytes = size_t{64} << 20;
 
-  // `scratch` must outlive this. `most_bytes`: of records in memory.
+  // `scratch` must outlive this object. `most_bytes`: the most bytes of records in memory.
   explicit EventRuns(const GuardedFolder& scratch, size_t most_bytes = kMostBytes)
       : scratch_(scratch), most_bytes_(most_bytes) {}
 
-  // Errors are ExitCode::kOutputFailed: the file could not be written.
+  // Adds a record. Fails with ExitCode::kOutputFailed where the file cannot be written.
   absl::Status Add(EventKey key, std::string_view record);
-  // Gives all records in order, and forgets them.
+  // Passes all records to `take` in order, and forgets them.
   absl::Status TakeAll(
       const std::function<absl::Status(const EventKey&, std::string_view record)>& take);
 

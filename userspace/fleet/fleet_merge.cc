@@ -35,8 +35,9 @@ std::string_view NameOfKind(SourceKind kind) {
   return "";
 }
 
-// Returns what a row says of its thread; nullopt: it is of no thread, or says nothing. `process`:
-// the PID of the rank, where it is known; others are those of its workers.
+// Returns what a row tells about its thread; nullopt where the row belongs to no thread, or tells
+// nothing. `process`: the PID of the rank, where it is known; rows with another PID are of its
+// workers.
 std::optional<SeenRow> SeenRowOf(const SourceEvent& event, std::optional<int64_t> process) {
   const int64_t* pid = std::get_if<int64_t>(&event.pid);
   const int64_t* tid = std::get_if<int64_t>(&event.tid);
@@ -135,7 +136,7 @@ absl::Status FleetMerge::SurveyInput(uint32_t input) {
   return inputs_[input]->ForEachEvent([&](const SourceEvent& event) {
     if (event.phase != 'X' || !event.begin_ns) return absl::OkStatus();
     const auto step = StepOf(event);
-    // That it was in its step says nothing.
+    // The row of a step does not count as what the rank was doing.
     auto seen = step ? std::nullopt : SeenRowOf(event, facts_[input]->pid);
     if (!step && !seen) return absl::OkStatus();
     SourceEvent mapped = event;
@@ -186,7 +187,7 @@ void FleetMerge::ChooseMainInputs() {
   std::map<int32_t, uint32_t> of_rank;
   const auto key = [&](uint32_t input) {
     const JoinedProcess& process = joined_.processes[joined_.process_of_input[input]];
-    // torch.profiler's own file first: it has what HTA reads, as HTA knows it.
+    // A file of torch.profiler is preferred, because HTA knows its format best.
     return std::tuple(process.attempt, facts_[input]->kind == SourceKind::kKineto,
                       facts_[input]->kind == SourceKind::kCapture, facts_[input]->events);
   };
@@ -213,7 +214,7 @@ bool FleetMerge::MapEvent(uint32_t input, SourceEvent* event) const {
   const auto begin = clock_->Map(input, *event->begin_ns);
   if (!begin) return false;
   if (event->duration_ns != 0) {
-    // Both ends are mapped, so that what lies in another row still does.
+    // Both ends are mapped, so that a row that lies inside another one stays inside.
     const auto end = clock_->Map(input, *event->begin_ns + event->duration_ns);
     if (!end || end->timeline != begin->timeline) return false;
     event->duration_ns = end->common_ns - begin->common_ns;

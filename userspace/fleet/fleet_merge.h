@@ -4,8 +4,8 @@
 //   auto merge = FleetMerge::Prepare(std::move(inputs), options);
 //   auto status = (*merge)->Write(writer);
 //
-// The memory is that of the inputs' facts and of the collectives; the rows are streamed. The result
-// is the same for any order of the inputs.
+// Memory is needed for the facts of the inputs and for the collectives only, because rows are
+// streamed. The result is the same for any order of the inputs.
 #pragma once
 
 #include <cstdint>
@@ -27,21 +27,21 @@
 
 namespace proftrace {
 
-// A place on the common clock, or so long after its first event.
+// A moment: `ns` on the common clock or, with is_after_begin, `ns` after the first event.
 struct MergeEdge {
   bool is_after_begin = false;
   int64_t ns = 0;
 };
 
 enum class MergeLanes : uint8_t {
-  kAuto,  // kSummary where there are more than FleetMerge::kMostFullRanks ranks
+  kAuto,  // kFull, or kSummary where there are more than FleetMerge::kMostFullRanks ranks
   kFull,
   kSummary,
 };
 
 struct MergeOptions {
   MergedClockOptions clock;
-  std::string rank_of;  // RankPattern; empty: none
+  std::string rank_of;  // the text of a RankPattern; empty: none
   MergeLanes lanes = MergeLanes::kAuto;
   std::vector<std::pair<int32_t, int32_t>> ranks;
   std::optional<std::pair<int64_t, int64_t>> steps;
@@ -51,13 +51,15 @@ struct MergeOptions {
   bool one_file_a_rank = false;         // the output is a directory of Kineto files
 };
 
-// in = out + filtered + refused.
+// Counts events. It always holds that in = out + filtered + refused.
 struct MergeCounts {
   uint64_t in = 0;
   uint64_t out = 0;
-  uint64_t filtered = 0;  // by options
-  uint64_t refused = 0;   // their clock broke just then, or the output has no place for them
-  uint64_t added = 0;     // rows of the merge's own
+  uint64_t filtered = 0;  // left out as the options ask for
+  // Without a common time, because their clock broke just then, or of a kind that the output cannot
+  // hold.
+  uint64_t refused = 0;
+  uint64_t added = 0;  // rows that the merge itself adds
 };
 
 class FleetMerge {
@@ -77,7 +79,7 @@ class FleetMerge {
   size_t ranks() const;
   // Returns sentences about what the inputs lack, and what the output leaves out.
   const std::vector<std::string>& remarks() const { return remarks_; }
-  // Returns what is told of the merge as a JSON object; counts only once it is written.
+  // Returns the summary of the merge as a JSON object. Its counts are valid only after Write().
   std::string SummaryJson() const;
 
  private:
@@ -101,7 +103,7 @@ class FleetMerge {
                              MergeWriter& writer);
   absl::Status AddRow(const SourceEvent& event, uint64_t link, MergeWriter& writer);
   bool IsInWindow(uint32_t process, int64_t begin_ns, int64_t end_ns) const;
-  // Puts an event on the common clock. False: it has no place there.
+  // Puts an event on the common clock. Returns false where it has no time there.
   bool MapEvent(uint32_t input, SourceEvent* event) const;
 
   std::vector<std::unique_ptr<SourceInput>> inputs_;
@@ -112,12 +114,12 @@ class FleetMerge {
   std::optional<MergedCollectives> collectives_;
   RowChoice choice_;
   StepTimes step_times_;
-  // By process: what of the timeline is wanted of it; nullopt: nothing.
+  // The window of each process that is wanted; nullopt where nothing of the process is.
   std::vector<std::optional<std::pair<int64_t, int64_t>>> windows_;
   std::vector<bool> is_main_;  // by input
   int64_t first_ns_ = 0;
-  std::map<OwnedId, BusyTime> busy_;  // of the process that is written, by GPU
-  PhaseTimes phases_;                 // of it
+  std::map<OwnedId, BusyTime> busy_;  // busy times of the process being written, by GPU
+  PhaseTimes phases_;                 // phases of the process being written
   MergeCounts counts_;
   std::vector<std::string> remarks_;
 };

@@ -12,11 +12,11 @@ namespace {
 
 using nlohmann::json;
 
-// Beyond these no clock is: years, and a tenth.
+// The largest offset (36 years) and drift (a tenth) that are believed.
 constexpr int64_t kMostOffsetNs = int64_t{1} << 60;
 constexpr int64_t kMostDriftPpb = 100'000'000;
 
-// Reads an integer within ±`most`. False: it is another kind of value.
+// Reads an integer within ±`most`. Returns false where the value is something else.
 bool ReadWithin(const json& object, const char* key, int64_t most, std::optional<int64_t>* value) {
   const auto it = object.find(key);
   if (it == object.end() || it->is_null()) return true;

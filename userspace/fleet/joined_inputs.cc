@@ -15,10 +15,11 @@
 namespace proftrace {
 namespace {
 
-// Profilers of one process rarely begin and end together; their windows need only touch.
+// How far apart the windows of two inputs of one process may be. Profilers of one process rarely
+// begin and end together, so that the windows need only touch.
 constexpr int64_t kNearNs = 1'000'000'000;
 
-constexpr int32_t kNoRank = INT32_MAX;  // in orders: behind all ranks
+constexpr int32_t kNoRank = INT32_MAX;  // sorts behind all ranks
 
 bool HasPid(const SourceFacts& facts, int64_t pid) {
   return facts.pid == pid || std::find(facts.namespace_pids.begin(), facts.namespace_pids.end(),
@@ -47,7 +48,7 @@ class InputJoiner {
     std::iota(set_of_.begin(), set_of_.end(), 0u);
     for (const SourceFacts* facts : inputs) {
       std::optional<int32_t> rank = facts->rank;
-      // What the file says of itself is asked first: a path may lie.
+      // The rank that the file itself tells comes first, because a path may be wrong.
       if (!rank && rank_of) rank = rank_of->RankOf(facts->path);
       ranks_.push_back(rank);
     }
@@ -69,7 +70,7 @@ class InputJoiner {
   }
 
  private:
-  // By what an input is, not by where in the command line it stands.
+  // Inputs are sorted by their facts, and not by their place on the command line.
   using InputKey =
       std::tuple<SourceKind, int32_t, int32_t, std::string, int64_t, int64_t, std::string>;
   InputKey KeyOf(uint32_t input) const {
@@ -110,7 +111,7 @@ class InputJoiner {
     return absl::OkStatus();
   }
 
-  // The wall clock of each boot that captures tell of, from all their snapshots.
+  // Finds the wall clock of each boot that captures are from, from all their snapshots.
   void FindWallClocks() {
     for (const uint32_t input : order_) {
       const SourceFacts& facts = *inputs_[input];
@@ -136,13 +137,15 @@ class InputJoiner {
     }
   }
 
-  // Captures from before boot ids were kept share a clock with those of the same host.
+  // Returns the key of an input's boot. Old captures have no boot id: those of one host count as
+  // one boot.
   static std::string BootKey(const SourceFacts& facts) {
     if (facts.boot_id) return *facts.boot_id;
     return facts.host.empty() ? "boot of " + facts.path : "boot of " + facts.host;
   }
 
-  // The window of an input in wall times; nullopt: it has no events.
+  // Returns the window of an input in wall time; nullopt where it has no events, or a clock of its
+  // own.
   std::optional<std::pair<int64_t, int64_t>> WallWindow(const SourceFacts& facts) const {
     if (!facts.first_ns || !facts.last_ns || facts.clock == SourceClock::kOwn) return std::nullopt;
     if (facts.clock == SourceClock::kRealtime) return std::pair(*facts.first_ns, *facts.last_ns);
@@ -160,7 +163,7 @@ class InputJoiner {
   bool AreOfOneProcess(uint32_t a, uint32_t b) const {
     const SourceFacts& first = *inputs_[a];
     const SourceFacts& second = *inputs_[b];
-    // One process, but not one clock.
+    // Even if the process is the same, the clocks cannot be joined.
     if (first.clock == SourceClock::kOwn || second.clock == SourceClock::kOwn) return false;
     if (Contradict(ranks_[a], ranks_[b]) || Contradict(first.host, second.host) ||
         Contradict(first.boot_id, second.boot_id)) {
@@ -175,7 +178,8 @@ class InputJoiner {
   }
 
   absl::Status JoinProcesses() {
-    // A capture tells each of its processes apart; files are joined to these, then to each other.
+    // Captures already have one input for each process. Files are joined to those, then to each
+    // other.
     for (size_t i = 0; i < order_.size(); ++i) {
       const uint32_t input = order_[i];
       if (inputs_[input]->kind == SourceKind::kCapture) continue;
@@ -246,8 +250,8 @@ class InputJoiner {
   }
 
   absl::Status CheckRanks() const {
-    // The rows of a helper process (a loader's worker, a launcher) are its capture's own affair; a
-    // file alone must be somebody's.
+    // A helper process (a loader's worker, a launcher) in a capture needs no rank, but a file of
+    // another profiler does.
     std::map<std::tuple<int32_t, int32_t, SourceKind>, std::vector<uint32_t>> of_rank;
     for (const JoinedProcess& process : out_.processes) {
       for (const uint32_t input : process.inputs) {
@@ -276,7 +280,8 @@ class InputJoiner {
     return absl::OkStatus();
   }
 
-  // Whether two inputs of one rank and kind are of different times. Processes of one capture are.
+  // Fails unless two inputs of one rank and kind are of different times. Two processes of one
+  // capture are always accepted.
   absl::Status CheckAreApart(uint32_t a, uint32_t b, int32_t rank) const {
     const SourceFacts& first = *inputs_[a];
     const SourceFacts& second = *inputs_[b];
@@ -357,8 +362,9 @@ class InputJoiner {
 
   const std::vector<const SourceFacts*>& inputs_;
   std::vector<std::optional<int32_t>> ranks_;
-  std::vector<uint32_t> order_;   // by KeyOf()
-  std::vector<uint32_t> set_of_;  // a file's capture, or itself
+  std::vector<uint32_t> order_;  // the inputs, sorted by KeyOf()
+  // For each input: the capture that it belongs to, or the input itself.
+  std::vector<uint32_t> set_of_;
   std::map<std::string, JoinedBoot> boots_;
   JoinedInputs out_;
 };

@@ -1,5 +1,5 @@
-// From inputs to processes, and from processes to boots: which files tell of the same process,
-// which processes share a clock, and what rank each one is.
+// Groups inputs by process, and processes by boot: finds which files are of the same process, which
+// processes share a clock, and which rank each process is.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,20 @@
 
 namespace proftrace {
 
-// A clock of its own: a boot that captures tell of, or a host whose wall clock is all there is.
+// A local clock: that of a host's boot, which captures tell, or the wall clock of a host about
+// which nothing else is known.
 struct JoinedBoot {
   FleetBoot boot;
   WallClock wall{{}};
   bool is_wall = false;  // its local clock is the wall clock
-  bool is_own = false;   // SourceClock::kOwn: it begins at a moment that nobody knows
+  bool is_own = false;   // SourceClock::kOwn: the clock begins at a moment that nobody knows
 
-  // Whether its times can be told in wall time.
+  // Returns whether times of this clock can be converted to wall time.
   bool has_wall() const { return !is_own && (is_wall || wall.is_known()); }
 };
 
 struct JoinedProcess {
-  std::vector<uint32_t> inputs;  // the capture first, then by kind and path
+  std::vector<uint32_t> inputs;  // indices of the inputs: the capture first, then by kind and path
   uint32_t boot = 0;             // index into JoinedInputs::boots
   std::optional<int32_t> rank;   // nullopt: a helper process, or a job of one process
   int32_t attempt = 0;
@@ -36,7 +37,8 @@ struct JoinedProcess {
 };
 
 struct JoinedInputs {
-  // By rank and attempt; those without a rank come last. The order of the inputs does not matter.
+  // Sorted by rank and attempt; processes without a rank come last. The order of the inputs does
+  // not matter.
   std::vector<JoinedProcess> processes;
   std::vector<JoinedBoot> boots;
   std::vector<uint32_t> process_of_input;
@@ -54,14 +56,15 @@ struct JoinedInputs {
   }
 };
 
-// Joins what belongs together. Two inputs are of one process if PID (or a PID of its namespaces),
-// host, rank and time agree as far as they are known; a PID alone is not enough.
-// ExitCode::kInputsDisagree: inputs of different jobs, the same file twice, two files of one rank
-// and time. ExitCode::kUsage: the rank of a file is not known, and several are needed.
+// Joins the inputs that belong together. Two inputs are of one process if PID (or a PID of its
+// namespaces), host, rank and time agree as far as they are known; a PID alone is not enough. Fails
+// with ExitCode::kInputsDisagree for inputs of different jobs, the same file twice, or two files of
+// one rank and time; with ExitCode::kUsage where there are several processes and a file does not
+// tell its rank.
 absl::StatusOr<JoinedInputs> JoinInputs(const std::vector<const SourceFacts*>& inputs,
                                         const std::optional<RankPattern>& rank_of);
 
-// "0, 3-7": for messages. `ranks`: in order.
+// Returns "0, 3-7", for messages. `ranks` must be in order.
 std::string RankList(const std::vector<int32_t>& ranks);
 
 }  // namespace proftrace

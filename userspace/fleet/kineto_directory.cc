@@ -14,7 +14,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// These are the merge's own.
+// The merge writes these keys itself, in place of the input's.
 constexpr std::string_view kMergedKeys[] = {"baseTimeNanoseconds", "traceEvents",
                                             "proftrace_clock",     "displayTimeUnit",
                                             "distributedInfo",     "schemaVersion"};
@@ -23,7 +23,8 @@ std::string Dumped(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
-// HTA finds the rank by a regular expression that wants a blank after the colon.
+// Returns distributedInfo as text. There is a blank after each colon, because HTA finds the rank by
+// a regular expression that needs it.
 std::string DistributedText(const OrderedJson& head, const MergePart& part) {
   OrderedJson info = OrderedJson::object();
   if (const auto it = head.find("distributedInfo"); it != head.end() && it->is_object()) info = *it;

@@ -1,5 +1,6 @@
-// A directory of Kineto files, one a rank, whose times are on one clock: for HTA, TraceLens and all
-// that read one file a rank. Numbers and texts of events are as they were.
+// Writes a directory of Kineto files, one per rank, whose times are on one clock. It is meant for
+// HTA, TraceLens and other tools that read one file per rank. Numbers and texts of events stay as
+// they were.
 #pragma once
 
 #include <memory>

@@ -7,7 +7,8 @@
 namespace proftrace {
 namespace {
 
-// More reasons than the kernel's and ours are those of a damaged file.
+// The most reasons that are kept. A file with more is damaged, because the kernel and proftrace
+// have fewer.
 constexpr size_t kMostReasons = 32;
 
 // System calls that wait for others: a thread that is in one is not busy.
@@ -16,8 +17,8 @@ constexpr std::string_view kWaitingCalls[] = {
     "io_getevents",    "nanosleep",     "pause",           "poll",       "ppoll", "pselect6",
     "restart_syscall", "rt_sigsuspend", "rt_sigtimedwait", "select",     "wait4", "waitid"};
 
-// Whether the row shows that a thread beside the main one was busy. Python's functions do not: most
-// threads are in one that waits.
+// Returns whether the row shows that a thread beside the main one was busy. Python functions do not
+// show it, because most threads are in a function that waits.
 bool IsBusy(const SeenRow& row) {
   if (row.kind == LateKind::kOperator) return true;
   return row.kind == LateKind::kSystemCall &&
@@ -25,9 +26,9 @@ bool IsBusy(const SeenRow& row) {
              std::end(kWaitingCalls);
 }
 
-// The shortest of the rows that cover more than half of the window: it is the innermost of them.
-// Where none does, the one that covers the most. Names and threads decide between equal ones, so
-// that the order of rows does not.
+// Makes `row` the best one if it is better: the shortest row that covers more than half of the
+// window, which is the innermost one; else the row that covers the most. Names and threads decide
+// between equal rows, so that the order of the rows does not matter.
 void Compare(int64_t window_ns, int64_t covered_ns, const SeenRow& row, LateRow* best) {
   const int64_t half_ns = window_ns / 2;
   const int64_t duration_ns = row.end_ns - row.begin_ns;

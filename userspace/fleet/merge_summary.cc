@@ -1,4 +1,4 @@
-// FleetMerge::SummaryJson(): what is told of a merge.
+// Makes the summary of a merge: FleetMerge::SummaryJson().
 #include <nlohmann/json.hpp>
 
 #include "userspace/fleet/fleet_merge.h"

@@ -22,7 +22,7 @@ constexpr std::pair<ClockMode, std::string_view> kClockModes[] = {
 };
 
 constexpr int64_t kLeastResolutionNs = 1000;  // FleetOptions::resolution_ns
-// So far that no sum of a few times overflows.
+// The bound where nothing is proved. It is small enough that no sum of a few such times overflows.
 constexpr int64_t kNothingProvedNs = int64_t{1} << 60;
 constexpr size_t kMostOps = std::numeric_limits<uint16_t>::max();
 
@@ -117,7 +117,7 @@ class MergedClockMaker {
     for (const std::string& op : ops) {
       if (out_.ops_.size() < kMostOps) out_.ops_.push_back(op);
     }
-    out_.ops_.emplace_back();  // of those that are too many
+    out_.ops_.emplace_back();  // the last entry stands for all operations beyond the limit
   }
 
   uint16_t NumberOf(const std::string& op) const {
@@ -126,7 +126,8 @@ class MergedClockMaker {
     return static_cast<uint16_t>((it != end && *it == op ? it : end) - out_.ops_.begin());
   }
 
-  // Returns the input that knows the most numbers of the process's collectives.
+  // Returns the input that has the most numbered collectives of the process; nullopt where none has
+  // any collective.
   std::optional<uint32_t> InputWithCalls(const JoinedProcess& process) const {
     std::optional<uint32_t> best;
     std::pair<size_t, size_t> most;
@@ -142,7 +143,8 @@ class MergedClockMaker {
     return best;
   }
 
-  // One for each rank and attempt; a loader's worker has its rank's number as well.
+  // Returns one process for each rank and attempt: that with the most calls, because a loader's
+  // worker has the rank of its parent as well.
   std::vector<uint32_t> ProcessesWithCalls() const {
     std::map<std::pair<int32_t, int32_t>, std::pair<size_t, uint32_t>> of_rank;
     for (uint32_t index = 0; index < joined_.processes.size(); ++index) {
@@ -158,7 +160,7 @@ class MergedClockMaker {
     return processes;
   }
 
-  // Whether a rank is here twice, before and after a restart.
+  // Returns whether a rank is there twice: before and after a restart.
   bool HasRestartedRank(const std::vector<uint32_t>& processes) const {
     std::set<int32_t> seen;
     return std::any_of(processes.begin(), processes.end(), [&](uint32_t index) {
@@ -166,8 +168,8 @@ class MergedClockMaker {
     });
   }
 
-  // Numbers match a group's calls only where all of its ranks have them. One profiler may have them
-  // and another one not: then order is what both have.
+  // Drops the numbers of a group's calls where not all of its ranks have them, because one profiler
+  // records numbers and another one does not. Such calls are matched by their order.
   void DropLoneNumbers() {
     std::map<std::pair<uint32_t, uint32_t>, bool> has_numbers;  // by group and rank
     const auto is_message = [](const CollectiveCall& call) {
@@ -191,9 +193,10 @@ class MergedClockMaker {
     }
   }
 
-  // `attempts_are_apart`: some collectives are of other attempts than others. Without that the
-  // counts of restarts say nothing: each agent of torchelastic counts those of its own workers'
-  // failures (elastic/agent/server/api.py, _invoke_run), so hosts of one attempt differ.
+  // Adds a rank's calls. `attempts_are_apart`: whether there are collectives of several attempts.
+  // If not, the counts of restarts are ignored: each agent of torchelastic counts the failures of
+  // its own workers (elastic/agent/server/api.py, _invoke_run), so that hosts of one attempt have
+  // different counts.
   void AddRank(uint32_t index, bool attempts_are_apart) {
     const JoinedProcess& process = joined_.processes[index];
     const uint32_t input = *InputWithCalls(process);
@@ -206,7 +209,7 @@ class MergedClockMaker {
     for (const FleetGroup& group : facts.groups) groups.push_back(GroupOf(group));
     int64_t resolution_ns = facts.resolution_ns;
     for (const SourceCall& source : facts.calls) {
-      if (source.call.group >= groups.size()) continue;  // damaged
+      if (source.call.group >= groups.size()) continue;  // the input is damaged
       CollectiveCall call = source.call;
       call.group = groups[call.group];
       call.op = NumberOf(source.op);
@@ -242,7 +245,8 @@ class MergedClockMaker {
     }
     if (options_.mode != ClockMode::kAuto && options_.mode != ClockMode::kCollectives) {
       if (absl::Status status = CheckFleetInput(out_.fleet_); !status.ok()) return Disagree(status);
-      // The wall clocks may be too wrong to tell which calls without numbers belong together.
+      // Solving may fail, because the wall clocks may be too wrong to tell which calls without
+      // numbers belong together. Then only numbered calls are matched.
       const auto clock = SolveFleetClock(out_.fleet_, out_.fleet_options_);
       if (clock.ok()) {
         out_.moments_ = clock->moments();
@@ -301,7 +305,8 @@ class MergedClockMaker {
     }
   }
 
-  // Timelines of which one has no wall clock begin together: nothing says where they belong.
+  // Lets two timelines begin together where one of them has no wall clock, because nothing says how
+  // they lie to each other.
   void PlaceTimelines() {
     std::map<uint32_t, int64_t> firsts_ns;
     std::map<uint32_t, bool> has_wall;
@@ -373,7 +378,8 @@ class MergedClockMaker {
     }
   }
 
-  // The worst of the boot's times: at its inputs' ends, and at all that binds it.
+  // Describes a host's clock, with the worst errors at the ends of its inputs and at the
+  // collectives that bind it.
   ClockStatement::Host DescribeHost(uint32_t boot) {
     ClockStatement::Host host;
     host.host = joined_.boots[boot].boot.host;

@@ -12,10 +12,10 @@
 namespace proftrace {
 namespace {
 
-// Ranks that come so close together are not called late.
+// The least lateness that is shown. Ranks that come closer together are not called late.
 constexpr int64_t kLeastLatenessNs = 10'000;
-// Readers take the ends of an arrow in order of time, and then in that of the file, in which the
-// late rank may come second.
+// The time from an arrow's start to its end. It is not 0, because readers take ends of equal time
+// in the order of the file, in which the late rank may come second.
 constexpr int64_t kArrowNs = 1;
 
 std::string Us(int64_t ns) {
@@ -27,7 +27,8 @@ std::string Percent(int64_t part_ns, const LateWindow& window) {
   return absl::StrFormat("%.0f %%", static_cast<double>(part_ns) * 100 / length_ns);
 }
 
-// `, "key": "name (97 %)"`; nothing where no row was seen. `more` stands behind the figure.
+// Returns `, "key": "name (97 %)"`, or "" where no row was seen. `more` stands behind the
+// percentage.
 std::string LateRowArg(const std::string& key, const LateRow& row, const LateWindow& window,
                        const std::string& more = "") {
   if (row.name.empty()) return "";
@@ -35,7 +36,7 @@ std::string LateRowArg(const std::string& key, const LateRow& row, const LateWin
                       ")\"");
 }
 
-// What the late rank did, as members of a JSON object behind others.
+// Returns what the late rank did as further members of a JSON object, each with a comma before it.
 std::string LateArgs(const LateWindow& window) {
   const auto of = [&window](LateKind kind) -> const LateRow& {
     return window.by_kind[static_cast<size_t>(kind)];
@@ -64,7 +65,7 @@ std::string LateArgs(const LateWindow& window) {
   return args;
 }
 
-// What a late rank did in two words.
+// Returns in a few words what the late rank did.
 std::string NameOfCause(const LateWindow& window) {
   const std::string_view reason = window.LongestReason();
   if (!reason.empty()) {
@@ -172,7 +173,7 @@ void MergedCollectives::AddLateWindow(Collective& of) {
     if (const auto wait = WaitOf(of, rank); wait && wait->ns > 0) late = wait->on;
   }
   if (!late) return;
-  // From when the middle one of the ranks was there.
+  // The window begins when the median rank had entered.
   const auto middle = entered_ns.begin() + static_cast<ptrdiff_t>((entered_ns.size() - 1) / 2);
   std::nth_element(entered_ns.begin(), middle, entered_ns.end());
   const int64_t until_ns = of.times.ranks[*late].entered_ns;
@@ -201,7 +202,7 @@ std::string MergedCollectives::ArgsOf(const Collective& of, uint32_t rank) const
   if (moment.match == FleetMoment::Match::kOrder) absl::StrAppend(&args, ", \"match\": \"order\"");
   if (!moment.is_bound) absl::StrAppend(&args, ", \"ranks disagree\": true");
   if (of.times.ranks.size() < 2) return args + "}";
-  // One that was not recorded may have come later.
+  // A rank that was not recorded may have entered later.
   const bool is_proved = of.times.is_last_proved && group.ranks.size() <= of.times.ranks.size();
   absl::StrAppend(&args, ", \"entered last\": ", RankNumber(of, of.times.entered_last),
                   ", \"entered last is proved\": ", is_proved ? "true" : "false",

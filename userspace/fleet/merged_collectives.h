@@ -1,5 +1,6 @@
-// What the ranks did together, as rows: who entered last, who waited for whom and for how long,
-// what the late one was doing, and arrows from it to those that waited.
+// Makes rows of the collectives of all ranks: which rank entered last, which rank waited for which
+// and for how long, what the late rank was doing, and arrows from the late rank to those that
+// waited.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 
 namespace proftrace {
 
-// A row of a rank's lanes of collectives. Rows of one lane nest.
+// A row in one of a rank's lanes for collectives. Rows of one lane nest.
 struct CollectiveRow {
   uint32_t lane = 0;
   int64_t begin_ns = 0;  // on the common clock
@@ -23,29 +24,32 @@ struct CollectiveRow {
   std::string args;  // a JSON object
 };
 
-// An end of an arrow, on the innermost row of the lane that is open then. Its end is after its
-// start.
+// One end of an arrow. It belongs to the innermost row of the lane that is open at its time. The
+// arrow's end is later than its start.
 struct CollectiveArrow {
   uint32_t lane = 0;
   int64_t time_ns = 0;
-  uint64_t id = 0;  // from 1 on; the same at both ends, and nowhere else
+  uint64_t id = 0;  // the arrow's number, from 1 on; both ends have it
   bool is_start = true;
 };
 
 class MergedCollectives {
  public:
-  // `clock` must outlive this.
+  // `clock` must outlive this object.
   MergedCollectives(const MergedClock& clock, const JoinedInputs& joined);
 
-  // What the late ranks did is learnt from the rows of their main threads.
+  // Returns the windows in which ranks were late. The caller must show it the rows of these ranks
+  // (LateRows::See()).
   LateRows& late_rows() { return late_; }
 
-  // Gives the rows of a process, each lane's outer ones before their inner ones, and the arrows.
+  // Calls `row` with each row of a process, outer rows of a lane before their inner ones, and
+  // `arrow` with each end of an arrow.
   void ForEachRow(uint32_t process, const std::function<void(const CollectiveRow&)>& row,
                   const std::function<void(const CollectiveArrow&)>& arrow) const;
 
-  // Gives a row for each time at which others waited for the process: as long as it was late, named
-  // by what it did. In order of time; lanes as above.
+  // Calls `row` once for each time at which others waited for the process. The row lasts as long as
+  // the process was late, and is named by what the process did. Rows come in order of time; lanes
+  // are as for ForEachRow().
   void ForEachCause(uint32_t process, const std::function<void(const CollectiveRow&)>& row) const;
 
   size_t size() const { return collectives_.size(); }
@@ -68,27 +72,29 @@ class MergedCollectives {
   struct Collective {
     size_t moment = 0;
     CollectiveTimes times;
-    std::vector<std::optional<Wait>> waits;  // by rank; empty: none waits
-    std::vector<uint32_t> awaited;           // those whom any waits for, in order
+    std::vector<std::optional<Wait>> waits;  // by rank; empty where no rank waits
+    std::vector<uint32_t> awaited;           // the ranks that any rank waits for, in order
     uint64_t first_arrow = 0;
     std::optional<uint32_t> late_window;
   };
-  struct Place {  // of a rank in a collective
+  struct Place {  // the place of a rank in a collective
     uint32_t collective = 0;
     uint32_t rank = 0;  // index into times.ranks
   };
 
   const CollectiveCall& CallOf(const Collective& of, uint32_t rank) const;
-  // Finds whom each rank waited for, in time that grows with the ranks alone.
+  // Finds the rank that each rank waited for. The time that this takes grows only linearly with the
+  // ranks.
   void FindWaits(Collective& of) const;
-  // Returns whom a rank waited for; nullopt: its kind does not wait.
+  // Returns which rank a rank waited for; nullopt where this kind of collective does not wait.
   static std::optional<Wait> WaitOf(const Collective& of, uint32_t rank) {
     return of.waits.empty() ? std::nullopt : of.waits[rank];
   }
   void AddLateWindow(Collective& of);
   std::string NameOfRow(const Collective& of, uint32_t rank) const;
   std::string ArgsOf(const Collective& of, uint32_t rank) const;
-  // Whether an arrow leads to the rank: it was there when the one that it waited for came.
+  // Returns whether an arrow leads to the rank: it must have been there before the rank that it
+  // waited for came.
   bool HasArrow(const Collective& of, uint32_t rank) const;
   int32_t RankNumber(const Collective& of, uint32_t rank) const;
 

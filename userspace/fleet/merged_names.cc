@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-// Kineto's places of GPUs and of "Spans" (output_json.cpp).
+// The sort indices that Kineto gives GPUs and "Spans" (output_json.cpp).
 constexpr int64_t kFirstGpuPlace = 5'000'000;
 constexpr int64_t kSpansPlace = 536'870'912;
 

@@ -1,5 +1,5 @@
-// The names of a part's processes and threads, as its metadata events tell them, to be written when
-// it is known which of them have rows.
+// Collects the names of a part's processes and threads from its metadata events. They are written
+// when it is known which processes and threads have rows.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace proftrace {
 class MergedNames {
  public:
   struct Thread {
-    std::string name;  // plain text; empty: not told
+    std::string name;  // plain text; empty where no event tells it
     std::optional<int64_t> sort_index;
     bool has_rows = false;
   };
@@ -23,15 +23,16 @@ class MergedNames {
     std::string labels;
     std::optional<int64_t> sort_index;
     bool has_rows = false;
-    std::string original;  // its own number or text
+    std::string original;  // the number or text that the input has for the process
     std::map<int64_t, Thread> threads;
   };
 
-  // Takes one of Chrome's five metadata events about names and order. False: it is another.
+  // Takes one of Chrome's five metadata events about names and order. Returns false for any other
+  // event.
   bool Take(const SourceEvent& event, int64_t pid, int64_t tid);
-  // Tells that there is a row.
+  // Notes that the thread has a row.
   void AddRow(int64_t pid, int64_t tid);
-  // Tells what the part calls a process.
+  // Notes the number or text that the part has for a process.
   void SetOriginal(int64_t pid, const SourceId& original);
 
   const std::map<int64_t, Process>& processes() const { return processes_; }
@@ -41,10 +42,10 @@ class MergedNames {
   std::map<int64_t, Process> processes_;
 };
 
-// Returns where a process stands among those of its rank: the CPU, then GPUs, then the rest.
+// Returns the sort index of a process among those of its rank: the CPU, then GPUs, then the rest.
 int64_t PlaceInRank(const MergedNames::Process& process);
 
-// The plain text of JSON source without its quotes.
+// Returns the plain text of a JSON string's source without its quotes.
 std::string PlainText(std::string_view source);
 
 }  // namespace proftrace

@@ -22,7 +22,8 @@ using nlohmann::json;
 
 constexpr std::string_view kPhases = "XBEiIRCstfbenM";
 
-// At the same time an end goes before a begin, and an arrow after the row that it is on.
+// Returns the order of events of equal time: an end goes before a begin, and an arrow after its
+// row.
 int32_t OrderOf(char phase) {
   switch (phase) {
     case 'E':
@@ -52,7 +53,8 @@ struct StoredEvent {
 // A track whose slices nest.
 struct MergedLane {
   uint64_t track = 0;
-  std::vector<int64_t> open_ends_ns;  // outermost first; kOpen: it has its own end
+  // Ends of the open slices, outermost first; kOpen for a slice that gets an end event of its own.
+  std::vector<int64_t> open_ends_ns;
 };
 constexpr int64_t kOpen = std::numeric_limits<int64_t>::max();
 
@@ -140,7 +142,7 @@ class PerfettoMerge : public MergeWriter {
       lane.track = next_track_++;
       const std::string thread_name =
           thread.name.empty() ? "thread " + std::to_string(tid) : thread.name;
-      // Thread 0 is the idle one's everywhere.
+      // Thread 0 is the idle thread on every system.
       if (tid > 0 && tid <= std::numeric_limits<int32_t>::max()) {
         packets_.DescribeThread(lane.track, static_cast<uint32_t>(pid), static_cast<uint32_t>(tid),
                                 thread_name);
@@ -207,7 +209,7 @@ class PerfettoMerge : public MergeWriter {
     }
   }
 
-  // A slice of the lane; what does not nest has a track of its own below it.
+  // Writes a slice of the lane. A slice that does not nest gets a track of its own below the lane.
   void WriteSlice(MergedLane* lane, int64_t begin_ns, int64_t end_ns, std::string_view category,
                   std::string_view name, std::string_view args) {
     Close(lane, begin_ns);
@@ -241,7 +243,7 @@ class PerfettoMerge : public MergeWriter {
     }
   }
 
-  // The track of an asynchronous row.
+  // Returns the track of an asynchronous row.
   uint64_t TrackOf(int64_t pid, const std::string& name, std::string_view category, uint64_t id) {
     uint64_t& track = other_tracks_[{pid, "", std::string(category), id}];
     if (track == 0) {

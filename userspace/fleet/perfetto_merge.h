@@ -1,5 +1,5 @@
-// A merged timeline in Perfetto's format: one machine a boot, one process for each process of an
-// input, arrows within ranks and across them.
+// Writes a merged timeline in Perfetto's format: one machine per boot, one process for each process
+// of an input, and arrows within and between ranks.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 namespace proftrace {
 
 // `sink` and `scratch` must outlive the writer; the caller finishes the sink. The events of one
-// part at a time are put in order, in `scratch` where they are too many for the memory.
+// part at a time are sorted by time, in `scratch` where there are too many for the memory.
 std::unique_ptr<MergeWriter> NewPerfettoMerge(ByteSink& sink, const GuardedFolder& scratch);
 
 }  // namespace proftrace

@@ -23,7 +23,8 @@ std::optional<Phase> PhaseOf(const SourceEvent& event) {
   return is_operator ? std::optional(Phase::kForward) : std::nullopt;
 }
 
-// Appends what of `stretch` none of `taken` has. Both are in order; `at` goes along with them.
+// Appends the parts of `stretch` that no stretch of `taken` covers. Calls come in order of time;
+// `at` keeps the place in `taken` between them.
 void AppendRest(const BusyTime::Stretch& stretch, const std::vector<PhaseStretch>& taken,
                 size_t* at, Phase phase, std::vector<PhaseStretch>* out) {
   int64_t begin_ns = stretch.first;
@@ -59,7 +60,7 @@ std::vector<PhaseStretch> PhaseTimes::Take() {
     all.insert(all.end(), more.begin(), more.end());
     std::sort(all.begin(), all.end(), by_begin);
   }
-  // Pauses without another phase in them.
+  // Closes short pauses that have no other phase in them.
   size_t kept = 0;
   for (size_t i = 1; i < all.size(); ++i) {
     if (all[i].phase == all[kept].phase && all[i].begin_ns - all[kept].end_ns <= kLongestPauseNs) {

@@ -1,5 +1,5 @@
-// When a process was in which phase of a training step, by the rows of its operators: what the
-// summary of a merge shows instead of them. In bounded memory.
+// Finds when a process was in which phase of a training step, by the rows of its operators, in
+// bounded memory. The summary of a merge shows these phases instead of the operators.
 //
 //   data        Python waits for the DataLoader: rows enumerate(DataLoader)#…
 //   backward    the autograd engine runs nodes
@@ -29,13 +29,14 @@ struct PhaseStretch {
 
 class PhaseTimes {
  public:
-  // A pause of a phase that is not longer belongs to it: Python runs between operators.
+  // The longest pause in a phase that still belongs to the phase, because Python runs between
+  // operators.
   static constexpr int64_t kLongestPauseNs = 1'000'000;
 
-  // Sees a row, whose times are on the common clock.
+  // Takes a row into account. Its times are on the common clock.
   void See(const SourceEvent& event);
-  // Returns the stretches in order, without overlaps, and forgets them. Where two phases overlap
-  // the one that stands first in Phase counts.
+  // Returns the stretches in order, without overlaps, and forgets them. Where two phases overlap,
+  // the one that stands first in the enum Phase counts.
   std::vector<PhaseStretch> Take();
 
  private:

@@ -13,7 +13,7 @@ constexpr std::string_view kRankGroups[] = {"(?P<rank>", "(?<rank>"};
 }  // namespace
 
 absl::StatusOr<RankPattern> RankPattern::Parse(const std::string& text) {
-  // The library's expressions know no names: the group's number is counted instead.
+  // std::regex has no named groups: the number of the group is counted instead.
   std::string plain;
   size_t groups = 0;
   size_t rank_group = 0;

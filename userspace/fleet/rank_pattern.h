@@ -1,4 +1,4 @@
-// The rank that a file's path tells, by the regular expression of --rank-of.
+// Finds the rank in a file's path, by the regular expression of --rank-of.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace proftrace {
 class RankPattern {
  public:
   // `text` is an ECMAScript expression with a group (?P<rank>...) or (?<rank>...), as in
-  // "rank_(?P<rank>[0-9]+)". Errors are ExitCode::kUsage.
+  // "rank_(?P<rank>[0-9]+)". Fails with ExitCode::kUsage.
   static absl::StatusOr<RankPattern> Parse(const std::string& text);
 
   // Returns the number in the group, where the expression is found in `path`.

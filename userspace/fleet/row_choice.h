@@ -1,4 +1,4 @@
-// Which rows of the inputs a merged timeline has.
+// Chooses the rows of the inputs that a merged timeline has.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +14,33 @@
 namespace proftrace {
 
 struct RowChoice {
-  bool is_summary = false;              // steps, annotations, phases; what GPUs do as a whole
-  std::vector<std::string> categories;  // of rows; empty: all
+  bool is_summary = false;  // only steps, annotations, phases, and the busy times of GPUs
+  std::vector<std::string> categories;               // categories of rows; empty: all
   std::vector<std::pair<int32_t, int32_t>> ranks;    // first and last; empty: all
   std::optional<std::pair<int64_t, int64_t>> steps;  // first and last
   std::optional<int64_t> from_ns;                    // on the common clock
   std::optional<int64_t> until_ns;
 
   bool HasRank(std::optional<int32_t> rank) const;
-  // Whether rows of the category are wanted.
+  // Returns whether rows of the category are wanted.
   bool HasCategory(std::string_view category) const;
 };
 
 // Returns the number in the name of one of torch.profiler's step rows, "ProfilerStep#12".
 std::optional<int64_t> StepOf(const SourceEvent& event);
 
-// Whether a row is of the work that a GPU does: kernels, copies, fills.
+// Returns whether a row is work on a GPU: a kernel, a copy or a fill.
 bool IsGpuWork(const SourceEvent& event);
-// Whether a row is in the summary as it is.
+// Returns whether the summary has the row itself.
 bool IsInSummary(const SourceEvent& event);
 
-// The times of each process's steps, and what of the timeline they are.
+// Keeps the times of each process's steps, and finds the window that a range of steps covers.
 class StepTimes {
  public:
   void Add(uint32_t process, int64_t step, int64_t begin_ns, int64_t end_ns);
   bool empty() const { return steps_.empty(); }
-  // Returns the time from the first of these steps to the last; nullopt: the process has none.
+  // Returns the time from the begin of the first of these steps to the end of the last; nullopt
+  // where the process has none of them.
   std::optional<std::pair<int64_t, int64_t>> Window(uint32_t process, int64_t first,
                                                     int64_t last) const;
 

@@ -6,7 +6,8 @@
 namespace proftrace {
 namespace {
 
-// NTP slews by 500 ppm at most, quartz is off by 100 (fleet_input.h); readings are not exact.
+// The largest difference of rates that is not a jump. NTP slews by 500 ppm at most, quartz is off
+// by 100 ppm (fleet_input.h), and the rest is for readings that are not exact.
 constexpr int64_t kLargestSlewPpb = 1'500'000;
 constexpr int64_t kReadingErrorNs = 100'000;
 
@@ -56,7 +57,7 @@ int64_t WallClock::ToLocal(int64_t wall_ns) const {
     const int64_t length_ns = next.local_ns - knot.local_ns;
     if (since_ns < 0) continue;
     if (knot.jumps_after) {
-      // A forward jump leaves out wall times that nobody can have read.
+      // Wall times that a forward jump has left out cannot have been read by anybody.
       if (since_ns < length_ns) return knot.local_ns + since_ns;
       if (wall_ns < next.wall_ns) return next.local_ns;
     } else if (wall_ns < next.wall_ns) {

@@ -1,5 +1,6 @@
-// A boot's wall clock (CLOCK_REALTIME) against its local one (CLOCK_MONOTONIC), by the snapshots of
-// both that captures have. Profilers that write wall times are put on the boot's clock by it.
+// Converts between a boot's wall clock (CLOCK_REALTIME) and its local clock (CLOCK_MONOTONIC), by
+// the snapshots of both that captures have. It puts the times of profilers that write wall times on
+// the boot's clock.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +11,29 @@
 
 namespace proftrace {
 
-// Straight between two snapshots. Where the wall clock was set, or the host slept, between two of
-// them, the earlier one's difference holds until the later one: nobody knows when it happened.
+// Times between two snapshots are interpolated. Where the wall clock was set, or the host slept,
+// between two snapshots, the difference of the earlier snapshot holds until the later one, because
+// nobody knows when the jump happened.
 class WallClock {
  public:
-  // `snapshots`: in order of time; those without a wall time are skipped. Without any, the two
-  // clocks are the same.
+  // `snapshots` must be in order of time; those without a wall time are skipped. Without any
+  // snapshot, the two clocks count as equal.
   explicit WallClock(std::span<const ClockSnapshot> snapshots);
 
   bool is_known() const { return !knots_.empty(); }
-  // Both keep the order of times between two jumps of the wall clock.
+  // Convert a time. Both functions keep the order of times between two jumps of the wall clock.
   int64_t ToWall(int64_t local_ns) const;
   int64_t ToLocal(int64_t wall_ns) const;
 
-  // Whether the wall clock jumped between snapshots: times of other profilers are not sure there.
+  // Returns whether the wall clock jumped between two snapshots. Times of other profilers are not
+  // sure there.
   bool has_jump() const { return has_jump_; }
 
  private:
   struct Knot {
     int64_t local_ns = 0;
     int64_t wall_ns = 0;
-    bool jumps_after = false;  // before the next knot
+    bool jumps_after = false;  // whether the wall clock jumps before the next knot
   };
 
   std::vector<Knot> knots_;

@@ -16,7 +16,8 @@ using nlohmann::json;
 
 constexpr std::string_view kNoNumbers[] = {"-Infinity", "Infinity", "-NaN", "NaN"};
 
-// DuckDB writes these where JSON has no number: they become null.
+// Returns the line with null for the infinities and NaN that DuckDB writes, because JSON does not
+// have them.
 std::string WithoutInfinities(std::string_view line) {
   std::string text;
   bool is_in_text = false;
@@ -40,7 +41,7 @@ std::string WithoutInfinities(std::string_view line) {
   return text;
 }
 
-// DuckDB writes numbers of these types as texts.
+// Returns whether DuckDB writes numbers of this type as texts.
 bool IsWrittenAsText(std::string_view type) {
   return type.starts_with("HUGEINT") || type.starts_with("UHUGEINT") || type.starts_with("DECIMAL");
 }

@@ -1,5 +1,5 @@
-// What an engine answers: lines of JSON (fleet/engine/driver.py says which), of DuckDB's program
-// and of the driver alike.
+// Reads an engine's answer: lines of JSON, which DuckDB's program and the driver write alike.
+// fleet/engine/driver.py describes the lines.
 #pragma once
 
 #include <absl/status/status.h>
@@ -13,7 +13,7 @@ namespace proftrace {
 
 struct AnswerColumn {
   std::string name;
-  std::string type;  // the engine's word
+  std::string type;  // the engine's name of the type
 };
 
 // Takes the answers of a request, one after the other.
@@ -22,16 +22,17 @@ class AnswerSink {
   virtual ~AnswerSink() = default;
   virtual absl::Status OnQuestion(const std::string& name,
                                   const std::vector<AnswerColumn>& columns) = 0;
-  // A cell a column: null, a number, a flag, a text; lists and the like as they are.
+  // Takes a row, with one cell for each column: null, a number, a flag or a text; lists and other
+  // values are passed on as they are.
   virtual absl::Status OnRow(const std::vector<nlohmann::json>& cells) = 0;
 };
 
-// An answer as a whole: for those that are short.
+// A whole answer in memory, for short answers.
 struct Answer {
   std::vector<AnswerColumn> columns;
   std::vector<std::vector<nlohmann::json>> rows;
 
-  // Returns the cell; null where there is no such row or column.
+  // Returns the cell; a JSON null where there is no such row or column.
   const nlohmann::json& At(size_t row, std::string_view column) const;
 };
 
@@ -40,11 +41,11 @@ class AnswerReader {
  public:
   explicit AnswerReader(AnswerSink& sink) : sink_(sink) {}
 
-  // Fails with kUsage where two columns of an answer have one name, and with kBug for what is no
-  // answer.
+  // Reads a line. Fails with kUsage where two columns of an answer have the same name, and with
+  // kBug where the line is not an answer.
   absl::Status ReadLine(std::string_view line);
 
-  // Whether the last question's rows have begun.
+  // Returns whether the rows of the last question have begun.
   bool IsInRows() const { return is_in_rows_; }
 
  private:

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using Write = std::function<void(const std::string&)>;
 
-// A text as JSON has it, with what is not UTF-8 replaced.
+// Returns a value as JSON text, with bytes that are not UTF-8 replaced.
 std::string Dump(const json& cell) {
   return cell.is_string() ? JsonQuoted(cell.get_ref<const std::string&>()) : cell.dump();
 }

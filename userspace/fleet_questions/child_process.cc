@@ -17,7 +17,7 @@ namespace proftrace {
 namespace {
 
 constexpr int kCannotRun = 127;
-constexpr int kLookMs = 100;  // how soon a stop is seen
+constexpr int kLookMs = 100;  // the longest time until a stop is seen
 constexpr size_t kMostErrors = 64 << 10;
 constexpr size_t kReadBytes = 256 << 10;
 
@@ -41,7 +41,7 @@ int Wait(pid_t pid) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// Hands whole lines on, and keeps the begin of the next one.
+// Passes whole lines on, and keeps the begin of the next line.
 class Lines {
  public:
   explicit Lines(const std::function<absl::Status(std::string_view)>& on_line)
@@ -112,7 +112,8 @@ absl::Status RunChild(const std::vector<std::string>& arguments, const std::atom
   const pid_t pid = fork();
   if (pid < 0) return NoMoreProcesses(errno);
   if (pid == 0) {
-    // A group of its own: it can be ended with all that it starts, and ^C is for us.
+    // The program gets its own process group, so that it can be ended with everything that it
+    // starts, and ^C reaches this process alone.
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     const int nothing = open("/dev/null", O_RDONLY);
@@ -134,7 +135,7 @@ absl::Status RunChild(const std::vector<std::string>& arguments, const std::atom
 
 absl::Status RunAtTerminal(const std::vector<std::string>& arguments, ChildEnd* end) {
   const std::vector<char*> pointers = Pointers(arguments);
-  // ^C is the prompt's.
+  // ^C is meant for the program at the terminal, so that this process ignores it.
   struct sigaction ignored {};
   struct sigaction before {};
   ignored.sa_handler = SIG_IGN;

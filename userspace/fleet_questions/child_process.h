@@ -1,4 +1,4 @@
-// A program that is started, whose output is read, and which is waited for.
+// Starts a program, reads its output, and waits for its end.
 #pragma once
 
 #include <absl/status/status.h>
@@ -12,18 +12,18 @@
 namespace proftrace {
 
 struct ChildEnd {
-  int exit_code = 0;   // 128 + the signal's number for one that a signal has ended
-  std::string errors;  // what it wrote on its standard error output: the first 64 KiB
+  int exit_code = 0;   // 128 + the signal's number where a signal has ended the program
+  std::string errors;  // the first 64 KiB of its standard error output
   bool was_stopped = false;
 };
 
-// Runs arguments[0] and gives each line that it writes to `on_line`, whose error ends the program
-// and is returned. `stop` ends it, too. Its standard input is empty.
+// Runs arguments[0], and passes each line that it writes to `on_line`. An error of `on_line` ends
+// the program, and is returned. `stop` ends the program as well. Its standard input is empty.
 absl::Status RunChild(const std::vector<std::string>& arguments, const std::atomic<bool>* stop,
                       const std::function<absl::Status(std::string_view line)>& on_line,
                       ChildEnd* end);
 
-// Runs arguments[0] at the terminal that we have.
+// Runs arguments[0] on this process's terminal.
 absl::Status RunAtTerminal(const std::vector<std::string>& arguments, ChildEnd* end);
 
 }  // namespace proftrace

@@ -1,4 +1,4 @@
-// The files of fleet/, which the build puts into the program: it asks without any of them.
+// The files of fleet/. The build embeds them in the program, which needs none of them at run time.
 #pragma once
 
 #include <string_view>
@@ -14,7 +14,7 @@ struct EmbeddedQuestion {
 // Returns fleet/sql/*.sql in the order of their names.
 const std::vector<EmbeddedQuestion>& EmbeddedQuestions();
 
-// fleet/engine/driver.py: asks DuckDB's or Spark's Python package.
+// The text of fleet/engine/driver.py, which asks DuckDB's or Spark's Python package.
 extern const std::string_view kEngineDriver;
 
 }  // namespace proftrace

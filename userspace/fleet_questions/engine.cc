@@ -17,8 +17,9 @@
 namespace proftrace {
 namespace {
 
-constexpr int kNoPackage = 3;  // fleet/engine/driver.py
-constexpr int kRefused = 1;    // the engine, or the driver for it
+constexpr int kNoPackage = 3;  // exit code of fleet/engine/driver.py where the package is missing
+// Exit code of the engine or the driver where the engine refuses a question.
+constexpr int kRefused = 1;
 // The longest argument that a program may be started with (Linux: 32 pages).
 constexpr size_t kMostArgument = 128 << 10;
 
@@ -34,7 +35,7 @@ bool IsProgram(const std::string& path) { return access(path.c_str(), X_OK) == 0
 std::optional<std::string> InPath(std::string_view name) {
   const std::string path = Variable("PATH");
   for (const std::string_view folder : SplitText(path, ":", /*skip_empty=*/true)) {
-    // A name from the folder that one happens to be in is nobody's choice.
+    // Relative folders in $PATH are skipped, so that no program from the current directory is run.
     if (!folder.starts_with('/')) continue;
     std::string program = std::string(folder) + "/" + std::string(name);
     if (IsProgram(program)) return program;
@@ -42,7 +43,7 @@ std::optional<std::string> InPath(std::string_view name) {
   return std::nullopt;
 }
 
-// Where scripts/install-fleet-engine.sh puts it.
+// Returns the path at which scripts/install-fleet-engine.sh puts DuckDB.
 std::string InstalledDuckDb() {
   const std::string data = Variable("XDG_DATA_HOME");
   return (data.starts_with('/') ? data : Variable("HOME") + "/.local/share") +
@@ -60,7 +61,7 @@ absl::Status NoEngine(EngineKind kind) {
               "the package; 'pip install duckdb-cli' installs it");
 }
 
-// Returns the line of an error that says what is wrong; the rest tells the place.
+// Returns the line of an error that says what is wrong. The other lines only tell the place.
 std::string FirstLineOf(std::string_view errors) {
   std::string_view last;
   for (const std::string_view line : SplitText(errors, "\n", /*skip_empty=*/true)) {
@@ -90,7 +91,8 @@ absl::Status Refusal(const EngineOptions& options, const FleetRequest& request,
               name + " refuses the question: " + line);
 }
 
-// The shell of DuckDB reads a file of settings otherwise, and colours what it says.
+// Returns the command line of DuckDB's shell, with options that stop it from reading a settings
+// file and from colouring its output.
 std::vector<std::string> DuckDbCall(const std::string& program) {
   return {program, "-no-init", "-batch", "-bail", "-jsonlines"};
 }
@@ -110,7 +112,7 @@ absl::StatusOr<std::vector<std::string>> DriverCall(const EngineOptions& options
     call.insert(call.end(), {"--master", options.master});
   }
   call.insert(call.end(), {*driver, *file});
-  // Spark's programs write messages of their own on the standard output.
+  // Spark's answer goes into a file, because Spark's programs write messages on standard output.
   if (options.kind == EngineKind::kSpark) call.push_back(scratch.path() + "/answer.jsonl");
   return call;
 }
@@ -124,7 +126,7 @@ absl::Status ReadAnswerFile(const std::string& path, AnswerReader* reader) {
   return absl::OkStatus();
 }
 
-// `is_there`: set to false where the program has not the package.
+// Asks one program. Sets `*is_there` to false where the program lacks the engine's Python package.
 absl::Status AskProgram(const EngineOptions& options, const EngineProgram& program,
                         const FleetRequest& request, ScratchFolder& scratch, AnswerSink& sink,
                         bool* is_there) {

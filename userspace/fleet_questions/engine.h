@@ -1,6 +1,6 @@
-// The engines that answer: programs that are found when something is asked, started as processes of
-// their own. No engine is linked. They have the rights of this process: who starts one has given
-// away those that it must not have.
+// Finds and starts the engines that answer questions. An engine is a program of its own, which is
+// searched when a question is asked; none is linked. It gets the rights of this process, so that
+// the caller must first give up the rights that an engine must not have.
 #pragma once
 
 #include <absl/status/status.h>
@@ -20,15 +20,15 @@ enum class EngineKind : uint8_t { kDuckDb, kSpark };
 
 struct EngineOptions {
   EngineKind kind = EngineKind::kDuckDb;
-  std::string master;  // of Spark; empty: its own choice
-  // Ends the engine when it is set.
+  std::string master;  // Spark's master; empty: Spark's default
+  // Ends the engine when it is set; may be null.
   const std::atomic<bool>* stop = nullptr;
 };
 
 // A way to start an engine.
 struct EngineProgram {
   std::string path;
-  // Runs fleet/engine/driver.py; else it is DuckDB's own program.
+  // True: `path` is to run fleet/engine/driver.py. False: it is DuckDB's own program.
   bool runs_driver = false;
 };
 
@@ -41,13 +41,14 @@ struct EngineProgram {
 //           in $PATH, `python3` in $PATH
 std::vector<EngineProgram> FindEngines(EngineKind kind);
 
-// Asks. Fails with kHostUnfit where there is no engine, with kUsage where it refuses a text,
-// with kInputDamaged where it cannot read a file, and with what the sink returned.
+// Asks the engine what the request holds, and passes its answers to `sink`. Fails with kHostUnfit
+// where there is no engine, with kUsage where the engine refuses a text, with kInputDamaged where
+// it cannot read a file, and with any error of the sink.
 absl::Status AskEngine(const EngineOptions& options, const FleetRequest& request,
                        ScratchFolder& scratch, AnswerSink& sink);
 
-// Opens the engine's own prompt at the terminal, with what the request makes, and returns when it
-// has ended. Fails with kHostUnfit where there is no engine.
+// Opens the engine's own prompt on the terminal, with the tables and views of the request, and
+// returns when the prompt has ended. Fails with kHostUnfit where there is no engine.
 absl::Status OpenPrompt(const EngineOptions& options, const FleetRequest& request,
                         ScratchFolder& scratch);
 

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// Answers: the runs that are chosen.
+// Names of the answers that list the chosen runs.
 constexpr std::string_view kBeforeRuns = "before_runs";
 constexpr std::string_view kAfterRuns = "after_runs";
 constexpr size_t kMostNamed = 8;
@@ -65,7 +65,8 @@ void AddRun(const RunChoice& choice, bool is_after, FleetRequest* request) {
   const std::string_view ranks = FindQuestion("rank_summary")->text;
   request->KeepViews({run, ranks});
   std::string chosen = "SELECT * FROM own_time WHERE 1 = 1";
-  // The name's bytes as digits: engines differ in what a quoted text means.
+  // The name's bytes are written as hex digits, because engines differ in how they read quoted
+  // texts.
   if (choice.job) {
     absl::StrAppend(&chosen, " AND HEX(job) = '",
                     absl::AsciiStrToUpper(absl::BytesToHexString(*choice.job)), "'");
@@ -83,7 +84,7 @@ absl::Status CheckIsOneRun(const ReportAnswers& answers, const RunChoice& choice
                            const std::string& directory) {
   const Answer& runs = answers.Of(is_after ? kAfterRuns : kBeforeRuns);
   const bool is_chosen = choice.job || choice.attempt;
-  // Without a step there is no run to choose: the page says so.
+  // A directory without steps has no run to choose from; the page says so.
   if (runs.rows.size() == 1 || (runs.rows.empty() && !is_chosen)) return absl::OkStatus();
   std::string names;
   for (size_t row = 0; row < runs.rows.size(); ++row) {

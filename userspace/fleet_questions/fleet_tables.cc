@@ -20,7 +20,7 @@ std::string Joined(std::string_view columns) {
   return std::string(kCommonColumns) + ", " + std::string(columns);
 }
 
-// "a BIGINT, b VARCHAR" as a row of NULL that is not there.
+// Returns a SELECT without rows that has the columns "a BIGINT, b VARCHAR".
 std::string EmptySelect(std::string_view columns) {
   std::string text;
   for (const std::string_view column : SplitText(columns, ",", /*skip_empty=*/true)) {
@@ -43,7 +43,7 @@ bool HasParquet(const std::filesystem::path& folder) {
   return false;
 }
 
-// What `align` makes tables of.
+// Returns whether the directory has facts, from which `align` makes tables.
 bool HasFacts(const std::string& directory) {
   std::error_code error;
   std::filesystem::directory_iterator facts(std::filesystem::path(directory) / "facts", error);
@@ -182,7 +182,7 @@ std::string TableViewSql(const FleetTable& table, const std::string& directory, 
     select += " UNION ALL BY NAME SELECT * FROM read_parquet('" + directory + "/" + FilesOf(table) +
               "', union_by_name = true, hive_partitioning = false)";
   }
-  // Rows of a job without a name, and of one that was never restarted, are joined as well.
+  // Empty jobs and attempts get a value, so that their rows are joined as well.
   return "CREATE OR REPLACE TEMP VIEW " + std::string(table.name) +
          " AS SELECT * REPLACE (COALESCE(job, '') AS job, COALESCE(attempt, 0) AS attempt) FROM "
          "(" +

@@ -1,4 +1,4 @@
-// The tables of a directory of a fleet (docs/reference/fleet-tables.md), and where their files are.
+// Lists the tables of a fleet's directory (docs/reference/fleet-tables.md), and finds their files.
 #pragma once
 
 #include <absl/status/status.h>
@@ -12,10 +12,10 @@ namespace proftrace {
 
 struct FleetTable {
   std::string_view name;
-  // Its times are on the common clock: `align` writes it, as one file.
+  // Whether `align` writes the table, as one file with times on the common clock.
   bool is_aligned = false;
-  // "name TYPE" with commas between, behind the columns of all tables (kCommonColumns). What a
-  // file has beside them can be asked for as well.
+  // The columns as "name TYPE, …", behind the columns that all tables have (kCommonColumns).
+  // Further columns of a file can be asked for as well.
   std::string_view columns;
 };
 
@@ -23,21 +23,21 @@ extern const std::string_view kCommonColumns;
 
 const std::vector<FleetTable>& FleetTables();
 
-// Returns the table's files as DuckDB and Spark find them, from the directory on.
+// Returns the pattern by which DuckDB and Spark find the table's files, relative to the directory.
 std::string FilesOf(const FleetTable& table);
 
-// Whether the directory has a file of the table.
+// Returns whether the directory has a file of the table.
 bool HasFiles(const std::string& directory, const FleetTable& table);
 
-// Returns the size of the table's file; 0 for a table that has a file an input.
+// Returns the size of the table's file; 0 for a table with one file per input.
 uint64_t AlignedBytes(const std::string& directory, const FleetTable& table);
 
-// Fails with kUsage where the directory is none of a fleet, or has not been aligned.
+// Fails with kUsage where the directory is not that of a fleet, or has not been aligned.
 absl::Status CheckFleetDirectory(const std::string& directory);
 
-// Returns DuckDB's statement that makes a view with the table's name. `directory` has no character
-// that a pattern of files or a quoted text gives a meaning to. Files of an older version lack
-// columns: these are NULL.
+// Returns the statement of DuckDB that makes a view with the table's name. `directory` must have no
+// character with a meaning in file patterns or quoted texts. Columns that files of older versions
+// lack are NULL.
 std::string TableViewSql(const FleetTable& table, const std::string& directory, bool has_files);
 
 }  // namespace proftrace

@@ -136,7 +136,7 @@ void FleetWatch::LookAtLastSeen(const Answer& last_seen, int64_t now_ns) {
 void FleetWatch::LookAtVerdict(const Answer& verdict, const Answer& last_seen) {
   std::map<Rank, std::string> now;
   for (size_t row = 0; row < verdict.rows.size(); ++row) {
-    // One that was slow for a while is so no more.
+    // Skips a rank that was slow for a while and is no longer.
     if (verdict.At(row, "to_step") != verdict.At(row, "last_step")) continue;
     WatchEvent event = EventOf("slow", verdict, row);
     const Rank rank = {event.job, event.attempt, event.rank.value_or(0)};

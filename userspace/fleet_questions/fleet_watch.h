@@ -1,4 +1,4 @@
-// What `fleet watch` tells: how the answers of one look differ from those of the look before.
+// Finds what `fleet watch` tells: how the answers of one look differ from those of the look before.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@
 
 namespace proftrace {
 
-// Returns the names of the questions that a look asks.
+// Returns the names of the questions that each look asks.
 std::vector<std::string_view> WatchQuestions();
 
 struct WatchEvent {
-  // "coverage", "slow", "cause", "recovered", "silent", "back", "job silent".
+  // One of "coverage", "slow", "cause", "recovered", "silent", "back", "job silent".
   std::string_view kind;
   std::string job;
   int64_t attempt = 0;
   std::optional<int64_t> rank;
   std::string host;
-  nlohmann::ordered_json facts;  // an object: what the kind has beside these
+  nlohmann::ordered_json facts;  // an object with the further facts of this kind of event
   std::string sentence;          // for people; names in it are safe to show
 
   nlohmann::ordered_json ToJson() const;
@@ -33,12 +33,12 @@ struct WatchEvent {
 
 class FleetWatch {
  public:
-  // `silent_after_ns`: a rank that is so much behind the others of its job is silent, and so is a
-  // job of which nothing has come for so long.
+  // `silent_after_ns`: a rank that is this far behind the other ranks of its job counts as silent,
+  // and so does a job without new data for this long.
   explicit FleetWatch(int64_t silent_after_ns) : silent_after_ns_(silent_after_ns) {}
 
-  // Returns what has changed since the answers before, ranks in order; at first what there is.
-  // `now_ns`: Unix time.
+  // Returns what has changed since the previous answers, in the order of ranks; the first call
+  // returns the present state. `now_ns`: Unix time.
   std::vector<WatchEvent> Look(const ReportAnswers& answers, int64_t now_ns);
 
  private:

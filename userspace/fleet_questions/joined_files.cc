@@ -14,7 +14,8 @@ absl::StatusOr<std::vector<std::string>> JoinParquetFiles(const EngineOptions& o
   std::vector<std::string> outputs;
   for (const FilesToJoin& files : lists) {
     FleetRequest request(scratch);
-    // Paths of hosts and jobs have any characters; links have not.
+    // Paths with names of hosts and jobs may have any character. Links with plain names stand for
+    // them.
     std::vector<std::string> links;
     for (const std::string& path : files.paths) {
       const absl::StatusOr<std::string> link = scratch.Link(path);

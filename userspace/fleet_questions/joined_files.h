@@ -1,4 +1,4 @@
-// Has DuckDB put Parquet files together: what is well kept elsewhere is not read by code of ours.
+// Joins Parquet files by DuckDB, so that proftrace needs no Parquet reader of its own.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -11,16 +11,16 @@
 
 namespace proftrace {
 
-// Files whose rows are to be in one.
+// Files whose rows are to be joined in one file.
 struct FilesToJoin {
   std::string name;
   std::vector<std::string> paths;
 };
 
-// Puts the rows of each of `lists` into one file, in the order of its paths, and returns the files'
-// paths, in the scratch folder. A column that some files lack is empty there. Fails as AskEngine()
-// does, with kBug where rows are missing from what the engine wrote, and with kOutputFailed where
-// it was stopped.
+// Joins the rows of each list of files into one file in the scratch folder, in the order of the
+// list's paths, and returns the paths of the new files. Rows of files that lack a column have NULL
+// in it. Fails as AskEngine() does, with kBug where rows are missing in the engine's output, and
+// with kOutputFailed where the engine was stopped.
 absl::StatusOr<std::vector<std::string>> JoinParquetFiles(const EngineOptions& options,
                                                           ScratchFolder& scratch,
                                                           const std::vector<FilesToJoin>& lists);

@@ -35,7 +35,7 @@ bool IsWordCharacter(char character) {
   return std::isalnum(static_cast<unsigned char>(character)) != 0 || character == '_';
 }
 
-// Whether the word stands in the text by itself.
+// Returns whether the text has the word as a whole word.
 bool HasWord(std::string_view text, std::string_view word) {
   for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
     const size_t end = at + word.size();
@@ -45,8 +45,8 @@ bool HasWord(std::string_view text, std::string_view word) {
   return false;
 }
 
-// Returns where what begins at `begin` ends: a quoted text, a comment, or a single character.
-// `is_comment` says which.
+// Returns the end of the piece that begins at `begin`: a quoted text, a comment, or a single
+// character. Sets `*is_comment` where it is a comment.
 size_t EndOfPiece(std::string_view text, size_t begin, bool* is_comment) {
   const auto end_behind = [&](std::string_view mark, size_t from) {
     const size_t end = text.find(mark, from);
@@ -56,7 +56,7 @@ size_t EndOfPiece(std::string_view text, size_t begin, bool* is_comment) {
   *is_comment = rest.starts_with("--") || rest.starts_with("/*");
   if (rest.starts_with("--")) return std::min(text.find('\n', begin), text.size());
   if (rest.starts_with("/*")) return end_behind("*/", begin + 2);
-  // A quote within is doubled, which reads as two texts side by side.
+  // A quote inside of a quoted text is doubled, which this reads as two quoted texts side by side.
   if (rest.starts_with("'") || rest.starts_with("\"") || rest.starts_with("`")) {
     return end_behind(rest.substr(0, 1), begin + 1);
   }
@@ -98,7 +98,7 @@ std::vector<const Question*> ViewsOf(const std::vector<std::string_view>& texts)
   std::vector<const Question*> views;
   std::vector<std::string> named;
   for (const std::string_view text : texts) named.push_back(BareSql(text));
-  // A view names earlier ones only.
+  // Views use earlier views only, so that one pass from the last to the first is enough.
   for (auto one = Questions().rbegin(); one != Questions().rend(); ++one) {
     const bool is_named = std::any_of(named.begin(), named.end(), [&](const std::string& text) {
       return HasWord(text, one->name);

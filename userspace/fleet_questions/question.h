@@ -1,4 +1,4 @@
-// The questions of a fleet by their names: fleet/sql/NN_name.sql, one SELECT each.
+// Finds the questions about a fleet by name. Each is one SELECT in fleet/sql/NN_name.sql.
 #pragma once
 
 #include <absl/status/status.h>
@@ -10,25 +10,27 @@
 namespace proftrace {
 
 struct Question {
-  std::string_view name;   // "stragglers"
-  std::string_view title;  // the first line of its header: what it answers
-  std::string_view text;   // the whole file
-  // Others are built on it, and may name it as they name a table.
+  std::string_view name;  // "stragglers"
+  // The first line of the file's header, which says what the question answers.
+  std::string_view title;
+  std::string_view text;  // the whole file
+  // Whether other questions may use it by its name as they use a table.
   bool is_view = false;
-  // It is over two directories: 'fleet diff' alone asks it.
+  // Whether it compares two directories, so that only 'fleet diff' asks it.
   bool is_of_diff = false;
 };
 
-// Returns all questions, views before what is built on them.
+// Returns all questions. Views come before the questions that use them.
 const std::vector<Question>& Questions();
 
-// Returns the question of that name, with or without its number; nullptr: there is none.
+// Returns the question of that name, with or without its number; nullptr where there is none.
 const Question* FindQuestion(std::string_view name);
 
-// Returns the error that says so, and which name is near.
+// Returns the error that there is no such question, with the most similar name.
 absl::Status NoSuchQuestion(std::string_view name);
 
-// Returns the views that the texts name, and those that these name, in the order of Questions().
+// Returns the views that the texts use, directly or through other views, in the order of
+// Questions().
 std::vector<const Question*> ViewsOf(const std::vector<std::string_view>& texts);
 
 // Returns the text without comments, the semicolon at its end and the blanks around it.

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// Answers that have no table, and are told in sentences.
+// Answers that are shown as sentences instead of a table.
 constexpr std::string_view kTold[] = {"coverage", "balance", "verdict", "what_if", "clock"};
 
 const std::vector<ReportSection>& ReportSections() {
@@ -140,7 +140,7 @@ std::string CoverageText(const Answer& coverage) {
     const std::string world = coverage.At(row, "world_size").is_null()
                                   ? "a number of ranks that is not known"
                                   : std::to_string(number("world_size"));
-    // Traces of other profilers may not tell their host.
+    // The number of hosts is 0 where traces of other profilers do not tell their host.
     const std::string hosts = number("hosts") == 0 ? "not known" : std::to_string(number("hosts"));
     text +=
         absl::StrFormat("Coverage: %d of %s ranks, hosts: %s; %d events lost in %d of %d inputs\n",

@@ -1,4 +1,4 @@
-// An answer as a table of a page, or as JSON.
+// Shows an answer as a table of a page, or as JSON.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace proftrace {
 enum class Unit : uint8_t { kText, kNumber, kTime, kShare, kBytes };
 
 struct ReportColumn {
-  const char* name;  // in the answer
+  const char* name;  // the column's name in the answer
   const char* title;
   Unit unit = Unit::kText;
 };
@@ -24,12 +24,12 @@ struct ReportSection {
   std::vector<ReportColumn> columns;
 };
 
-// Returns the title and the first rows. `directory` is as it is named in the command that gives
-// all; empty: no such command is named.
+// Returns the title and the first rows. `directory`: as the suggested command for all rows names
+// it; empty where no command is to be suggested.
 std::string SectionText(const ReportSection& section, const Answer& answer,
                         const std::string& directory);
 
-// Returns an object a row.
+// Returns a list with one object per row.
 nlohmann::ordered_json RowsJson(const Answer& answer);
 
 }  // namespace proftrace

@@ -17,7 +17,7 @@ using nlohmann::json;
 constexpr size_t kMostTold = 5;  // slow ranks that have sentences of their own
 constexpr int64_t kFewSteps = 5;
 
-// The words for a part of a step (view ranks).
+// Returns the words for each part of a step (the parts of the view `ranks`).
 const std::map<std::string, std::string>& CauseWords() {
   static const auto* const kWords = new std::map<std::string, std::string>{
       {"data", "it waits for its DataLoader"},
@@ -41,7 +41,7 @@ std::string Text(const json& cell) {
 
 int64_t Whole(const json& cell) { return static_cast<int64_t>(NumberOr0(cell)); }
 
-// A row of an answer by its columns' names.
+// Gives access to a row's cells by the names of the columns.
 struct Row {
   const Answer& answer;
   size_t row;
@@ -136,7 +136,8 @@ std::vector<std::string> SentencesOf(const Row& row) {
   return {first, "  " + Why(row), "  " + Evidence(row), "  " + HowSure(row)};
 }
 
-// Says why nothing can be said of a job, or that nobody stands out; empty where somebody does.
+// Returns a sentence on why nothing can be said about a job, or that no rank stands out; empty
+// where one does.
 std::string WhyNobody(const Row& coverage, const Answer& balance) {
   const int64_t seen = Whole(coverage["ranks_seen"]);
   const int64_t world = Whole(coverage["world_size"]);

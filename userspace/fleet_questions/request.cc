@@ -11,12 +11,13 @@ using nlohmann::json;
 
 constexpr std::string_view kAnswer = "proftrace_answer";
 
-// What DuckDB takes before it writes to the disk, beside what it takes for each byte of the tables
-// that go through its hands as a whole.
+// The memory that DuckDB may take before it spills to the disk. Some more is added for each byte of
+// the tables that it holds as a whole.
 constexpr uint64_t kLeastMemory = 160'000'000;
 constexpr uint64_t kMemoryAByte = 4;
 
-// A question may need more than the memory that is there, and nothing is fetched from elsewhere.
+// Returns DuckDB's settings: a question that needs more memory spills to the scratch folder, and
+// DuckDB downloads no extensions.
 std::vector<std::string> Settings(const ScratchFolder& scratch, uint64_t table_bytes) {
   return {"SET temp_directory = '" + scratch.path() + "/spilled'",
           "SET memory_limit = '" + std::to_string(kLeastMemory + kMemoryAByte * table_bytes) + "B'",
@@ -113,7 +114,8 @@ std::string FleetRequest::AsSql() const {
         sql += "CREATE OR REPLACE TEMP TABLE " + statement.name + " AS " + statement.sql + ";\n";
         break;
       case Kind::kAskNamed:
-        // The answer's columns are those of a table, so that the question is worked out but once.
+        // The answer is stored in a table first, so that columns and rows come from one run of the
+        // question.
         sql += "CREATE OR REPLACE TEMP TABLE " + std::string(kAnswer) + " AS " + statement.sql +
                ";\nSELECT '" + statement.name + "' AS proftrace_question;\nDESCRIBE " +
                std::string(kAnswer) + ";\nSELECT '" + statement.name +

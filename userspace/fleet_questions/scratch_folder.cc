@@ -19,7 +19,7 @@
 namespace proftrace {
 namespace {
 
-constexpr int kMostNames = 100;  // that are tried: others may have taken one
+constexpr int kMostNames = 100;  // the most names that are tried, because a name may be taken
 
 bool IsPlain(std::string_view path) {
   return path.starts_with('/') && std::all_of(path.begin(), path.end(), [](char character) {

@@ -1,5 +1,5 @@
-// A folder of our own that is there as long as a question is asked: what an engine spills, and
-// directories under names that mean nothing to it.
+// A private folder that exists while a question is asked. It holds the data that an engine spills,
+// and links to directories whose own names have characters with a meaning to engines.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -13,20 +13,21 @@ namespace proftrace {
 
 class ScratchFolder {
  public:
-  // Makes it in $TMPDIR, else in /tmp. Fails with kOutputFailed.
+  // Makes the folder in $TMPDIR, or else in /tmp. Fails with kOutputFailed.
   static absl::StatusOr<std::unique_ptr<ScratchFolder>> Make();
-  // Removes it, and what is in it; where links lead to stays.
+  // Removes the folder with its contents, but not the directories that its links lead to.
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
-  // Letters, digits, '/', '.', '_' and '-' alone.
+  // Returns the path, which has only letters, digits, '/', '.', '_' and '-'.
   const std::string& path() const { return path_; }
 
-  // Returns a path to the directory, made of the same characters.
+  // Makes a link to the directory, and returns the link's path, which has only these characters as
+  // well.
   absl::StatusOr<std::string> Link(const std::string& directory);
 
-  // Writes the text into a file that is not there yet, or anew, and returns its path.
+  // Writes the text into a new file, or replaces an earlier one of that name, and returns its path.
   absl::StatusOr<std::string> Write(const std::string& name, const std::string& text);
 
  private:

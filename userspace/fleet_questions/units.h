@@ -1,4 +1,4 @@
-// Numbers of answers with their units, as sentences and tables show them.
+// Formats numbers of answers with their units, for sentences and tables.
 #pragma once
 
 #include <nlohmann/json.hpp>

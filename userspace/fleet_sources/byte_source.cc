@@ -74,7 +74,7 @@ class GunzipSource final : public ByteSource {
   std::string Cut() const override { return cut_; }
 
  private:
-  // Reads on where all that was read is unpacked.
+  // Reads on in the file where everything read so far has been unpacked.
   absl::Status Fill() {
     if (!waiting_.empty() || has_ended_) return absl::OkStatus();
     const absl::StatusOr<size_t> got = packed_->Read(buffer_.data(), buffer_.size());
@@ -84,9 +84,10 @@ class GunzipSource final : public ByteSource {
     waiting_ = std::string_view(buffer_.data(), *got);
     return absl::OkStatus();
   }
-  // False: there is none, or what stands before it is not all read.
+  // Begins the next member. Returns false where there is none, or where padding before it is not
+  // all read.
   bool BeginMember() {
-    // Zeros behind a member are padding, of tapes and of block devices.
+    // Zeros behind a member are padding that tapes and block devices add.
     if (members_ > 0) {
       waiting_.remove_prefix(std::min(waiting_.find_first_not_of('\0'), waiting_.size()));
     }
@@ -101,8 +102,8 @@ class GunzipSource final : public ByteSource {
   std::string path_;
   std::vector<char> buffer_;
   std::unique_ptr<GzipMember> member_;
-  std::string_view waiting_;  // of buffer_, what is not unpacked yet
-  bool has_ended_ = false;    // packed_ has
+  std::string_view waiting_;  // the part of buffer_ that is not unpacked yet
+  bool has_ended_ = false;    // whether packed_ has ended
   bool is_in_member_ = false;
   bool is_done_ = false;
   uint64_t members_ = 0;

@@ -1,5 +1,5 @@
-// Where the text of a foreign file comes from: the file itself, or what its gzip members hold. Read
-// once, from the first byte on.
+// Reads the text of another program's file, once and from the first byte on: the file itself, or
+// the contents of its gzip members.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -14,15 +14,16 @@ namespace proftrace {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Reads at most `most` bytes into `to`, at least one; 0: the end. Errors are kInputDamaged, and
-  // name the file and the place in it.
+  // Reads at least one and at most `most` bytes into `to`. Returns how many; 0 at the end. Fails
+  // with kInputDamaged, and names the file and the place in it.
   virtual absl::StatusOr<size_t> Read(char* to, size_t most) = 0;
-  // Says what was cut off of the file, at its end ("its last gzip member"); empty: nothing.
+  // Returns what is cut off at the end of the file ("its last gzip member"); empty where nothing
+  // is.
   virtual std::string Cut() const { return ""; }
 };
 
-// Opens `path`, and unpacks it where it begins as gzip does, whatever its name is. Fails with
-// kUsage where there is no such file.
+// Opens `path`. The contents are unpacked where the file begins as gzip does, whatever its name is.
+// Fails with kUsage where there is no such file.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenByteSource(const std::string& path);
 
 // Unpacks all gzip members of `packed`, one after the other. `path` is for messages.

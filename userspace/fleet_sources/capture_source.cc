@@ -16,7 +16,7 @@
 namespace proftrace {
 namespace {
 
-// Gives what an exporter writes to a splitter, as it comes.
+// A sink that passes an exporter's output on to a JsonSplitter.
 class SplitterSink final : public ByteSink {
  public:
   explicit SplitterSink(JsonSplitter* splitter) : splitter_(*splitter) {}
@@ -54,7 +54,8 @@ class CaptureSource final : public SourceInput {
       collected.NoteLoss(loss.after_ns - base_ns_, loss.until_ns - base_ns_);
     }
     losses_.clear();
-    // The events' times become those of the boot: base and the offset to Unix time cancel out.
+    // With this base the events' times are on the boot's clock, because base and offset to Unix
+    // time cancel out.
     collected.set_base(base_ns_);
     collected.Finish(/*is_cut=*/false, &facts_);
     facts_.clock = SourceClock::kMonotonic;
@@ -70,7 +71,7 @@ class CaptureSource final : public SourceInput {
   }
 
  private:
-  // Builds the timeline and takes its rows as the exporter of Chrome's format writes them.
+  // Builds the timeline, and takes its rows from the exporter of Chrome's format.
   absl::Status Replay(int64_t base_ns,
                       const std::function<void(std::string_view, std::string_view)>& take_member,
                       const std::function<absl::Status(const SourceEvent&)>& take,
@@ -116,7 +117,7 @@ class CaptureSource final : public SourceInput {
   bool salvage_;
   std::string scratch_directory_;
   int64_t base_ns_ = 0;
-  std::vector<LossTime> losses_;  // of the last replay, until they are noted
+  std::vector<LossTime> losses_;  // losses of the last replay that are not noted yet
 };
 
 void TakeJob(const JobIdentity& job, SourceFacts* facts) {
@@ -163,7 +164,7 @@ void TakeRecordingFacts(const RecordingInfo& info, SourceFacts* facts) {
   if (!info.host.boot_id.empty()) facts->boot_id = info.host.boot_id;
   facts->snapshots = info.clocks;
   if (!facts->snapshots.empty()) return;
-  // An older capture has this alone.
+  // Older captures have this one snapshot only.
   ClockSnapshot snapshot;
   snapshot.monotonic_ns = info.window.start_ns;
   snapshot.realtime_ns = info.window.start_ns + info.window.monotonic_to_unix_ns;

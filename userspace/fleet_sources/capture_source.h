@@ -1,5 +1,5 @@
-// A capture as an input of a merge: its rows are exactly those of `export --format chrome`, on
-// CLOCK_MONOTONIC.
+// Makes inputs of a merge from a capture. The rows are exactly those of `export --format chrome`,
+// on CLOCK_MONOTONIC.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -15,17 +15,18 @@
 
 namespace proftrace {
 
-// Returns what to open of a capture, one by one: everything where there is one rank at most; else
-// each rank, and each process that belongs to none.
+// Returns the choices of processes that become one input each: one choice of all processes where
+// the capture has one rank at most; else one for each rank and each process without a rank.
 std::vector<ProcessChoice> ChoicesOf(const CaptureMetadata& metadata);
 
-// Sets what the recording tells of the process with a rank, or of its first one, and of its host.
+// Sets the facts that the recording tells about its host and its process: the one with a rank, else
+// the first one.
 void TakeRecordingFacts(const RecordingInfo& info, SourceFacts* facts);
 
-// Opens a result directory or a capture file. A capture of several ranks gives one input a rank,
-// with the processes that each has forked, and one a process that belongs to no rank. The timeline
-// is built while facts are read and while events are, and not kept. `scratch_directory`: for rows
-// that do not fit in memory; empty: /tmp.
+// Opens a result directory or a capture file. A capture of several ranks gives one input for each
+// rank, with the processes that it has forked, and one for each process without a rank. The
+// timeline is not kept: it is built anew for the facts and for the events. `scratch_directory`: for
+// rows that do not fit in memory; empty: /tmp.
 absl::StatusOr<std::vector<std::unique_ptr<SourceInput>>> OpenCaptureSources(
     const std::string& path, bool salvage, const std::string& scratch_directory);
 

@@ -1,5 +1,5 @@
-// Unpacks one gzip member, and checks its checksum: by ISA-L, or by zlib in builds that do not find
-// it.
+// Unpacks one gzip member and checks its checksum: by ISA-L, or by zlib in builds that do not find
+// ISA-L.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@ namespace proftrace {
 class GzipMember {
  public:
   enum class Outcome : uint8_t {
-    kGoesOn,   // it wants more input or more room
+    kGoesOn,   // the member goes on: more input or more room is needed
     kEnds,     // the member has ended, and all of it is unpacked
-    kDamaged,  // it is no gzip, or not as it was packed
+    kDamaged,  // the bytes are not gzip, or were changed
   };
 
   virtual ~GzipMember() = default;
   // Begins with the next member.
   virtual void Begin() = 0;
-  // Unpacks from the front of `packed` to the front of `room`, and takes from both what it used.
-  // Some text may come only with the next call, also where that one has no input.
+  // Unpacks from the front of `packed` to the front of `room`, and removes the used parts from
+  // both. Some text may come only with the next call, even if that call has no input.
   virtual Outcome Unpack(std::string_view* packed, std::span<char>* room) = 0;
 };
 
-// Null: there is no memory for it.
+// Returns null where there is no memory for it.
 std::unique_ptr<GzipMember> NewGzipMember();
 
 }  // namespace proftrace

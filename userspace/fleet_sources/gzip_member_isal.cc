@@ -21,7 +21,7 @@ class IsalMember final : public GzipMember {
 
   Outcome Unpack(std::string_view* packed, std::span<char>* room) override {
     constexpr size_t kMost = std::numeric_limits<uint32_t>::max();
-    // ISA-L looks at a head only once it has all of it.
+    // A wrong first byte is refused here, because ISA-L checks a head only when it has all of it.
     if (is_at_begin_ && !packed->empty() && packed->front() != kFirstByte) {
       return Outcome::kDamaged;
     }

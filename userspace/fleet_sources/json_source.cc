@@ -24,7 +24,7 @@ class JsonSource final : public SourceInput {
 
   absl::Status ReadFacts() {
     if (absl::Status status = ReadFactsOnce(); !status.ok()) return status;
-    // A row that tells the unit of time may stand behind others.
+    // The row that tells the unit of time may stand behind events that were read with another unit.
     if (unit_ns_ != unit_of_reading_ns_) return ReadFactsOnce();
     return absl::OkStatus();
   }
@@ -80,7 +80,7 @@ class JsonSource final : public SourceInput {
     return absl::OkStatus();
   }
 
-  // Reads the file to its end. `is_cut`, where wanted: also notes what is missing.
+  // Reads the file to its end. `is_cut`: where it is not null, also notes what is missing.
   absl::Status Split(JsonSplitter* splitter, bool* is_cut) {
     absl::StatusOr<std::unique_ptr<ByteSource>> bytes = OpenByteSource(facts_.path);
     if (!bytes.ok()) return bytes.status();

@@ -1,5 +1,5 @@
-// A trace in JSON as an input of a merge: Kineto's (torch.profiler), DFTracer's .pfw, and others in
-// Chrome's format; plain or gzip.
+// Makes an input of a merge from a trace in JSON: Kineto's (torch.profiler), DFTracer's .pfw, and
+// others in Chrome's format; plain or gzip.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -12,10 +12,11 @@
 
 namespace proftrace {
 
-// Reads the whole file for its facts. `has_events_alone`: one after the other, in no document.
-// `salvage`: what is whole before the first place that is wrong is taken, and that is said; else
-// kInputDamaged. A file whose end is cut off is taken up to its last whole event in either case.
-// `observer`: sees the events meanwhile; null: nobody does.
+// Opens a trace, and reads the whole file for its facts. `has_events_alone`: the file has events
+// one after the other, and no document around them. `salvage`: a damaged file is read up to its
+// first wrong place, and a remark says so; without it the result is kInputDamaged. A file whose end
+// is cut off is read up to its last whole event in either case. `observer` is shown the events;
+// null where nobody needs them.
 absl::StatusOr<std::unique_ptr<SourceInput>> OpenJsonSource(const std::string& path,
                                                             bool has_events_alone, bool is_dftracer,
                                                             bool salvage, SourceObserver* observer);

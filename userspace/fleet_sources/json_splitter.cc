@@ -40,7 +40,7 @@ size_t ForEachWanted(const char* text, size_t at, size_t end, const Masks& masks
   return end;
 }
 
-// What of a block of text are quotes and brackets: the lowest bit is its first byte.
+// Masks of the quotes and brackets in a block of text. The lowest bit is the first byte.
 constexpr size_t kBlockBytes = 64;
 struct BlockMasks {
   explicit BlockMasks(const char* text) {
@@ -68,8 +68,8 @@ struct BlockMasks {
   uint64_t closing = 0;
 };
 
-// Returns the bits from each first set one up to the second one, which is left out: what stands
-// between quotes.
+// Returns the bits from each first set bit up to the second one, which is left out. For a mask of
+// quotes these are the bytes of the strings.
 uint64_t BetweenBits(uint64_t bits) {
   for (int shift = 1; shift < 64; shift *= 2) bits ^= bits << shift;
   return bits;
@@ -187,7 +187,7 @@ absl::Status JsonSplitter::ParseOne(char c, Step* step) {
 
 absl::Status JsonSplitter::TakeMember(Step* step) {
   const bool is_key = state_ == State::kKey;
-  if (is_key && buffer_[begin_] == '}') {  // of {} and after a last comma
+  if (is_key && buffer_[begin_] == '}') {  // an empty object, or a comma before the closing brace
     state_ = State::kAfterMember;
     return absl::OkStatus();
   }
@@ -231,7 +231,7 @@ absl::Status JsonSplitter::TakeEvent(char c, Step* step) {
     whole_bytes_ = OffsetOf(begin_);
     return absl::OkStatus();
   }
-  // Files of several parts have brackets in between as well.
+  // Files that were joined of several parts have brackets between events as well.
   const bool is_between = c == ',' || (layout_ == Layout::kEvents && (c == '[' || c == ']'));
   if (!is_between && c != ']') return Wrong(OffsetOf(begin_), "an event or a closing bracket");
   if (!is_between) state_ = State::kAfterMember;
@@ -284,7 +284,7 @@ void JsonSplitter::FindEndOfNested() {
     if (block.backslashes != 0) {
       const size_t before = scanned_;
       FindEndOfNested(scanned_ + kBlockBytes);
-      if (scanned_ == before) return;  // a backslash is the last byte that is there
+      if (scanned_ == before) return;  // the last byte so far is a backslash
       continue;
     }
     const uint64_t in_text = BetweenBits(block.quotes) ^ (is_in_text_ ? ~uint64_t{0} : 0);
@@ -357,7 +357,7 @@ void JsonSplitter::FindEndOfNested(size_t until) {
           has_end_ = --depth_ == 0;
           return !has_end_;
         });
-    if (scanned_ < until) ++scanned_;  // behind the quote, or the last bracket
+    if (scanned_ < until) ++scanned_;  // goes on behind the quote or the last bracket
   }
 }
 

@@ -18,17 +18,18 @@ constexpr int64_t kPidMask = 0xffffff;
 
 struct NsightArg {
   std::string_view column;
-  std::string_view key;  // Kineto's
+  std::string_view key;  // the key that Kineto has for it
 };
 
 // A table of events.
 struct NsightTable {
   std::string_view name;
   std::string_view category;
-  std::string_view owner;  // the column that has the process: globalPid on a GPU
-  // Where the name stands: the first column that is there. Text, or numbers of StringIds.
+  std::string_view owner;  // the column that tells the process (globalPid for work on a GPU)
+  // Columns that may have the name: the first one that exists is used. They hold text, or ids of
+  // the table StringIds.
   std::vector<std::string_view> name_columns;
-  std::string_view fixed_name;  // where no column has one
+  std::string_view fixed_name;  // the name where no column has one
   std::vector<NsightArg> args;
 
   bool is_on_device() const { return owner == "globalPid"; }
@@ -104,7 +105,7 @@ std::string PidOf(std::string_view column) {
          std::to_string(kPidMask);
 }
 
-// What CUpti_ActivityMemcpyKind calls them, as Kineto writes it.
+// Returns the name of a value of CUpti_ActivityMemcpyKind, as Kineto writes it.
 std::string_view CopyName(int64_t kind) {
   constexpr std::string_view kNames[] = {"Memcpy",      "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA",
                                          "Memcpy AtoH", "Memcpy AtoA", "Memcpy AtoD", "Memcpy DtoA",
@@ -112,7 +113,7 @@ std::string_view CopyName(int64_t kind) {
   return kind > 0 && kind < 11 ? kNames[kind] : kNames[0];
 }
 
-// The tables of a report that are there, and what all its processes share.
+// The tables that a report has, and the facts that all its processes share.
 struct NsightReport {
   struct Part {
     const NsightTable* table;
@@ -121,9 +122,9 @@ struct NsightReport {
   std::string path;
   std::vector<Part> parts;
   bool has_strings = false;
-  std::optional<int64_t> session_start_ns;  // since 1970
+  std::optional<int64_t> session_start_ns;  // begin of the session, since 1970
   std::string host;
-  std::set<std::string> columns_of_names;  // ThreadNames
+  std::set<std::string> columns_of_names;  // columns of the table ThreadNames
 };
 
 std::string SchemaOf(const SqliteReader& reader) {
@@ -222,7 +223,7 @@ absl::StatusOr<std::set<int64_t>> PidsOf(const SqliteReader& reader, const Nsigh
   return pids;
 }
 
-// JSON source without quotes.
+// Returns a text as the source of a JSON string, without the quotes.
 std::string SourceOf(std::string_view text) {
   const std::string quoted = JsonQuoted(std::string(text));
   return quoted.substr(1, quoted.size() - 2);
@@ -296,7 +297,8 @@ class NsightSource final : public SourceInput {
         });
   }
 
-  // Columns: start, end, owner, device, stream, the name, then the args that are there.
+  // Reads a table of events. The query's columns are start, end, owner, device, stream, the name,
+  // then the args that the table has.
   absl::Status ReadTable(const SqliteReader& reader, const NsightReport::Part& part,
                          const Take& take) {
     const NsightTable& table = *part.table;
@@ -341,7 +343,7 @@ class NsightSource final : public SourceInput {
     }
     event.begin_ns = begin_ns;
     event.duration_ns = std::max<int64_t>(end_ns - begin_ns, 0);
-    event.phase = end ? 'X' : 'i';  // a mark
+    event.phase = end ? 'X' : 'i';  // without an end the event is a mark
     event.category = table.category;
     event.pid = table.is_on_device() ? row.Integer(3).value_or(0) : *facts_.pid;
     event.tid =

@@ -1,5 +1,5 @@
-// An export of Nsight Systems (nsys export --type sqlite) as an input of a merge: kernels, copies,
-// calls of CUDA, NVTX and the OS runtime, in the words that Kineto has for them.
+// Makes inputs of a merge from an export of Nsight Systems (nsys export --type sqlite): kernels,
+// copies, calls of CUDA, NVTX and the OS runtime, in the words that Kineto has for them.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -12,9 +12,9 @@
 
 namespace proftrace {
 
-// Gives one input a process: reports of launchers hold many. Rows on a GPU have its number as pid
-// and the stream as tid. Fails with kInputDamaged where the file's tables lack what is needed, as
-// those of a version to come may.
+// Returns one input per process, because the report of a launcher holds many. Rows on a GPU have
+// the GPU's number as pid and the stream as tid. Fails with kInputDamaged where the file's tables
+// lack a needed column, as those of a future version may.
 absl::StatusOr<std::vector<std::unique_ptr<SourceInput>>> OpenNsightSources(
     const std::string& path);
 

@@ -17,7 +17,7 @@
 namespace proftrace {
 namespace {
 
-// What of a file tells its kind.
+// The number of bytes at a file's beginning by which its kind is found.
 constexpr size_t kBeginningBytes = size_t{64} << 10;
 constexpr std::string_view kSqliteMark = "SQLite format 3";
 
@@ -38,8 +38,8 @@ absl::StatusOr<std::string> BeginningOf(const std::string& path) {
   return text;
 }
 
-// Whether a text that begins with "{" is one event after the other instead of a document that has
-// them: its first object is an event.
+// Returns whether a text that begins with "{" has one event after the other instead of a document
+// with events: its first object is an event then.
 bool BeginsWithEvent(std::string_view text, size_t at) {
   bool has_phase = false;
   bool has_events = false;
@@ -68,7 +68,7 @@ absl::StatusOr<Sources> One(absl::StatusOr<std::unique_ptr<SourceInput>> source)
 bool BeginsAsCapture(const std::string& path, const std::string& beginning) {
   return beginning.starts_with(std::string_view(kCaptureMagic, sizeof kCaptureMagic)) ||
          IsTar(std::as_bytes(std::span(beginning))) ||
-         // One whose first bytes are lost: the reader says what it finds.
+         // The first bytes of this capture are lost; its reader will say what is wrong.
          (!beginning.empty() && path.ends_with(".ptrec"));
 }
 

@@ -1,17 +1,19 @@
-// Looks at a trace while it is read for its facts, so that who needs each event once reads it once.
+// Sees the events of a trace while the trace is read for its facts, so that a caller that needs
+// each event once does not read the file a second time.
 #pragma once
 
 #include "userspace/collectives/source_input.h"
 
 namespace proftrace {
 
-// Traces in JSON call it, other inputs do not.
+// Only traces in JSON call an observer.
 class SourceObserver {
  public:
   virtual ~SourceObserver() = default;
-  // The reading begins; it may begin again.
+  // Is called when the reading begins. It may begin again, from the first event on.
   virtual void Begin() = 0;
-  // Times are without SourceFacts::base_ns, which may stand behind the events.
+  // Takes an event. Times are without SourceFacts::base_ns, which may stand behind the events in
+  // the file.
   virtual void See(const SourceEvent& event) = 0;
 };
 

@@ -7,10 +7,10 @@
 namespace proftrace {
 namespace {
 
-// Longer texts and wider rows are refused by SQLite itself.
+// The largest text or row in bytes. SQLite itself refuses larger ones.
 constexpr int kLongestCell = 16 << 20;
 
-// Returns the path as a URI has it: characters that mean something there are encoded.
+// Returns the path for use in a URI: characters with a meaning in URIs are encoded.
 std::string UriPath(const std::string& path) {
   std::string uri;
   for (const char c : path) {
@@ -45,7 +45,8 @@ SqliteReader::SqliteReader(std::string path, std::unique_ptr<sqlite3, CloseDatab
 
 absl::StatusOr<SqliteReader> SqliteReader::Open(const std::string& path) {
   sqlite3* raw = nullptr;
-  // Immutable: no lock and no journal beside it, which may lie where nobody may write.
+  // With "immutable" SQLite makes no lock and no journal beside the file, whose folder may be
+  // read-only.
   const std::string uri = "file:" + UriPath(path) + "?immutable=1";
   const int result = sqlite3_open_v2(
       uri.c_str(), &raw, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);

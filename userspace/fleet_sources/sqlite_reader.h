@@ -1,4 +1,5 @@
-// Reads a SQLite file that somebody else has written: nothing in it is run, and nothing written.
+// Reads a SQLite file that another program has written. Nothing in the file is executed, and
+// nothing is written.
 #pragma once
 
 #include <absl/status/status.h>
@@ -14,12 +15,12 @@
 
 namespace proftrace {
 
-// One row of an answer; columns count from 0. Lives until the next row.
+// One row of an answer; columns count from 0. It is valid until the next row.
 class SqliteRow {
  public:
   explicit SqliteRow(sqlite3_stmt* statement) : statement_(statement) {}
   std::optional<int64_t> Integer(int column) const;
-  // Empty where there is none.
+  // Returns the text of a column; empty where there is none.
   std::string_view Text(int column) const;
 
  private:
@@ -30,10 +31,10 @@ class SqliteReader {
  public:
   static absl::StatusOr<SqliteReader> Open(const std::string& path);
 
-  // Returns the columns of a table; empty: there is none of that name. Views and virtual tables are
-  // none: what they do is in the file's hands.
+  // Returns the columns of a table; empty where there is no table of that name. Views and virtual
+  // tables are left out, because the file decides what they do.
   std::set<std::string> ColumnsOf(const std::string& table) const;
-  // Calls `take` with each row of the answer. Fails with kInputDamaged, and as `take` does.
+  // Calls `take` with each row of the answer. Fails with kInputDamaged, or as `take` does.
   template <typename Take>
   absl::Status ForEachRow(const std::string& query, const Take& take) const {
     const absl::StatusOr<Statement> statement = Prepare(query);

@@ -8,7 +8,8 @@
 namespace proftrace {
 namespace {
 
-// A hostile event with a million keys is not searched for each of them.
+// The most other members among which a repeated key is searched, so that a hostile event with a
+// million keys takes no quadratic time.
 constexpr size_t kMostSearched = 64;
 // The phases whose `id` ties events to each other, in the words of the Trace Event Format: flows,
 // asynchronous events, counters, samples, objects, memory dumps.
@@ -30,7 +31,7 @@ SourceId IdOf(std::string_view value) {
   return value;
 }
 
-// '\0': it is none.
+// Returns the phase; '\0' where the value is none.
 char PhaseOf(std::string_view value) {
   if (const auto text = JsonStringSource(value)) return text->size() == 1 ? text->front() : '\0';
   const std::optional<uint32_t> number = ParseNumber<uint32_t>(value);

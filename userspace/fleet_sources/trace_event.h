@@ -22,18 +22,18 @@ class TraceEventReader {
  public:
   enum class Outcome : uint8_t {
     kEvent,
-    kUnplaced,  // it has no time that fits, or does not say what it is
-    kWrong,     // no JSON
+    kUnplaced,  // the event has no valid time, or no phase
+    kWrong,     // the text is not JSON
   };
 
-  // Reads the object `text` into `event`, which lives until the next call. Not JSON: `wrong_at`
-  // says where. The last one counts of keys that stand twice.
+  // Reads the object `text` into `event`, which is valid until the next call. `wrong_at` receives
+  // the place where the text is not JSON. Where a key stands twice, the last one counts.
   Outcome Read(std::string_view text, const TraceTimes& times, SourceEvent* event,
                size_t* wrong_at);
 
-  // How many events had text or numbers that JSON does not allow; they were mended.
+  // Returns how many events had text or numbers that JSON does not allow, and were mended.
   uint64_t repaired() const { return repaired_; }
-  // How many had a negative duration, which became 0.
+  // Returns how many events had a negative duration, which became 0.
   uint64_t negative() const { return negative_; }
 
  private:

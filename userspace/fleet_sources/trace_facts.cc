@@ -11,14 +11,14 @@ namespace proftrace {
 namespace {
 
 constexpr int64_t kMicrosecondNs = 1000;
-// Times behind this (September 2001) count from 1970; Kineto's own from its base are below a
-// quarter of a year.
+// Times from September 2001 on are taken to count from 1970. Kineto's times, which count from its
+// base, are below a quarter of a year.
 constexpr int64_t kEarliestUnixNs = int64_t{1'000'000'000} * 1'000'000'000;
-// A hostile head would be kept for as long as the input is.
+// The longest head that is kept. A hostile one would take memory for as long as the input is open.
 constexpr size_t kLongestHead = size_t{16} << 20;
 
-// Rows that the process itself makes: their pid is its own, where those on a GPU have the GPU's
-// number.
+// Returns whether rows of the category are made by the process itself: their pid is its PID,
+// whereas rows on a GPU have the GPU's number as pid.
 bool IsOfProcess(std::string_view category) {
   for (const std::string_view one : {"cpu_op", "cuda_runtime", "cuda_driver", "python_function",
                                      "user_annotation", "Operator", "Runtime"}) {
@@ -135,7 +135,8 @@ void TraceFacts::TakeEvent(const SourceEvent& event) {
       has_fractions_ || begin_ns % kMicrosecondNs != 0 || event.duration_ns % kMicrosecondNs != 0;
 }
 
-// tensorboard_trace_handler calls its files HOST_PID.TIME.pt.trace.json.gz.
+// Finds the host in the file's name: tensorboard_trace_handler calls its files
+// HOST_PID.TIME.pt.trace.json.gz.
 void TraceFacts::FindHostInPath(SourceFacts* facts) const {
   const std::string name = std::filesystem::path(facts->path).filename().string();
   const size_t end = name.find(".pt.trace.json");

@@ -1,5 +1,5 @@
-// Collects what a trace in JSON tells of its process, from its events and from what stands beside
-// them: for Kineto's files, DFTracer's, and a capture's rows in Kineto's form.
+// Collects what a trace in JSON tells about its process, from the events and the members beside
+// them. It is used for files of Kineto and DFTracer, and for a capture's rows in Kineto's form.
 #pragma once
 
 #include <absl/status/status.h>
@@ -17,7 +17,7 @@
 
 namespace proftrace {
 
-// Reads events as they come out of a JsonSplitter, and tells what of them cannot be handed on.
+// Reads events as they come out of a JsonSplitter, and counts those that cannot be passed on.
 class TraceEvents {
  public:
   // `splitter` says where the text is wrong; it must outlive this.
@@ -42,7 +42,7 @@ class TraceEvents {
 
   void set_unit(int64_t unit_ns) { times_.unit_ns = unit_ns; }
   const TraceTimes& times() const { return times_; }
-  // One sentence each on what was left out or mended.
+  // Adds a sentence for each kind of event that was left out or mended.
   void AddRemarks(std::vector<std::string>* remarks) const;
 
  private:
@@ -56,18 +56,18 @@ class TraceEvents {
 
 class TraceFacts {
  public:
-  // A member beside the events.
+  // Takes a member beside the events.
   void TakeMember(std::string_view key, std::string_view value);
   void TakeEvent(const SourceEvent& event);
   void NoteLoss(int64_t after_ns, int64_t until_ns) { collectives_.NoteLoss(after_ns, until_ns); }
 
-  // DFTracer's unit of time, where a row has told it; ("CM", time_metric).
+  // Returns DFTracer's unit of time, where a row has told it ("CM", time_metric).
   std::optional<int64_t> unit_ns() const { return unit_ns_; }
   // Returns baseTimeNanoseconds; nullopt: the file has none.
   std::optional<int64_t> base_ns() const { return base_ns_; }
   void set_base(int64_t base_ns) { base_ns_ = base_ns; }
-  // Completes `facts`, whose kind and path are set. The times of events were without the base.
-  // `is_cut`: the end of the file is missing.
+  // Completes `facts`, whose kind and path are set. The events must have been taken with times that
+  // do not include the base. `is_cut`: whether the end of the file is missing.
   void Finish(bool is_cut, SourceFacts* facts);
 
  private:
@@ -80,12 +80,12 @@ class TraceFacts {
   JobFacts job_;
   CollectiveRows collectives_;
   std::string host_;
-  std::optional<int64_t> process_pid_;  // of rows of the process itself
+  std::optional<int64_t> process_pid_;  // the PID of rows of the process itself
   std::optional<int64_t> first_pid_;
   std::optional<int64_t> first_ns_;
   std::optional<int64_t> last_ns_;
   uint64_t events_ = 0;
-  bool has_fractions_ = false;  // of microseconds
+  bool has_fractions_ = false;  // whether times have fractions of microseconds
 };
 
 }  // namespace proftrace

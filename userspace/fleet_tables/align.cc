@@ -24,7 +24,8 @@ constexpr char kAligned[] = "aligned";
 constexpr char kStatement[] = "aligned/alignment.json";
 constexpr int kAlignmentVersion = 1;
 
-// A table of all jobs, which gets its name with the others.
+// A table of all jobs. Its file gets its name when Publish() is called, together with the other
+// tables.
 template <typename Row>
 class AlignedTable {
  public:
@@ -102,7 +103,8 @@ class Aligner {
     for (auto& part : parts) inputs_.push_back(std::move(part));
   }
 
-  // Inputs that do not tell their job are of the only one that others tell of.
+  // Groups the inputs by job. Inputs that do not tell their job belong to the job of the others, if
+  // there is only one.
   std::map<std::string, std::vector<const InputFacts*>> ByJob() const {
     std::map<std::string, std::vector<const InputFacts*>> jobs;
     for (const auto& input : inputs_) jobs[input->source.job].push_back(input.get());
@@ -164,8 +166,8 @@ class Aligner {
     });
   }
 
-  // Without its statement a folder of tables is of no alignment: it is taken away first, and put
-  // there last.
+  // Gives the tables their names. Tables without the statement file count as no alignment, so that
+  // the statement is removed first and written last.
   absl::Status Publish() {
     out_.steps = steps_.rows();
     out_.collectives = collectives_.rows();
@@ -250,7 +252,7 @@ absl::StatusOr<bool> IsAlignmentCurrent(const FleetDirectory& directory) {
   std::ifstream file(directory.path() + "/" + kStatement, std::ios::binary);
   if (!file) return false;
   const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  // Whatever a damaged one has there, a comparison does not fail.
+  // Gives a null value where a damaged statement lacks the member, so that no comparison throws.
   const auto field = [&json](const char* name) {
     return json.is_object() && json.contains(name) ? json.at(name) : Json();
   };

@@ -1,5 +1,5 @@
-// Puts all inputs of a fleet's directory on one clock, a job at a time, and writes the tables whose
-// times are compared across ranks.
+// Puts all inputs of a fleet's directory on one clock, one job at a time, and writes the tables
+// whose times are compared across ranks.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +19,29 @@ struct AlignedJob {
   std::optional<int32_t> world_size;
   ClockStatement clock;
   std::vector<std::string> remarks;  // sentences
-  // Why it is not aligned. Its rows have their hosts' wall clocks, or, where `is_left_out`, are in
-  // none of the tables.
+  // Why the job is not aligned; empty where it is. Its rows have the times of their hosts' wall
+  // clocks or, with `is_left_out`, are not in the tables.
   std::string problem;
   bool is_left_out = false;
 };
 
 struct Alignment {
   std::vector<AlignedJob> jobs;
-  std::vector<InputRecord> missing;  // inputs that are not whole
+  std::vector<InputRecord> missing;  // inputs that are not completely in the directory
   uint64_t inputs = 0;
   uint64_t steps = 0;
   uint64_t collectives = 0;
-  uint64_t unmatched = 0;  // of these
+  uint64_t unmatched = 0;  // collectives that were not matched with another rank's
 
   std::string ToJson() const;
 };
 
-// Writes DIR/aligned. The memory is that of all inputs' facts. ExitCode::kUsage: the directory has
-// no input. A job that cannot be aligned is no error: AlignedJob::problem.
+// Writes DIR/aligned. Needs memory for the facts of all inputs. Fails with ExitCode::kUsage where
+// the directory has no input. A job that cannot be aligned is no error; see AlignedJob::problem.
 absl::StatusOr<Alignment> AlignFleet(const FleetDirectory& directory,
                                      const MergedClockOptions& options);
 
-// Whether DIR/aligned has all inputs that the directory has, and no other.
+// Returns whether DIR/aligned was made from exactly the inputs that the directory has.
 absl::StatusOr<bool> IsAlignmentCurrent(const FleetDirectory& directory);
 
 }  // namespace proftrace

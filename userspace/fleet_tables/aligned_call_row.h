@@ -1,4 +1,4 @@
-// The rows and columns of the table `collectives` on the common clock: a collective on one rank.
+// The columns of the table `collectives` on the common clock. A row is a collective on one rank.
 #pragma once
 
 #include <cstdint>

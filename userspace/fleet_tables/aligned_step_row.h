@@ -1,4 +1,4 @@
-// The rows and columns of the table `steps` on the common clock: a step of a rank.
+// The columns of the table `steps` on the common clock. A row is a step of one rank.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The rows and columns of the table `clocks` of a fleet: a knot of a boot's clock. Between two of
-// them the offset goes evenly.
+// The columns of a fleet's table `clocks`. A row is a knot of a boot's clock; between two knots the
+// offset changes linearly.
 #pragma once
 
 #include <cstdint>

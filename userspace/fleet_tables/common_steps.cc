@@ -61,7 +61,8 @@ class OffsetFinder {
     return most == votes.end() ? std::nullopt : std::optional(most->first);
   }
 
-  // By where the middle of its first step lies in the first rank's.
+  // Returns the offset by time: the middle of the rank's first step lies in a step of the first
+  // rank. 0 where it lies in none.
   int64_t OffsetByTime(size_t rank) const {
     const RankSteps::Step& own = ranks_[rank].steps.front();
     const int64_t middle_ns = own.start_ns + (own.end_ns - own.start_ns) / 2;

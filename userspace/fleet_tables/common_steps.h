@@ -1,5 +1,5 @@
-// Puts the numbers of the ranks' steps on one count. Each rank counts from when it was attached to;
-// what ranks did together says which of their steps are the same.
+// Makes the step numbers of all ranks agree. Each rank counts its steps from the moment when
+// proftrace attached to it. The collectives of the ranks show which of their steps are the same.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace proftrace {
 
-// A rank, with the steps that it knows by its own numbers.
+// A rank with its steps, by its own step numbers.
 struct RankSteps {
   struct Step {
     int64_t number = 0;
@@ -16,16 +16,17 @@ struct RankSteps {
     int64_t end_ns = 0;
   };
   struct Meeting {
-    uint32_t moment = 0;  // what it did with others; any number that they have, too
-    int64_t step = 0;     // in which of its own steps
+    uint32_t moment = 0;  // the number of a collective; the other ranks have the same number for it
+    int64_t step = 0;     // the rank's own step in which the collective was
   };
 
   std::vector<Step> steps;  // in order
   std::vector<Meeting> meetings;
 };
 
-// Returns what must be added to each rank's numbers: what most of its meetings ask for; where it
-// has none with others, what its time does, else 0. The first rank that has steps keeps its own.
+// Returns what must be added to each rank's step numbers: the value that most of its meetings ask
+// for; without a meeting with other ranks, the value that the times of its steps suggest; else 0.
+// The first rank that has steps keeps its numbers.
 std::vector<int64_t> CommonStepOffsets(const std::vector<RankSteps>& ranks);
 
 }  // namespace proftrace

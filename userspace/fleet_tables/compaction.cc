@@ -24,15 +24,15 @@ namespace {
 constexpr int64_t kHourS = 3600;
 constexpr std::string_view kFacts = "facts";
 constexpr size_t kSeriesDigits = 16;
-// An engine is told of all of them in one command line.
+// The most windows that are joined at once, because the engine gets all paths in one command line.
 constexpr size_t kMostWindows = 256;
 
-// Returns the second that a summary's window ends with; nullopt for one that was compacted, or that
-// is none.
+// Returns the second with which a summary's window ends; nullopt for a compacted summary, and for
+// any other input.
 std::optional<int64_t> EndOf(const InputRecord& record) {
   if (!record.is_summary || record.parts.size() != 1) return std::nullopt;
   const std::string& part = record.parts.front();
-  // It becomes a part of paths.
+  // The text becomes a part of paths, so that only these characters are allowed.
   if (part.find_first_not_of("0123456789abcdef") != kSeriesDigits || part[kSeriesDigits] != '-') {
     return std::nullopt;
   }
@@ -107,7 +107,7 @@ class HourCompaction {
     const std::vector<TableFiles> tables = TablesOf(directory_, hour_);
     const absl::StatusOr<std::vector<std::string>> joined = join(tables);
     if (!joined.ok()) return joined.status();
-    // Without a reader that would find a half of it.
+    // Waits until no reader has the directory open, because a reader would find half of the change.
     const auto readers = directory_.TryLock(FleetDirectory::kAlignedLock, /*waits=*/true);
     if (!readers.ok()) return readers.status();
     if (HasChanged()) return absl::OkStatus();
@@ -124,7 +124,7 @@ class HourCompaction {
   }
 
  private:
-  // Whether a window is no more as it was read.
+  // Returns whether a window has changed since it was read.
   bool HasChanged() const {
     return std::any_of(hour_.windows.begin(), hour_.windows.end(), [&](const InputRecord& window) {
       const auto now = directory_.Find(window.name);
@@ -132,7 +132,7 @@ class HourCompaction {
     });
   }
 
-  // Writes the files, which have no names yet.
+  // Writes the files without giving them their names.
   absl::Status Prepare(const std::vector<TableFiles>& tables,
                        const std::vector<std::string>& joined) {
     const std::string folder = FolderOf(hour_.windows.front());
@@ -177,7 +177,7 @@ absl::StatusOr<std::vector<SummaryHour>> HoursToCompact(const FleetDirectory& di
   std::map<std::tuple<std::string, std::string, int64_t>, SummaryHour> hours;
   for (const auto& [name, record] : *inputs) {
     const auto end_s = EndOf(record);
-    // A window that ends with the hour is of that hour.
+    // A window that ends exactly with the hour belongs to that hour.
     const int64_t hour = (end_s.value_or(0) - 1) / kHourS;
     if (!end_s || (hour + 1) * kHourS > before_s) continue;
     hours[{SeriesOf(record), FolderOf(record), hour}].windows.push_back(record);

@@ -1,5 +1,6 @@
-// Puts the summaries that a flight recorder has written of a process in an hour, a minute after the
-// other, into one file a table. A day has 1440 of them, and a file of few rows is mostly its head.
+// Puts the summaries of a process that a flight recorder has written in an hour, one each minute,
+// into one file per table. A day has 1440 summaries, and a file of few rows consists mostly of its
+// head.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,9 @@
 
 namespace proftrace {
 
-// Summaries of one process and hour that stand beside each other, the oldest first.
+// The summaries of one process in one hour.
 struct SummaryHour {
-  std::vector<InputRecord> windows;  // two at least
+  std::vector<InputRecord> windows;  // at least two, the oldest first
 };
 
 // Returns the hours that were over at `before_s` (Unix time) and have more than one summary of a
@@ -23,19 +24,20 @@ struct SummaryHour {
 absl::StatusOr<std::vector<SummaryHour>> HoursToCompact(const FleetDirectory& directory,
                                                         int64_t before_s);
 
-// The files that one table has of an hour.
+// The files of one table for one hour.
 struct TableFiles {
   std::string table;
   std::vector<std::string> paths;
 };
 
-// Puts the rows of each table's files into one file, in their order, and returns the paths of
-// these, a table each.
+// Joins the rows of each table's files into one file, in the order of the files. Returns the paths
+// of the joined files, one for each table.
 using FileJoiner =
     std::function<absl::StatusOr<std::vector<std::string>>(const std::vector<TableFiles>&)>;
 
-// Puts one input in the place of the hour's. Killed at any moment, the directory has either: rows
-// are there once. An hour that somebody else is at, or has changed meanwhile, is left as it is.
+// Replaces the hour's inputs by one input. If the process is killed at any moment, the directory
+// has either the old inputs or the new one, so that no row is there twice. An hour that another
+// process is compacting, or has changed meanwhile, is left as it is.
 absl::Status CompactHour(const FleetDirectory& directory, const SummaryHour& hour,
                          const FileJoiner& join);
 

@@ -1,4 +1,4 @@
-// The rows and columns of the table `captures` of a fleet: an input.
+// The columns of a fleet's table `captures`. A row is one input.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,7 @@ constexpr int kDirectoryVersion = 1;
 constexpr size_t kLongestFolder = 200;  // file systems take 255 bytes
 constexpr size_t kLongestValue = 120;
 
-// What a sink that may hold descriptors of folders needs to keep them open.
+// A sink that keeps its folder open for as long as it is written.
 class SinkInFolder final : public ByteSink {
  public:
   SinkInFolder(std::unique_ptr<OutputDirectory> folder, std::unique_ptr<ByteSink> sink)
@@ -59,7 +59,8 @@ std::optional<std::string> ReadText(const std::string& path) {
   return std::move(text).str();
 }
 
-// A path that leads out of the directory is none of ours, whatever a record says.
+// Returns whether a path stays inside of the directory. Records are not trusted to name only such
+// paths.
 bool IsInside(const std::string& path) {
   if (path.empty() || path.front() == '/') return false;
   for (const std::string_view part : SplitText(path, "/", /*skip_empty=*/false)) {
@@ -96,7 +97,7 @@ std::optional<InputRecord> RecordOf(const std::string& name, const std::string& 
     json.at("parts").get_to(record.parts);
     json.at("files").get_to(record.files);
     if (const auto it = json.find("replaces"); it != json.end()) {
-      // Older versions wrote one name.
+      // Older versions wrote a single name.
       record.replaces = it->is_string() ? std::vector{it->get<std::string>()}
                                         : it->get<std::vector<std::string>>();
     }
@@ -137,7 +138,7 @@ std::string PartitionFolder(std::string_view column, std::string_view value) {
   }
   if (folder.size() <= kLongestFolder) return folder;
   folder.resize(kLongestValue);
-  // No half of an encoded byte is left.
+  // Drops an encoded byte that was cut in half.
   if (const size_t at = folder.rfind('%'); at != std::string::npos && at + 3 > folder.size()) {
     folder.resize(at);
   }
@@ -152,7 +153,7 @@ absl::StatusOr<std::unique_ptr<FleetDirectory>> FleetDirectory::OpenOrMake(
     return CannotWriteInto(path, why);
   }
   const bool is_marked = folder->Find(kMark).has_value();
-  // Another one may have made it, and be about to mark it.
+  // Another process may have made the directory, and be about to mark it.
   if (!is_marked && !folder->IsEmpty() && !folder->Find(kLockFile)) {
     return proftrace::Fail(ExitCode::kUsage,
                            ShownText(path) +
@@ -253,7 +254,8 @@ absl::StatusOr<std::map<std::string, InputRecord>> FleetDirectory::Inputs() cons
     }
     inputs.emplace(name, *std::move(record));
   }
-  // One that was killed between the two: the newer one is there, the older one is still.
+  // A process that was killed before it removed the older input leaves both: only the newer one
+  // counts.
   std::vector<std::string> replaced;
   for (const auto& [name, record] : inputs) {
     for (const std::string& older : record.replaces) {
@@ -268,7 +270,7 @@ absl::StatusOr<std::vector<InputRecord>> FleetDirectory::Recover() const {
   std::vector<InputRecord> missing;
   for (const std::string& name : NamesWith(kPending)) {
     const auto record = ReadRecord(name, kPending);
-    if (!record) continue;  // it has just become whole
+    if (!record) continue;  // the input has just become whole
     const absl::StatusOr<std::optional<Lock>> lock = TryLock(name, /*waits=*/false);
     if (!lock.ok()) return lock.status();
     if (!lock->has_value()) {
@@ -281,20 +283,20 @@ absl::StatusOr<std::vector<InputRecord>> FleetDirectory::Recover() const {
       continue;
     }
     if (Find(name)) {
-      // Killed behind the commit.
+      // The process was killed after the commit.
       RemoveFile(absl::StrCat(kInputs, "/", name, std::string(kPending)));
       continue;
     }
     RemoveFiles(*record);
     if (record->is_summary && !record->replaces.empty()) {
-      // What it was made of is still there.
+      // The summaries that were to be compacted are still there.
       RemoveFile(absl::StrCat(kInputs, "/", name, std::string(kPending)));
       continue;
     }
     missing.push_back(*record);
     missing.back().failure = "its ingest was ended; ingest it again";
     if (!record->is_summary) continue;
-    // Nobody can: it is told of once.
+    // Nobody can ingest a summary again, so that it is reported once only.
     missing.back().failure = "its recorder was ended while it wrote that; it is not there";
     RemoveFile(absl::StrCat(kInputs, "/", name, std::string(kPending)));
   }
@@ -325,7 +327,8 @@ absl::Status FleetDirectory::Commit(const InputRecord& record) const {
   if (absl::Status status = WriteRecord(record, kWhole); !status.ok()) return status;
   RemoveFile(absl::StrCat(kInputs, "/", record.name, std::string(kPending)));
   RemoveFile(absl::StrCat(kInputs, "/", record.name, std::string(kFailed)));
-  // A summary is of its own minute: there is none before it, and no need to look through all.
+  // A summary has no earlier state, because it is of its own minute: the other records need not be
+  // searched.
   if (!record.is_summary) Forget(record.stamp.path);
   return RemoveReplaced(record);
 }
@@ -334,7 +337,8 @@ absl::Status FleetDirectory::RemoveReplaced(const InputRecord& record) const {
   for (const std::string& name : record.replaces) {
     if (name == record.name) continue;
     const auto older = Find(name);
-    // A record that names others' inputs takes nothing away.
+    // A record can only remove inputs of the same path or the same series, whatever names are in
+    // it.
     if (!older || older->is_summary != record.is_summary) continue;
     if (record.is_summary ? SeriesOf(*older) != SeriesOf(record)
                           : older->stamp.path != record.stamp.path) {
@@ -345,7 +349,8 @@ absl::Status FleetDirectory::RemoveReplaced(const InputRecord& record) const {
   return absl::OkStatus();
 }
 
-// What an earlier state of a file has left when it failed says nothing of this one.
+// Removes the records of earlier states of a file that failed, because they say nothing about its
+// present state.
 void FleetDirectory::Forget(const std::string& path) const {
   for (const std::string_view ending : {kPending, kFailed}) {
     for (const std::string& name : NamesWith(ending)) {
@@ -414,7 +419,7 @@ std::optional<GuardedFolder> FleetDirectory::FolderOf(const std::string& path,
 }
 
 void FleetDirectory::RemoveFile(const std::string& path) const {
-  // Folders stay: another one may be about to put a file there.
+  // Folders stay, because another process may be about to put a file there.
   std::string name;
   const std::optional<GuardedFolder> folder = FolderOf(path, &name);
   if (folder) folder->Remove(name);

@@ -1,5 +1,5 @@
-// The directory that a fleet's tables are in, safe for many that write into it at once and for
-// being killed at any moment.
+// The directory that holds a fleet's tables. Many processes may write into it at once, and each may
+// be killed at any moment.
 //
 //   fleet.json            says what it is
 //   lock                  never written to: parts of it are locked (F_OFD_SETLK), so that a lock
@@ -12,9 +12,9 @@
 //   inputs/NAME.failed    one that could not be read
 //   aligned/              (aligned_tables.h)
 //
-// All files appear whole, by a rename. A `pending` whose lock nobody has is of one that was killed:
-// what is there of that input is taken away again, and the file stays to tell that it is missing,
-// until it is ingested.
+// All files appear whole, by a rename. A `.pending` file whose lock nobody holds was left by a
+// process that was killed. The files of that input are removed then; the `.pending` file stays, to
+// tell that the input is missing, until the input is ingested again.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@
 
 namespace proftrace {
 
-// Which file an input is, as far as looking at it without reading tells.
+// The identity of an input's file, as stat(2) tells it without reading the file.
 struct FileStamp {
   std::string path;  // absolute, without links
   int64_t bytes = 0;
@@ -48,35 +48,39 @@ struct InputRecord {
   std::string name;  // NAME above
   FileStamp stamp;
   std::vector<std::string> parts;  // IDs
-  std::vector<std::string> files;  // of its tables and facts, from the directory on
-  // NAMEs: of what the same path had before, or of the summaries that it has the rows of.
+  std::vector<std::string> files;  // paths of the tables and facts, relative to the directory
+  // The NAMEs of the inputs that this one replaces: earlier contents of the same path, or the
+  // summaries that were compacted into it.
   std::vector<std::string> replaces;
-  std::string failure;      // why it is not whole
-  bool is_removal = false;  // it was being taken away
-  bool is_summary = false;  // of a flight recorder: it is no file that can be read again
-  int64_t writer = 0;       // the process that adds it
+  std::string failure;      // why the input is not whole
+  bool is_removal = false;  // the input was being removed
+  // A flight recorder's summary, which is not a file that can be read again.
+  bool is_summary = false;
+  int64_t writer = 0;  // PID of the process that adds the input
 };
 
-// Returns which process a summary is of: the ID of its series, which its parts' names begin with.
+// Returns the ID of a summary's series, which stands for the process that was summarised. The names
+// of its parts begin with this ID.
 std::string SeriesOf(const InputRecord& record);
 
-// Folders of a partition, which are no longer than file systems take and lead nowhere else. What is
-// not a letter, digit, '.', '_' or '-' is "%" and two hex digits; long names end with a hash.
+// Returns the name of a partition's folder, which is never too long for a file system and never
+// leads elsewhere. Characters other than letters, digits, '.', '_' and '-' become "%" and two hex
+// digits; long names end with a hash.
 std::string PartitionFolder(std::string_view column, std::string_view value);
 
 class FleetDirectory {
  public:
-  // Opens a directory, which is made where it is missing. ExitCode::kUsage: there is something
-  // else; kOutputFailed: it cannot be written.
+  // Opens a directory, or makes it where it is missing. Fails with ExitCode::kUsage where something
+  // else has this path, and with kOutputFailed where the directory cannot be written.
   static absl::StatusOr<std::unique_ptr<FleetDirectory>> OpenOrMake(const std::string& path);
-  // Opens one that is there.
+  // Opens a directory that exists.
   static absl::StatusOr<std::unique_ptr<FleetDirectory>> Open(const std::string& path);
-  // Returns the one that `fd` is open on, which OpenOrMake() has opened before; `fd` stays the
-  // caller's. `path` is for messages.
+  // Returns the directory that `fd` is open on, which OpenOrMake() must have opened before. `fd`
+  // stays the caller's. `path` is for messages.
   static absl::StatusOr<std::unique_ptr<FleetDirectory>> OfDescriptor(int fd,
                                                                       const std::string& path);
 
-  // Held until it is destroyed, or its process ends.
+  // A lock that is held until this object is destroyed or the process ends.
   class Lock {
    public:
     explicit Lock(UniqueFd fd) : fd_(std::move(fd)) {}
@@ -84,39 +88,40 @@ class FleetDirectory {
    private:
     UniqueFd fd_;
   };
-  // Who reads all inputs has this lock, and who puts others in their place.
+  // The lock that a process holds while it reads all inputs, or replaces inputs by others.
   static constexpr char kAlignedLock[] = "aligned";
-  // Locks an input's name, or kAlignedLock. `waits`: until nobody else has it; else nullopt where
-  // somebody has.
+  // Locks an input's name, or kAlignedLock. `waits`: whether to wait until nobody else has the
+  // lock; otherwise the result is nullopt where somebody has it.
   absl::StatusOr<std::optional<Lock>> TryLock(std::string_view name, bool waits) const;
 
-  // Takes away what those have left who were killed. Returns the inputs that are missing for it, or
-  // because they could not be read, or that somebody is adding just now.
+  // Removes the files that killed processes have left. Returns the inputs that are not whole:
+  // because their ingest was killed, because they could not be read, or because a process is adding
+  // them just now.
   absl::StatusOr<std::vector<InputRecord>> Recover() const;
-  // Returns the inputs that are whole, by name.
+  // Returns the inputs that are completely in the directory, by name.
   absl::StatusOr<std::map<std::string, InputRecord>> Inputs() const;
-  // Returns the input of that name, if it is whole.
+  // Returns the input of that name; nullopt unless it is whole.
   std::optional<InputRecord> Find(const std::string& name) const;
 
-  // To be called with the input's lock. Says that files of the record may be there from now on.
+  // Notes that files of the record may be there from now on. The caller must hold the input's lock.
   absl::Status Announce(const InputRecord& record) const;
-  // Says that it is whole; what it replaces is taken away.
+  // Notes that the input is whole, and removes the inputs that it replaces.
   absl::Status Commit(const InputRecord& record) const;
-  // Says that it could not be read.
+  // Notes that the input could not be read, and removes its files.
   absl::Status Fail(const InputRecord& record) const;
-  // Takes away what is there of an input that is not whole. To be called with its lock.
+  // Removes the files of an input that is not whole. The caller must hold its lock.
   void Discard(const InputRecord& record) const;
-  // Takes an input's rows away. Without lock of its own: nobody adds an input that is there.
+  // Removes an input's rows. It needs no lock, because nobody adds an input that is already there.
   absl::Status Remove(const InputRecord& record) const;
 
-  // Starts a file at a path from the directory on, whose folders are made.
+  // Starts a file at a path relative to the directory, and makes the folders of the path.
   absl::StatusOr<std::unique_ptr<ByteSink>> Create(const std::string& path) const;
-  // Removes a file at such a path.
+  // Removes a file at a path relative to the directory.
   void RemoveFile(const std::string& path) const;
 
   int fd() const { return folder_.fd(); }
-  // Makes a file in it that never gets a name, for what is read again by us alone. Invalid: errno
-  // says why not.
+  // Makes a file in the directory that never gets a name, for data that only this program reads
+  // again. Returns an invalid descriptor on failure, with the reason in errno.
   UniqueFd CreateScratch() const { return folder_.CreateTemporary(); }
   const std::string& path() const { return path_; }
   std::string FactsPath(const std::string& id) const { return "facts/" + id + ".gz"; }
@@ -126,9 +131,9 @@ class FleetDirectory {
       : folder_(std::move(folder)), path_(path) {}
   absl::Status Mark() const;
   void Forget(const std::string& path) const;
-  // Takes away what the record stands for, where that is still there.
+  // Removes the inputs that the record replaces, where they are still there.
   absl::Status RemoveReplaced(const InputRecord& record) const;
-  // Removes the files of a record, and what its writer has left that had no name yet.
+  // Removes the files of a record, and the files that its writer has left without a final name.
   void RemoveFiles(const InputRecord& record) const;
   std::optional<GuardedFolder> FolderOf(const std::string& path, std::string* name) const;
   absl::Status WriteRecord(const InputRecord& record, std::string_view ending) const;

@@ -33,7 +33,7 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{1} << 20;
 
-// The file of an input: of a result directory, its capture.
+// Returns the file of an input, which is the capture for a result directory.
 std::string FileOf(const std::string& path) {
   std::error_code error;
   return std::filesystem::is_directory(path, error) ? path + "/capture.ptrec" : path;
@@ -47,7 +47,7 @@ struct TablesObserver final : public SourceObserver {
   std::optional<TraceTables> tables;
 };
 
-// The parts of one input, which become one record.
+// Ingests the parts of one input, which become one record.
 class InputIngest {
  public:
   InputIngest(const FleetDirectory& directory, const std::string& path, InputRecord record,
@@ -95,7 +95,7 @@ class InputIngest {
     if (!reader.ok()) return reader.status();
     const std::vector<ProcessChoice> choices = ChoicesOf((*reader)->metadata());
     for (const ProcessChoice& choice : choices) {
-      // A capture is read once for each of its ranks: one of them fits in memory.
+      // The capture is read anew for each rank, because only one rank at a time fits in memory.
       if (&choice != &choices.front()) {
         reader = CaptureReader::Open(path_, options);
         if (!reader.ok()) return reader.status();
@@ -212,7 +212,8 @@ class InputIngest {
     for (const SourceCall& call : source.calls_without_group) add_call(call, none);
   }
 
-  // Nothing of the part is there until it is announced, and then all of it, but for a kill.
+  // Gives the part's files their names. No file is there before the part was announced; after that
+  // all files appear, unless the process is killed.
   absl::Status FinishPart(InputFacts& facts, PartTables& tables) {
     facts.bytes = static_cast<uint64_t>(record_.stamp.bytes);
     tables.AddFacts(facts);

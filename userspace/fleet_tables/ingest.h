@@ -9,20 +9,22 @@
 namespace proftrace {
 
 struct IngestOptions {
-  bool salvage = false;  // take what is whole of a damaged input
-  std::string rank_of;   // RankPattern, of files that do not tell their rank; empty: none
+  bool salvage = false;  // whether the whole part of a damaged input is read
+  // The text of a RankPattern for files that do not tell their rank; empty: none.
+  std::string rank_of;
   std::string scratch_directory;
 };
 
-// Returns what `path` is, without reading it; the file of a result directory is its capture. Fails
-// with kUsage where there is none.
+// Returns the stamp of the input `path` without reading it. A result directory is represented by
+// its capture. Fails with kUsage where there is no such file.
 absl::StatusOr<FileStamp> StampOf(const std::string& path);
 
-// Returns the name by which the directory knows a file of these bytes: a hash of them.
+// Returns the name that the directory has for a file of these contents: a hash of its bytes.
 absl::StatusOr<std::string> NameOfFile(const std::string& path);
 
 // Writes the tables of the input `path` and commits `record`, whose name, stamp and `replaces` are
-// set. The caller has the lock of its name. An error leaves nothing of it, but for one of writing.
+// set. The caller must hold the lock of its name. After an error nothing of the input is left,
+// unless writing has failed.
 absl::Status IngestInput(const FleetDirectory& directory, const std::string& path,
                          InputRecord record, const IngestOptions& options);
 

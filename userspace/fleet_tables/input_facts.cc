@@ -17,11 +17,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kFactsVersion = 1;
-// More than a rank's day; a hostile file is not read on without end.
+// The most bytes that are read of a file, so that a hostile one ends. A rank's day is smaller.
 constexpr size_t kMostBytes = size_t{4} << 30;
 constexpr double kConfidenceUnit = 1e4;
 
-// All numbers of a step, the same ones for writing and for reading.
+// Visits all numbers of a step, in the same order for writing and for reading.
 template <typename Row, typename Visit>
 void ForEachNumber(Row& row, Visit&& visit) {
   visit(row.pid);
@@ -62,7 +62,7 @@ void ForEachCallNumber(Call& source, Visit&& visit) {
   visit(source.launch_ns);
 }
 
-// `has_ntp`: whether the numbers of `ntp` mean anything.
+// Visits all numbers of a snapshot. `has_ntp`: whether the numbers of `ntp` are valid.
 template <typename Snapshot, typename Ntp, typename Flag, typename Visit>
 void ForEachSnapshotNumber(Snapshot& snapshot, Ntp& ntp, Flag& has_ntp, Visit&& visit) {
   visit(snapshot.monotonic_ns);
@@ -246,7 +246,7 @@ std::string SnapshotLine(const ClockSnapshot& snapshot) {
 std::string CallLine(char kind, const SourceCall& call) {
   NumberLine line(kind);
   ForEachCallNumber(call, line);
-  line.Text(call.op);  // of torch's letters, without blanks
+  line.Text(call.op);  // torch's names have no blanks
   return line.Take();
 }
 
@@ -261,7 +261,7 @@ class FactsReader {
  public:
   explicit FactsReader(InputFacts* facts) : facts_(*facts) {}
 
-  // Takes the first facts of `text` away.
+  // Reads the first facts of `text`, and removes them from it.
   bool Take(std::string_view* text) {
     std::optional<uint64_t> told;
     uint64_t lines = 0;
@@ -327,7 +327,7 @@ class FactsReader {
 }  // namespace
 
 std::optional<int64_t> StepAt(const std::vector<StepRow>& steps, int64_t time_ns) {
-  // Steps of other threads stand behind the driving one's.
+  // Steps of other threads come after those of the driving thread.
   const auto end =
       std::find_if(steps.begin(), steps.end(), [](const StepRow& step) { return !step.is_main; });
   const auto after =

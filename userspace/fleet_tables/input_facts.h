@@ -1,5 +1,5 @@
-// What a fleet's directory keeps of an input beside its tables: all that the common clock is
-// computed from, and the rows that are written again when it is known.
+// The facts of an input that a fleet's directory keeps beside its tables: everything that the
+// common clock is computed from, and the rows that are written again when that clock is known.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,17 @@
 
 namespace proftrace {
 
-// The job of inputs that tell none: questions join tables by it, so that it is never absent.
+// The job of inputs that tell none. It is never left empty, because questions join tables by the
+// job.
 inline constexpr std::string_view kUnnamedJob = "-";
 
 // One process or rank of an input.
 struct InputFacts {
-  std::string id;  // of its tables: 16 hex digits
+  std::string id;  // the ID of its tables: 16 hex digits
   SourceFacts source;
-  // Added to the times of `source` to get those of its tables.
+  // The number of ns to add to times of `source` to get the times of its tables.
   int64_t unix_offset_ns = 0;
-  uint64_t bytes = 0;  // of the input
+  uint64_t bytes = 0;  // size of the input
 
   std::string kernel;
   std::optional<int64_t> cpus;
@@ -36,12 +37,13 @@ struct InputFacts {
   std::optional<int64_t> lost;  // records
   std::optional<double> overhead_percent;
   std::string unsupported;     // sentences
-  std::vector<StepRow> steps;  // times of its tables
+  std::vector<StepRow> steps;  // steps with the times of the tables
 
-  // The second of Unix time that a flight recorder's window ends with; nullopt: it is no summary.
-  // All windows of one process have the same `id`, and are one recording with gaps (JoinSeries()).
+  // The second of Unix time with which a flight recorder's window ends; nullopt where the input is
+  // not a summary. All windows of one process have the same `id`, and are one recording with gaps
+  // (JoinSeries()).
   std::optional<int64_t> window_end_s;
-  // Each window of such a recording: the number of its first step, and when it ended.
+  // A window of such a recording: the number of its first step, and when the window ended.
   struct Segment {
     int64_t first_step = 0;
     int64_t window_end_s = 0;
@@ -49,18 +51,20 @@ struct InputFacts {
   std::vector<Segment> segments;
 };
 
-// Returns the number of the step of the driving thread that a time lies in. `steps`: in order.
+// Returns the number of the driving thread's step in which a time lies; nullopt where it lies in
+// none. `steps` must be in order.
 std::optional<int64_t> StepAt(const std::vector<StepRow>& steps, int64_t time_ns);
 
-// Writes the facts as lines of text: an object, then a list of numbers a step and a call, then the
-// number of lines.
+// Writes the facts as lines of text: an object, then a list of numbers for each step and each call,
+// then the number of lines.
 absl::Status WriteInputFacts(const InputFacts& facts, ByteSink& sink);
 
-// Reads them again: one, or one for each summary that the file has the facts of, one behind the
-// other. ExitCode::kInputDamaged: they are not whole, or not those of this version.
+// Reads the facts in a file: of one input or, for compacted summaries, of one summary after the
+// other. Fails with ExitCode::kInputDamaged where they are not whole, or of another version.
 absl::StatusOr<std::vector<std::unique_ptr<InputFacts>>> ReadInputFacts(const std::string& path);
 
-// Returns the text of such a file as it was given to the sink, unread. Fails with kInputDamaged.
+// Returns the text of such a file as WriteInputFacts() wrote it, without checking it. Fails with
+// kInputDamaged.
 absl::StatusOr<std::string> ReadFactsText(const std::string& path);
 
 }  // namespace proftrace

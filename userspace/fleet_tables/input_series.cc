@@ -12,7 +12,8 @@
 namespace proftrace {
 namespace {
 
-// Two windows are cut by the same clock, and read by different ones.
+// The overlap that two consecutive windows may seem to have, because different clock readings were
+// used for cutting and for reading.
 constexpr int64_t kOverlapNs = 1'000'000;
 
 class SeriesJoiner {
@@ -27,7 +28,7 @@ class SeriesJoiner {
   std::unique_ptr<InputFacts> Join() && {
     usual_step_ns_ = UsualStepNs();
     std::unique_ptr<InputFacts> whole = std::move(windows_.front());
-    // Its steps and calls are added like those of the others.
+    // Steps and calls of the first window are taken out, and added like those of the others.
     steps_ = std::exchange(whole->steps, {});
     std::vector<SourceCall> calls = std::exchange(whole->source.calls, {});
     AddSteps(std::exchange(steps_, {}), 0, *whole->window_end_s);
@@ -67,7 +68,7 @@ class SeriesJoiner {
     AddSteps(std::move(window.steps), whole->unix_offset_ns - window.unix_offset_ns,
              *window.window_end_s);
     AddCalls(std::move(window.source.calls), window.source, whole);
-    // Without a group they match nothing.
+    // Calls without a group are never matched, so that they need no mark of a gap.
     auto& alone = window.source.calls_without_group;
     source.calls_without_group.insert(source.calls_without_group.end(), alone.begin(), alone.end());
     for (const ClockSnapshot& snapshot : window.source.snapshots) {
@@ -88,7 +89,8 @@ class SeriesJoiner {
     }
   }
 
-  // `shift_ns` is added to times, which count from the first window's wall clock then.
+  // Adds a window's steps. `shift_ns` is added to their times, so that they are by the first
+  // window's wall clock.
   void AddSteps(std::vector<StepRow> steps, int64_t shift_ns, int64_t window_end_s) {
     bool is_first = true;
     for (StepRow& step : steps) {

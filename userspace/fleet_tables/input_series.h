@@ -1,5 +1,5 @@
-// Makes one recording of the summaries that a flight recorder has written of one process, a minute
-// after the other.
+// Makes one recording of the summaries that a flight recorder has written for one process, one each
+// minute.
 #pragma once
 
 #include <memory>

@@ -52,7 +52,8 @@ absl::StatusOr<std::unique_ptr<JobAlignment>> JobAlignment::Make(
 }
 
 void JobAlignment::ChooseInputs() {
-  // Hosts count restarts by themselves: of one attempt they may tell several numbers.
+  // The highest attempt counts, because each host counts restarts by itself and may have another
+  // number for the same attempt.
   for (const JoinedProcess& process : joined_.processes) {
     attempt_ = std::max(attempt_, process.attempt);
   }
@@ -112,8 +113,8 @@ std::optional<int64_t> JobAlignment::StepOfCall(uint32_t input, const SourceCall
   return StepAt(steps.steps, call.call.entered_ns + inputs_[input]->unix_offset_ns);
 }
 
-// A window of a series, or a whole input, is put on the common count by itself: what is missing
-// between two windows may be another number of steps on each rank.
+// Finds the offsets of step numbers, separately for each window of a series or for each whole
+// input: between two windows, a different number of steps may be missing on each rank.
 void JobAlignment::FindSteps() {
   std::map<int64_t, std::vector<WindowSteps>> by_window;
   for (uint32_t process = 0; process < joined_.processes.size(); ++process) {
@@ -306,7 +307,7 @@ void JobAlignment::AddKnots(uint32_t boot, const FleetBoot& of, Add<ClockKnotRow
 
 void JobAlignment::ForEachStep(Add<AlignedStepRow> add) const {
   for (uint32_t process = 0; process < joined_.processes.size(); ++process) {
-    // What the process's collectives took, by its own step.
+    // Waiting and transfer times of the process's collectives, by its own step numbers.
     std::map<int64_t, std::pair<int64_t, int64_t>> comm;
     const uint32_t with_calls = call_input_[process];
     const std::vector<Match>& matches = matches_[with_calls];

@@ -1,4 +1,4 @@
-// One job on one clock: its rows with common times.
+// Puts one job on one clock, and gives its rows with common times.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace proftrace {
 
 class JobAlignment {
  public:
-  // `inputs` must outlive the result. Fails as JoinInputs() and MergedClock::Make().
+  // `inputs` must outlive the result. Fails as JoinInputs() and MergedClock::Make() do.
   static absl::StatusOr<std::unique_ptr<JobAlignment>> Make(const std::string& job,
                                                             std::vector<const InputFacts*> inputs,
                                                             const MergedClockOptions& options);
@@ -42,13 +42,14 @@ class JobAlignment {
   void ForEachCall(Add<AlignedCallRow> add) const;
 
  private:
-  // What all ranks of a moment have in common.
+  // The figures of a moment (a collective that was matched across ranks) that all its ranks share.
   struct MatchedMoment {
     int64_t transfer_ns = 0;
     std::optional<int64_t> bound_ns;
     std::optional<int64_t> estimate_error_ns;
   };
-  // What a call is part of, as seen by its rank. There are millions of them.
+  // The moment that a call is part of, as seen by its rank. The struct is small, because there are
+  // millions of calls.
   struct Match {
     int64_t wait_ns = 0;
     int64_t begin_ns = 0;
@@ -68,8 +69,8 @@ class JobAlignment {
   // The steps of a process in a window of a series, or in all of its input.
   struct WindowSteps {
     uint32_t process = 0;
-    int64_t first_step = 0;    // by its own numbers
-    int64_t window_end_s = 0;  // 0: it is no window
+    int64_t first_step = 0;    // by the process's own step numbers
+    int64_t window_end_s = 0;  // 0 where this is all of an input
     RankSteps steps;
   };
   std::vector<WindowSteps> WindowsOf(uint32_t process) const;
@@ -85,16 +86,17 @@ class JobAlignment {
                Add<AlignedCallRow> add) const;
 
   std::string job_;
-  int32_t attempt_ = 0;  // of all rows, where attempts are not apart
+  int32_t attempt_ = 0;  // for all rows, where attempts are not told apart
   std::vector<const InputFacts*> inputs_;
   std::vector<const SourceFacts*> facts_;
   JoinedInputs joined_;
   std::optional<MergedClock> clock_;
-  std::vector<uint32_t> call_input_;         // by process: whose calls stand for it
-  std::vector<uint32_t> step_input_;         // by process: whose steps do
-  std::vector<std::vector<Match>> matches_;  // by input: of its calls; empty where none is used
-  std::vector<MatchedMoment> moments_;       // by the number of the moment
-  // By process: what is added to its numbers of steps, from which of them on.
+  std::vector<uint32_t> call_input_;  // by process: the input whose calls are used
+  std::vector<uint32_t> step_input_;  // by process: the input whose steps are used
+  // By input and call; empty for an input whose calls are not used.
+  std::vector<std::vector<Match>> matches_;
+  std::vector<MatchedMoment> moments_;  // by the number of the moment
+  // By process: from a step number to the offset that is added from that step on.
   std::vector<std::map<int64_t, int64_t>> step_offsets_;
 };
 

@@ -23,7 +23,7 @@ namespace proftrace {
 
 class PartTables {
  public:
-  // All must outlive this. `place`: the part's job, host and rank.
+  // `directory` and `keys` must outlive this object. `place`: the part's job, host and rank.
   PartTables(const FleetDirectory& directory, const TableKeys& keys, const RowKeys& place,
              std::string id)
       : directory_(directory), keys_(keys), id_(std::move(id)) {
@@ -36,8 +36,8 @@ class PartTables {
                            PartitionFolder("of_rank", number(place.rank)), "/");
   }
 
-  // Has a table make no file from here on that has no row, or whose rows `align` writes from the
-  // facts: a day has 1440 of them.
+  // From here on, no file is made for a table without rows, and none for a table whose rows `align`
+  // writes from the facts. Summaries use this, because a day has 1440 of them.
   void KeepSmall() { is_small_ = true; }
 
   template <typename Row, typename Rows>
@@ -64,7 +64,7 @@ class PartTables {
     sinks_.push_back(*std::move(sink));
   }
 
-  // Adds the facts, as a file like the others.
+  // Adds the facts as a further file.
   void AddFacts(const InputFacts& facts) {
     if (!status_.ok()) return;
     files_.push_back(directory_.FactsPath(id_));

@@ -47,7 +47,8 @@ InputFacts RecordedPart::Facts(const std::string& path) const {
   source.path = path;
   TakeRecordingFacts(info, &source);
   for (const ProcessCalls& process : calls_) {
-    // A part has one rank; what its helpers say of collectives is the same group's.
+    // The first process with collectives is enough, because a part has one rank and its helper
+    // processes are in the same groups.
     if (!source.calls.empty() || !source.groups.empty()) break;
     source.groups = process.facts.groups;
     source.group_descriptions = process.facts.group_descriptions;

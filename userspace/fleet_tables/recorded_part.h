@@ -1,4 +1,5 @@
-// One process or rank of a capture: what a fleet's directory keeps of it, and its tables.
+// Makes the facts and the tables that a fleet's directory keeps of one process or rank of a
+// capture.
 #pragma once
 
 #include <string>
@@ -14,18 +15,18 @@
 
 namespace proftrace {
 
-// Returns the folder of the partition that rows of an input belong into.
+// Returns the job, attempt, host and rank that say in which partition an input's rows are.
 RowKeys PlaceOf(const SourceFacts& source);
 
 class RecordedPart {
  public:
-  // `timeline` must outlive this. `spill_directory`: for what does not fit in memory.
+  // `timeline` must outlive this object. `spill_directory`: for data that does not fit in memory.
   RecordedPart(const Timeline& timeline, const std::string& spill_directory);
 
   const Timeline& timeline() const { return timeline_; }
-  // Returns the facts, without their ID. `path`: what the input is called.
+  // Returns the facts, without their ID. `path`: the input's path.
   InputFacts Facts(const std::string& path) const;
-  // Adds all tables to `tables` (AddSummaryTables()). `steps`: of the facts.
+  // Adds all tables to `tables` (AddSummaryTables()). `steps`: the steps of Facts().
   template <typename Tables>
   void AddTables(const std::vector<StepRow>& steps, Tables& tables) const {
     tables.template Add<CaptureRow>("recordings",

@@ -39,7 +39,7 @@ class SummaryIngest {
     if (!reader.ok()) return reader.status();
     const std::vector<ProcessChoice> choices = ChoicesOf((*reader)->metadata());
     for (const ProcessChoice& choice : choices) {
-      // One process fits in memory.
+      // The capture is read anew for each process, because only one at a time fits in memory.
       if (&choice != &choices.front()) {
         reader = OpenReader();
         if (!reader.ok()) return reader.status();
@@ -67,12 +67,14 @@ class SummaryIngest {
     const RecordedPart part(**built, scratch_directory_);
     InputFacts facts = part.Facts("");
     const SourceFacts& source = facts.source;
-    // Wall clocks of several recorders agree on the second that they were told to wait for.
+    // The end is rounded to seconds, because recorders wait for the same full second of their wall
+    // clocks.
     const int64_t end_ns = *source.last_ns + facts.unix_offset_ns;
     facts.window_end_s = (end_ns + kSecondNs / 2) / kSecondNs;
     facts.source.path =
         absl::StrFormat("the flight recorder of PID %d on %s", source.pid.value_or(0), source.host);
-    // One process is one series, whoever records it.
+    // The ID depends on the process alone, so that the summaries of several recorders are one
+    // series.
     facts.id = StableHash()
                    .Add(source.boot_id.value_or(source.host))
                    .Add(source.pid.value_or(-1))

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view kStepName = "ProfilerStep#";
 
-// Kineto's categories of a GPU's work, of today and of before 2022, as today's.
+// Returns Kineto's present category for a category of GPU work; before 2022 the categories had
+// other names.
 std::string_view KindOfWork(std::string_view category) {
   if (category == "kernel" || category == "Kernel") return "kernel";
   if (category == "gpu_memcpy" || category == "Memcpy") return "gpu_memcpy";
@@ -109,7 +110,8 @@ void TraceTables::SumOperators() {
     }
     while (!open.empty() && open.back()->end_ns <= call.begin_ns) open.pop_back();
     const int64_t duration_ns = call.end_ns - call.begin_ns;
-    // A row that outlives the one around it takes of that what they share.
+    // Where a row outlives the row around it, only the time that both share is taken from the outer
+    // row's own time.
     if (!open.empty()) {
       Sums& around = sums_of(*open.back());
       around.self_ns = SaturatingDifference(

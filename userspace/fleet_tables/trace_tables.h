@@ -1,5 +1,5 @@
-// The tables of a trace that another profiler has written, from its events in a stream: steps,
-// operators and work of GPUs. What such a trace cannot tell stays empty.
+// Makes the tables of a trace that another profiler has written, from a stream of its events:
+// steps, operators and work of GPUs. Columns that such a trace cannot tell stay empty.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@
 
 namespace proftrace {
 
-// Memory: some words an operator and a piece of a GPU's work.
+// Needs a few words of memory for each call of an operator and each piece of a GPU's work.
 class TraceTables {
  public:
   void Take(const SourceEvent& event);
-  // `base_ns` is added to all times.
+  // Computes the tables. `base_ns` is added to all times.
   void Finish(int64_t base_ns = 0);
 
   const std::vector<StepRow>& steps() const { return steps_; }
@@ -58,7 +58,8 @@ class TraceTables {
   std::vector<std::string> names_;
   std::vector<Call> calls_;
   std::map<std::pair<std::string, bool>, Sums> operators_;  // by name; whether it is an annotation
-  std::map<std::tuple<int64_t, std::string, uint32_t>, Work> works_;  // by GPU, kind and name
+  // By GPU, kind and number of the name.
+  std::map<std::tuple<int64_t, std::string, uint32_t>, Work> works_;
   std::vector<StepRow> steps_;
   WorkCollector collector_;
 };

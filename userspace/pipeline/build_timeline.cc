@@ -42,7 +42,8 @@ void NameThreads(const CaptureMetadata& metadata, uint32_t thread_count,
   }
 }
 
-// The reason is the same for all, so that a table has one line of them.
+// Adds the operators that were only counted to `unsupported`. All entries get the same reason,
+// because a table shows entries with equal reasons on one line.
 void AddDemoted(RecordingInfo* info) {
   if (!info->budget.has_value()) return;
   std::array<char, 160> text;
@@ -66,7 +67,7 @@ void AddDemoted(RecordingInfo* info) {
   }
 }
 
-// Code whose rows were recorded is more than loaded.
+// Clears is_only_loaded for code that has rows in the timeline, because that code ran.
 void TellWhatRan(const TimelineBuilder& timeline, RecordingInfo* info) {
   std::set<std::string_view> rows;
   for (const Label& label : timeline.labels()) rows.insert(label.name);
@@ -75,7 +76,7 @@ void TellWhatRan(const TimelineBuilder& timeline, RecordingInfo* info) {
   }
 }
 
-// Own times that rows share (call_tree.h).
+// Adds a remark on own times that several rows share (call_tree.h).
 void AddShared(TimelineBuilder& timeline, RecordingInfo* info) {
   const SpanColumn<int64_t>& column = timeline.columns().shared_ns;
   if (!column.exists()) return;
@@ -96,7 +97,7 @@ void AddShared(TimelineBuilder& timeline, RecordingInfo* info) {
 // began.
 void FillWindow(const CaptureMetadata& metadata, RecordingInfo* info) {
   if (info->window.start_ns == 0) {
-    // A window begins when all have their probes that were there.
+    // A window begins when all processes that were there from the start have their probes.
     for (const ProcessEntry& process : metadata.processes) {
       if (process.target.followed) continue;
       info->window.start_ns = std::max(info->window.start_ns, process.target.probes_on_ns);
@@ -117,8 +118,8 @@ RecordingInfo InfoOf(const CaptureMetadata& metadata) {
   return info;
 }
 
-// Everything of GPU agents is read before the rest: their records come late, and a device's work
-// is linked when all calls have their place.
+// Reads all records of GPU agents, before any other record. The agents' records come late, and a
+// device's work can be linked only when all calls have their place.
 absl::Status ReadDeviceRecords(RecordSource* source, DeviceDecoder* decoder, DeviceMerger* merger,
                                DeviceLedger* ledger) {
   std::vector<DeviceEvent> events;
@@ -137,7 +138,8 @@ absl::Status ReadDeviceRecords(RecordSource* source, DeviceDecoder* decoder, Dev
   return merger->PrepareCalls();
 }
 
-// What `agents` lost: by their own last words, or, where they are missing, by their records.
+// Counts what `agents` lost: by the totals that each agent reported at its end or, where those are
+// missing, by its records.
 void CountDeviceLosses(const CaptureMetadata& metadata, const std::vector<GpuAgent>& agents,
                        const DeviceMerger& merger, DeviceLedger* ledger) {
   std::map<uint32_t, uint64_t> cupti_dropped = merger.cupti_dropped();
@@ -171,11 +173,12 @@ void CountDeviceLosses(const CaptureMetadata& metadata, const std::vector<GpuAge
   if (metadata.has_end && !metadata.is_part && handed_over > ledger->records) {
     ledger->missing = handed_over - ledger->records;
   }
-  // A damaged block of which nothing tells that it was of device records.
+  // Without device records and agents, nothing says that a damaged block held device records.
   if (ledger->records == 0 && agents.empty()) ledger->gaps = 0;
 }
 
-// Names what came when there were as many names as are kept.
+// Adds remarks on rows that came after the most names that are kept, and so have no name of their
+// own.
 void AddOthers(const SampleDecoder::Tables& samples, const PythonDecoder::Tables& stacks,
                uint64_t other_files, uint64_t other_paths, RecordingInfo* info) {
   const auto add = [info](const char* feature, uint64_t count, size_t most, const char* what,
@@ -204,7 +207,7 @@ void AddOthers(const SampleDecoder::Tables& samples, const PythonDecoder::Tables
   add_files(other_paths, " system calls with a path");
 }
 
-// Adds what TorchScript's rows are in.
+// Adds the module hierarchies of TorchScript's rows.
 void AddScripts(Decoder* decoder, TimelineBuilder* timeline, RecordingInfo* info) {
   if (const uint64_t others = decoder->scripts().others(); others > 0) {
     info->unsupported.push_back(
@@ -214,7 +217,8 @@ void AddScripts(Decoder* decoder, TimelineBuilder* timeline, RecordingInfo* info
   timeline->SetScripts(decoder->TakeScripts());
 }
 
-// `source` and `device_source`: of the processes in `info`.
+// Builds the timeline. `source` and `device_source` have the records of the processes in `info`
+// alone.
 absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata, RecordingInfo info,
                                                 RecordSource* source,
                                                 const std::string& spill_directory,
@@ -223,7 +227,8 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
   TimelineBuilder timeline(spill_directory);
   Decoder decoder(metadata, &ledger, spill_directory);
   EventSorter sorter(&ledger);
-  std::optional<int64_t> window_end_ns;  // a guessed start gives none: what is there is shown
+  // Nullopt where the start was guessed, so that all records are shown.
+  std::optional<int64_t> window_end_ns;
   if (metadata.has_end && metadata.info.window.start_ns > 0) {
     window_end_ns = metadata.info.window.start_ns + metadata.info.window.duration_ns;
   }
@@ -309,7 +314,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
 std::vector<Target> TargetsOf(const CaptureMetadata& metadata) {
   std::vector<Target> targets = metadata.info.targets;
   for (const ProcessEntry& process : metadata.processes) {
-    // One that ran another program before, with no more to say of it.
+    // The same process ran another program before, without any operator: that entry is replaced.
     const bool is_again = !targets.empty() && targets.back().pid == process.target.pid &&
                           targets.back().operator_count == 0;
     if (is_again) targets.pop_back();
@@ -324,7 +329,7 @@ std::vector<Target> TargetsOf(const CaptureMetadata& metadata) {
     target.process_groups = groups->second;
     const auto count = metadata.process_group_counts.find(Raw(target.pid));
     if (count != metadata.process_group_counts.end()) target.process_group_count = count->second;
-    // What the group itself says is true, whatever the environment had.
+    // The process group itself knows rank and size best, whatever the environment said.
     if (const ProcessGroup* all = DefaultGroup(target.process_groups); all != nullptr) {
       target.rank = all->rank;
       target.world_size = all->size;

@@ -1,4 +1,5 @@
-// The middle of the pipeline in one call: records and side tables in, a finished timeline out.
+// Runs the middle of the pipeline in one call: takes the records and side tables of a capture, and
+// returns a finished timeline.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -14,13 +15,14 @@
 
 namespace proftrace {
 
-// Returns the processes of a capture with all that its tables say of them: rank and size of the job
-// by their process groups, else by their environment.
+// Returns the processes of a capture with everything that the capture's tables say about them. Rank
+// and size of the job come from the process groups, or from the environment where no group is
+// known.
 std::vector<Target> TargetsOf(const CaptureMetadata& metadata);
 
-// Builds the timeline of the processes that `choice` chooses; fails as ChoosePids(). The same
-// records and tables give the same timeline. `spill_directory`: see TimelineBuilder.
-// `device_source`: the records of GPU agents; null: there are none.
+// Builds the timeline of the processes that `choice` selects. Fails as ChoosePids() does. The same
+// records and tables always give the same timeline. `spill_directory`: see TimelineBuilder.
+// `device_source`: the records of GPU agents; null where there are none.
 absl::StatusOr<std::unique_ptr<Timeline>> BuildTimeline(const CaptureMetadata& metadata,
                                                         RecordSource* source,
                                                         const std::string& spill_directory,

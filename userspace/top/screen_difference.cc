@@ -41,7 +41,8 @@ class Painter {
         has_style_ = true;
       }
       AppendUtf8(cell.code, &bytes_);
-      // A terminal may give it another width than we do: what follows has its place all the same.
+      // The terminal may give this character another width than ColumnsOf(), so that the next
+      // character is put at its own place.
       const int next = column + ColumnsOf(cell.code);
       if (cell.code >= 0x300 && next < to) MoveTo(row, next);
     }
@@ -77,7 +78,7 @@ std::string ScreenDifference(const TextGrid* before, const TextGrid& after, bool
     const auto is_same = [&](int column) { return shown.at(row, column) == after.at(row, column); };
     while (from < to && is_same(from)) ++from;
     while (to > from && is_same(to - 1)) --to;
-    // Neither begins nor ends within a wide character, of what is there or of what was.
+    // The stretch must neither begin nor end within a wide character of the old or the new row.
     while (from > 0 && from < to &&
            (after.at(row, from).code == 0 || shown.at(row, from).code == 0))
       --from;

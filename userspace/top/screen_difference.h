@@ -1,5 +1,5 @@
-// Turns grids into what a terminal understands: the sequences that VT100 and all after it know
-// (ECMA-48), for the cells that differ.
+// Turns the cells in which two grids differ into sequences for a terminal (ECMA-48), as VT100 and
+// all later terminals know them.
 #pragma once
 
 #include <string>
@@ -8,13 +8,15 @@
 
 namespace proftrace {
 
-// Begin and end of the screen: the terminal's other page, without a cursor. What was on the first
-// page is there again afterwards. The end also ends a sequence that was cut off.
+// Sequences that begin and end the screen. The screen is the terminal's alternate page, without a
+// cursor, so that the first page is as it was afterwards. kLeaveScreen also ends a sequence that
+// was cut off.
 inline constexpr char kEnterScreen[] = "\x1b[?1049h\x1b[?25l\x1b[2J";
 inline constexpr char kLeaveScreen[] = "\x18\x1b[0m\x1b[?25h\x1b[?1049l";
 
-// Returns what makes the screen that shows `before` show `after`; nullptr: it shows anything, and
-// is drawn whole. `with_colours`: false: colours are left out, bold and reverse are not.
+// Returns the bytes that make a screen with `before` on it show `after`. `before`: nullptr where
+// the screen may show anything; all of it is drawn then. `with_colours`: false leaves out colours,
+// but not bold and reverse.
 std::string ScreenDifference(const TextGrid* before, const TextGrid& after, bool with_colours);
 
 }  // namespace proftrace

@@ -14,7 +14,7 @@ struct CodeRange {
   char32_t last;
 };
 
-// Marks over the character before, and others without a column, in ascending order.
+// Combining marks and other characters without a column, in ascending order.
 constexpr CodeRange kNarrow[] = {
     {0x300, 0x36F},    {0x483, 0x489},   {0x591, 0x5BD},   {0x610, 0x61A},   {0x64B, 0x65F},
     {0x6D6, 0x6DC},    {0x900, 0x902},   {0x93C, 0x93C},   {0x941, 0x948},   {0xE31, 0xE31},
@@ -53,7 +53,7 @@ bool IsIn(char32_t code, const CodeRange (&ranges)[count]) {
   return after != std::begin(ranges) && code <= (after - 1)->last;
 }
 
-// The characters as a grid shows them.
+// Returns the characters of a text as a grid shows them.
 std::vector<char32_t> ShownCodes(std::string_view text, bool is_utf8) {
   std::vector<char32_t> codes;
   const std::string shown = ShownText(text);
@@ -97,7 +97,7 @@ int TextGrid::Put(int row, int column, std::string_view text, TextStyle style, i
   int left = 0;
   for (const char32_t code : codes) left += ColumnsOf(code);
   const bool is_cut = column + left > end;
-  const int stop = is_cut ? end - 1 : end;  // the mark takes one
+  const int stop = is_cut ? end - 1 : end;  // the mark of a cut takes one column
   for (const char32_t code : codes) {
     const int width = ColumnsOf(code);
     if (column + width > stop) break;

@@ -1,5 +1,5 @@
-// A screen as a grid of characters: what is drawn into it cannot command the terminal, whatever
-// names are in it.
+// A screen as a grid of characters. Control characters do not get into the grid, so that no name
+// that is drawn can command the terminal.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ enum class TextStyle : uint8_t {
   kPlain = 0,
   kBold,
   kReverse,
-  kGood,     // colours from here on: green,
-  kNotable,  // yellow,
-  kBad,      // red,
+  kGood,     // green, as the first of the colours
+  kNotable,  // yellow
+  kBad,      // red
   kTitle,    // cyan
 };
 
@@ -26,15 +26,15 @@ struct GridCell {
   bool operator==(const GridCell&) const = default;
 };
 
-// Returns how many columns terminals give a character: 0 for marks that go over the one before, 2
-// for those of East Asia and pictures (Unicode 15, East Asian Width W and F), else 1.
+// Returns how many columns terminals give a character: 0 for combining marks, 2 for East Asian
+// characters and pictures (Unicode 15, East Asian Width W and F), else 1.
 int ColumnsOf(char32_t code);
 // Returns the columns that TextGrid gives a text.
 int ColumnsOf(std::string_view text, bool is_utf8);
 
 class TextGrid {
  public:
-  // `is_utf8`: false: what is not ASCII becomes '?'.
+  // Makes an empty grid. `is_utf8`: false makes each character that is not ASCII a '?'.
   TextGrid(int rows, int columns, bool is_utf8);
 
   int rows() const { return rows_; }
@@ -45,12 +45,12 @@ class TextGrid {
                   static_cast<size_t>(column)];
   }
 
-  // Puts a text on one line, as ShownText() shows it; marks without width are left out. What has no
-  // room before the column `end` (-1: the last one is the screen's) is cut, and the cut is marked.
-  // Returns the column behind it. Outside of the grid it puts nothing.
+  // Puts a text on one line, as ShownText() shows it, without marks that have no width. Text that
+  // has no room before the column `end` (-1: the end of the row) is cut, and the cut is marked.
+  // Returns the column behind the text. Puts nothing outside of the grid.
   int Put(int row, int column, std::string_view text, TextStyle style = TextStyle::kPlain,
           int end = -1);
-  // Gives cells a style.
+  // Gives the cells of a row from `from` to `to` a style.
   void Paint(int row, int from, int to, TextStyle style);
 
   // Returns a row's text without the blanks at its end.
@@ -64,7 +64,7 @@ class TextGrid {
                   static_cast<size_t>(column)];
   }
 
-  // Puts a character; of a wide one that it covers in part nothing is left.
+  // Puts a character. A wide character that the new one covers in part is removed.
   void Set(int row, int column, const GridCell& cell);
 
   int rows_;

@@ -1,4 +1,4 @@
-// One refresh of `proftrace top` as a JSON object: docs/reference/top.md has its keys.
+// Writes one refresh of `proftrace top` as a JSON object; docs/reference/top.md has its keys.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace proftrace {
 
-// Returns the object on one line, with its line end. `most_rows`: of each table.
+// Returns the object on one line, with its line end. `most_rows`: the most rows of each table.
 std::string TopJson(const TopModel& model, const TopStatus& status, size_t most_rows);
 
 }  // namespace proftrace

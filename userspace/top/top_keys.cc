@@ -9,10 +9,11 @@ namespace proftrace {
 namespace {
 
 constexpr char kEscape = '\x1b';
-// A sequence that does not end is none.
+// The longest sequence in bytes; a longer one is cut there.
 constexpr size_t kLongestSequence = 16;
 
-// Returns the length of the sequence at the front, which begins with ESC; 0 = it is not over.
+// Returns the length of the sequence at the front, which begins with ESC; 0 where its end has not
+// come yet.
 size_t SequenceLength(std::string_view bytes) {
   if (bytes.size() < 2) return 0;
   if (bytes[1] == 'O') return bytes.size() < 3 ? 0 : 3;
@@ -24,7 +25,8 @@ size_t SequenceLength(std::string_view bytes) {
   return 0;
 }
 
-// "[A", "OA", "[5~" as a key; what has modifiers ("[1;5A") counts as without.
+// Finds the key of a sequence like "[A", "OA" or "[5~". Modifiers ("[1;5A") are ignored. Returns
+// false where the sequence is no known key.
 bool KeyOfSequence(std::string_view sequence, TopKeyKind* kind) {
   if (sequence.size() == 1) {
     *kind = TopKeyKind::kEscape;
@@ -60,7 +62,7 @@ bool KeyOfSequence(std::string_view sequence, TopKeyKind* kind) {
   return true;
 }
 
-// Whether the bytes may be the begin of a character.
+// Returns whether the bytes may be the begin of a UTF-8 character that is not complete yet.
 bool IsCutCharacter(std::string_view bytes) {
   const auto first = static_cast<unsigned char>(bytes[0]);
   const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC2 ? 2 : 1;

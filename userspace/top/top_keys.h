@@ -1,4 +1,4 @@
-// Bytes of a terminal as keys.
+// Turns the bytes that a terminal sends into keys.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ enum class TopKeyKind : uint8_t {
 
 struct TopKey {
   TopKeyKind kind = TopKeyKind::kCharacter;
-  std::string text;  // of kCharacter: one well-formed character of UTF-8 that can be shown
+  std::string text;  // for kCharacter: one well-formed character of UTF-8 that can be shown
 
   bool operator==(const TopKey&) const = default;
   bool Is(char character) const {
@@ -31,14 +31,15 @@ struct TopKey {
   }
 };
 
-// Finds keys in what came of a terminal, piece by piece. Sequences that it does not know are left
-// out, and so is what is no text.
+// Finds keys in the bytes of a terminal, which come in pieces. Unknown sequences and bytes that are
+// not text are left out.
 class TopKeyReader {
  public:
   std::vector<TopKey> Read(std::string_view bytes);
-  // Whether what came last may be the begin of a sequence; where nothing follows soon it is none.
+  // Returns whether the last bytes may be the begin of a sequence. Where nothing follows soon, they
+  // are keys of their own: call Flush().
   bool is_waiting() const { return !pending_.empty(); }
-  // Returns the keys of what waits: nothing has followed.
+  // Returns the keys of the waiting bytes, after which nothing has followed.
   std::vector<TopKey> Flush();
 
  private:

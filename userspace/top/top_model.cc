@@ -19,7 +19,7 @@ void AddTarget(const Timeline& timeline, TopModel* model) {
   model->tier = info.tier;
   model->processes = info.targets.size();
   if (info.targets.empty()) return;
-  // The one whose steps these are, where that is known.
+  // Takes the process whose steps these are, where that is known; else the first one.
   const Target* target = &info.targets.front();
   for (const Target& other : info.targets) {
     if (model->driver == other.pid) target = &other;

@@ -1,6 +1,6 @@
-// What `proftrace top` shows of one window of a flight recorder: figures of the pipeline's
-// aggregates and of the verdict, as they are for one step. It computes none itself. Texts are as
-// the job has them: whoever shows them escapes them.
+// The figures that `proftrace top` shows for one window of a flight recorder: the pipeline's
+// aggregates and the verdict, per step. Nothing is measured here anew. Texts are as the job has
+// them: whoever shows them must escape them.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ enum class TopView : uint8_t {
 };
 inline constexpr size_t kTopViews = 7;
 
-// "operators", "modules", "python", "threads", "files", "waits", "gpu".
+// Returns the view's name: "operators", "modules", "python", "threads", "files", "waits" or "gpu".
 std::string_view TopViewName(TopView view);
 
 enum class TopUnit : uint8_t {
@@ -37,7 +37,7 @@ enum class TopUnit : uint8_t {
   kCount,
   kPercent,
   kBytes,
-  kNumber,  // of a thread
+  kNumber,  // the number of a thread
 };
 
 struct TopColumn {
@@ -48,18 +48,19 @@ struct TopColumn {
 
 struct TopRow {
   std::string name;
-  std::vector<double> values;                 // by column
-  std::optional<std::pair<Pid, Tid>> thread;  // of what belongs to one
+  std::vector<double> values;  // by column
+  // The row's thread; nullopt where the row belongs to no single thread.
+  std::optional<std::pair<Pid, Tid>> thread;
 };
 
 struct TopTable {
   std::vector<TopColumn> columns;
   std::vector<TopRow> rows;  // the largest value of the first column first
-  size_t left_out = 0;       // rows, smaller ones
-  std::string missing;       // a sentence: why there are none, and what would give them
+  size_t left_out = 0;       // how many smaller rows are not in `rows`
+  std::string missing;       // a sentence: why there are no rows, and how to get some
 };
 
-// Rows past so many are left out: nobody reads them, and names never end in some jobs.
+// The most rows of a table. Nobody reads more, and some jobs make new names without end.
 inline constexpr size_t kMostTopRows = 1000;
 
 struct TopPart {
@@ -76,15 +77,16 @@ struct TopStep {
 struct TopDevice {
   Pid pid{};
   uint32_t device = 0;
-  double busy_share = 0;                             // of its time, 0 to 1
-  std::vector<std::pair<std::string, double>> idle;  // causes and their shares of the same
+  double busy_share = 0;  // share of the time in which the GPU was busy, 0 to 1
+  // Causes of idle time, and the shares of the time that they took.
+  std::vector<std::pair<std::string, double>> idle;
 };
 
 struct TopCost {
-  double overhead_percent = 0;  // told: how much longer the job takes
+  double overhead_percent = 0;  // by how much the recording makes the job slower, as users are told
   double ns_per_hit = 0;
   uint64_t hits = 0;
-  double tracer_cpu_s = 0;  // of the recording process since it began
+  double tracer_cpu_s = 0;  // processor time of the recording process since it began
 };
 
 struct TopModel {
@@ -94,14 +96,14 @@ struct TopModel {
   size_t processes = 0;
   std::string torch_version;
   std::string tier;
-  std::string rank;  // "0/8"; empty = none is known
+  std::string rank;  // "0/8"; empty where no rank is known
   // False: no steps were found, and all figures are those of one second.
   bool are_steps = false;
   double steps_per_s = 0;
   int64_t median_step_ns = 0;
   int64_t p99_step_ns = 0;
   std::vector<TopStep> steps;  // in order
-  bool is_guess = false;       // what a step is
+  bool is_guess = false;       // whether the choice of steps is a guess
   std::optional<Pid> driver;   // the process whose steps they are
   std::vector<TopPart> parts;  // the largest first
   Verdict verdict;
@@ -114,17 +116,18 @@ struct TopModel {
   const TopTable& table(TopView view) const { return tables[static_cast<size_t>(view)]; }
 };
 
-// Threads by PID and TID; none: all of them.
+// Chosen threads by PID and TID. An empty set stands for all threads.
 using TopThreads = std::set<std::pair<uint32_t, uint32_t>>;
 
-// The aggregates need AggregateOptions::sums_all_steps. `threads`: operators, functions of Python
-// and waits are shown of these alone.
+// Builds the model of one window. The aggregates must be made with
+// AggregateOptions::sums_all_steps. `threads`: operators, Python functions and waits are shown for
+// these threads alone.
 TopModel BuildTopModel(const Timeline& timeline, const Aggregates& aggregates,
                        const TopThreads& threads);
 
-// How one number of the shares and sums above becomes that of a step.
+// Turns sums over the window into figures per step.
 struct TopScale {
-  double per = 1;  // steps, or seconds
+  double per = 1;  // the number of steps or, without steps, of seconds
   double Ms(int64_t ns) const { return static_cast<double>(ns) * 1e-6 / per; }
   double Count(int64_t count) const { return static_cast<double>(count) / per; }
 };

@@ -12,10 +12,11 @@
 namespace proftrace {
 namespace {
 
-constexpr int kHeadRows = 7;     // above the table's own head
-constexpr int kLeastTitle = 14;  // columns: keys stand beside it where there is more room
+constexpr int kHeadRows = 7;  // lines above the table's own head
+// Columns for the title; keys stand beside it where there is more room.
+constexpr int kLeastTitle = 14;
 constexpr double kLeastShare = 0.01;
-constexpr int kLongestBar = 20;  // of a part that is all of it
+constexpr int kLongestBar = 20;  // the length of the bar of a part that takes the whole step
 
 std::string Milliseconds(int64_t ns) { return DurationText(ns); }
 
@@ -99,7 +100,8 @@ class Drawer {
     }
   }
 
-  // "data 31% ######  operators 58% ###########": the largest first, as far as two rows go.
+  // "data 31% ######  operators 58% ###########": draws the parts, the largest first, as far as two
+  // rows have room.
   void DrawParts() {
     const std::string head = model_->are_steps ? "a step: " : "the time: ";
     int row = 2;
@@ -244,7 +246,7 @@ class Drawer {
     for (size_t i = first; i < rows.size() && i < first + page; ++i) {
       const int row = first_row + static_cast<int>(i - first);
       DrawRow(table, *rows[i], row);
-      // The cursor is seen once it was moved, or where rows are chosen by it.
+      // The cursor is shown once it was moved, and always in the view in which it chooses threads.
       if (i == cursor && (cursor > 0 || state_.view == TopView::kThreads)) {
         grid_.Put(row, 0, ">", TextStyle::kBold);
       }

@@ -45,7 +45,7 @@ void Move(ptrdiff_t by, size_t count, size_t* at) {
   *at = static_cast<size_t>(std::clamp<ptrdiff_t>(static_cast<ptrdiff_t>(*at) + by, 0, last));
 }
 
-// Moves as a key says. False: it is another key.
+// Moves `*at` as an arrow or page key says. Returns false for any other key.
 bool MoveBy(const TopKey& key, size_t page, size_t count, size_t* at) {
   const auto whole = static_cast<ptrdiff_t>(count);
   const auto part = static_cast<ptrdiff_t>(std::max<size_t>(1, page));
@@ -81,7 +81,7 @@ TopAction OnFilterKey(const TopKey& key, TopState* state) {
   } else if (key.kind == TopKeyKind::kEscape) {
     state->mode = TopMode::kTable;
   } else if (key.kind == TopKeyKind::kBackspace) {
-    // A whole character: its first byte is the last one that is no continuation.
+    // Removes a whole UTF-8 character: its first byte is the last byte that is not a continuation.
     size_t length = state->typed.size();
     while (length > 0 && (static_cast<unsigned char>(state->typed[length - 1]) & 0xC0) == 0x80) {
       --length;
@@ -95,7 +95,7 @@ TopAction OnFilterKey(const TopKey& key, TopState* state) {
 
 TopAction OnTextKey(const TopKey& key, size_t page, TopState* state) {
   const size_t count = state->lines.size();
-  // The last line is at the bottom at most.
+  // Scrolling stops when the last line is at the bottom.
   if (MoveBy(key, page, count < page ? 1 : count - page + 1, &state->first_line)) {
     return TopAction::kNone;
   }

@@ -1,4 +1,4 @@
-// What the user of `proftrace top` has chosen, and what keys do to it.
+// Holds what the user of `proftrace top` has chosen, and changes it by keys.
 #pragma once
 
 #include <array>
@@ -13,36 +13,38 @@ namespace proftrace {
 
 enum class TopMode : uint8_t {
   kTable = 0,
-  kText,    // lines in place of the table: help, the verdict, a dump
-  kFilter,  // a filter is typed
+  kText,    // lines of text in place of the table: help, the verdict, a dump
+  kFilter,  // the user is typing a filter
 };
 
 struct TopState {
   TopView view = TopView::kOperators;
   std::array<size_t, kTopViews> sort_columns{};  // by view: an index into TopTable::columns
   bool is_ascending = false;
-  std::string filter;  // names have it in them, in whatever case; empty: all names
-  TopThreads threads;  // chosen ones
+  // Only rows whose names contain this text, in any case, are shown; empty: all rows.
+  std::string filter;
+  TopThreads threads;  // the chosen threads
   bool is_paused = false;
   TopMode mode = TopMode::kTable;
-  size_t cursor = 0;               // of the shown rows
-  std::string typed;               // of a filter, until it is taken
-  std::string title;               // of the lines
-  std::vector<std::string> lines;  // as they are: whoever puts them on a screen escapes them
+  size_t cursor = 0;               // index into the shown rows
+  std::string typed;               // the filter being typed, until Enter
+  std::string title;               // the title above `lines`
+  std::vector<std::string> lines;  // unescaped: whoever puts the lines on a screen escapes them
   size_t first_line = 0;
-  std::string message;  // the last one
+  std::string message;  // the last message
 };
 
 enum class TopAction : uint8_t {
   kNone = 0,
   kQuit,
-  kPause,    // or go on: is_paused says which
-  kThreads,  // other threads were chosen: the model is to be made again
-  kKeep,     // the last seconds as a recording
-  kDump,     // the stacks of all threads now
+  kPause,    // pause, or go on again: is_paused says which
+  kThreads,  // other threads were chosen, and the model must be made again
+  kKeep,     // keep the last seconds as a recording
+  kDump,     // show the stacks of all threads as they are now
 };
 
-// Does what a key asks for. `page`: rows, or lines, that the screen has room for.
+// Changes the state as a key asks for, and returns what is left for the caller to do. `page`: how
+// many rows or lines the screen has room for.
 TopAction OnTopKey(const TopKey& key, const TopModel& model, size_t page, TopState* state);
 
 // Returns the rows of the view that the filter lets through, in the order that is asked for.

@@ -1,4 +1,4 @@
-// The tables of `proftrace top`: rows of the aggregates, as they are for one step.
+// Makes the tables of `proftrace top` from the rows of the aggregates, per step.
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class TableMaker {
     table->rows.resize(kMostTopRows);
   }
 
-  // The values of the one window, by row; zeros for rows that have nothing in it.
+  // Returns the values of the window by row, with zeros for rows that have nothing in it.
   static std::vector<ShareValues> ByRow(const std::vector<WindowShare>& shares, size_t rows) {
     std::vector<ShareValues> values(rows);
     for (const WindowShare& share : shares) {
@@ -154,7 +154,7 @@ class TableMaker {
     }
   }
 
-  // Whether stacks were recorded; where not, the table says so.
+  // Returns whether stacks were recorded, and notes it in the table where they were not.
   bool NeedsStacks(TopTable* table) const {
     if (timeline_.has_stacks()) return true;
     table->missing = "Stacks of Python are not recorded: start top with --with-stack.";

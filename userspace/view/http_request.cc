@@ -12,8 +12,9 @@ namespace proftrace {
 namespace {
 
 constexpr std::string_view kLineEnd = "\r\n";
-// What a browser calls a server on its own machine. Any other name in Host was resolved to this
-// machine by somebody else's DNS, so that a page of theirs could read the answers (DNS rebinding).
+// The names by which a browser calls a server on its own machine. Any other name in Host was
+// resolved to this machine by a foreign DNS server, so that a foreign page could read the answers
+// (DNS rebinding).
 constexpr std::array<std::string_view, 3> kOwnHosts = {"127.0.0.1", "localhost", "[::1]"};
 
 bool IsTokenCharacter(char c) {
@@ -27,7 +28,8 @@ bool IsToken(std::string_view text) {
 
 bool IsVisible(char c) { return c > ' ' && c < '\x7f'; }
 
-// What may stand in a header's value; bytes of other encodings are none of our business.
+// Returns whether the character may stand in a header's value. Bytes beyond ASCII are let through,
+// because nothing here interprets them.
 bool IsOfValue(char c) {
   return c == '\t' || (static_cast<unsigned char>(c) >= ' ' && c != '\x7f');
 }
@@ -41,7 +43,7 @@ bool IsOwnHost(std::string_view host) {
   const size_t colon = host.rfind(':');
   const bool has_port = colon != std::string_view::npos && host.back() != ']';
   if (has_port) {
-    // The port may be another one than ours: ssh -L.
+    // The port may differ from ours, because ssh -L may have forwarded another one.
     if (!ParseNumber<uint16_t>(host.substr(colon + 1)).has_value()) return false;
     host = host.substr(0, colon);
   }
@@ -69,7 +71,7 @@ std::optional<AskedRange> RangeOf(std::string_view value) {
   return range;
 }
 
-// "GET /path?query HTTP/1.1".
+// Reads a line like "GET /path?query HTTP/1.1". Returns the error to answer with, or nullopt.
 std::optional<HttpStatus> ReadRequestLine(std::string_view line, HttpRequest* request) {
   const size_t first = line.find(' ');
   const size_t last = line.rfind(' ');
@@ -88,7 +90,7 @@ std::optional<HttpStatus> ReadRequestLine(std::string_view line, HttpRequest* re
   return std::nullopt;
 }
 
-// The headers that say something to us.
+// The headers that matter here.
 struct Headers {
   int hosts = 0;
   bool is_own_host = false;

@@ -1,5 +1,6 @@
-// The head of an HTTP request, as bytes that anybody on this machine may have sent. What is not
-// needed to fetch a file by its exact name is refused: other methods, bodies, folded lines.
+// Reads the head of an HTTP request. Anybody on this machine may have sent its bytes, so that
+// everything that is not needed to fetch a file by its exact name is refused: other methods,
+// bodies, folded lines.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace proftrace {
 
-// The answers that are given (RFC 9110).
+// The status codes that answers have (RFC 9110).
 enum class HttpStatus : uint16_t {
   kOk = 200,
   kPartialContent = 206,
@@ -19,7 +20,7 @@ enum class HttpStatus : uint16_t {
   kMethodNotAllowed = 405,
   kRequestTimeout = 408,
   kRangeNotSatisfiable = 416,
-  kMisdirectedRequest = 421,  // the Host is not this machine's own name for itself
+  kMisdirectedRequest = 421,  // the Host header is not this machine's own name for itself
   kHeadTooLarge = 431,
   kVersionNotSupported = 505,
 };
@@ -27,7 +28,8 @@ enum class HttpStatus : uint16_t {
 // Returns the status line's words: "Not Found".
 std::string_view HttpStatusText(HttpStatus status);
 
-// "bytes=FIRST-LAST", both inclusive. Without `first`: the last `last` bytes.
+// A range "bytes=FIRST-LAST"; both ends are inclusive. Without `first`, the last `last` bytes are
+// asked for.
 struct AskedRange {
   std::optional<uint64_t> first;
   std::optional<uint64_t> last;
@@ -39,12 +41,13 @@ struct HttpRequest {
   std::optional<AskedRange> range;
 };
 
-// More bytes are no head of ours.
+// The largest head in bytes; a longer one is refused.
 inline constexpr size_t kMostHeadBytes = 8192;
 
-// Reads what stands before the first empty line, with the line end of each line. The views lead
-// into `head`. Several ranges, and ranges under a condition, are left out: the whole file is a
-// right answer to them (RFC 9110, 14.2).
+// Reads a request, or returns the error to answer with. `head` is the text before the first empty
+// line, with the line end of each line; the views in the result point into it. Several ranges, and
+// ranges under a condition, are ignored, because the whole file is a right answer to them (RFC
+// 9110, 14.2).
 std::variant<HttpRequest, HttpStatus> ParseHttpRequest(std::string_view head);
 
 // Where the bytes of an answer begin, and how many there are.
@@ -53,7 +56,8 @@ struct ByteStretch {
   uint64_t bytes = 0;
 };
 
-// Returns what of a file of `bytes` was asked for; nullopt: nothing of it.
+// Returns which part of a file of `bytes` bytes was asked for; nullopt where the range has no byte
+// of the file.
 std::optional<ByteStretch> StretchOf(const AskedRange& range, uint64_t bytes);
 
 }  // namespace proftrace

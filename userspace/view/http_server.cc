@@ -19,15 +19,15 @@ namespace {
 
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
 constexpr int kBacklog = 128;
-constexpr int kMostAccepted = 16;  // before those that are there go on
-// How long a wait is at most: a stop that came just before it is seen then.
+constexpr int kMostAccepted = 16;  // new connections that are accepted before the others go on
+// The longest wait. A stop that was set just before the wait began is seen after it.
 constexpr int kLongestWaitMs = 250;
 constexpr uint64_t kMostAtOnce = 1 << 20;  // bytes that one connection sends before others may
 
 int64_t NowMs() { return MonotonicNs() / 1'000'000; }
 
-// What every answer says: nobody keeps it, guesses what it is, is told its address, or shows it in
-// a page of theirs.
+// Headers of every answer: nothing stores the answer, guesses its type, passes its address on as a
+// referrer, or embeds it in a foreign page.
 constexpr char kCommonHeaders[] =
     "Connection: close\r\n"
     "Cache-Control: no-store\r\n"
@@ -71,12 +71,13 @@ class HttpServer::Connection {
 
   int fd() const { return socket_.get(); }
   bool is_asking() const { return phase_ == Phase::kAsking; }
-  // Whether it is given a file: it has told the token.
+  // Returns whether the client is being sent a file, for which it had to know the token.
   bool is_served() const { return phase_ == Phase::kAnswering && file_ != nullptr; }
   bool is_late(int64_t now_ms) const { return now_ms >= deadline_ms_; }
   short wanted() const { return phase_ == Phase::kAnswering ? POLLOUT : POLLIN; }
 
-  // Goes on as far as it can without a wait. False: it has ended.
+  // Reads and sends as far as that is possible without waiting. Returns false when the connection
+  // has ended.
   bool GoOn(const ServedFiles& files, std::string_view token, const HttpLimits& limits,
             int64_t now_ms) {
     if (phase_ == Phase::kAsking) {
@@ -87,14 +88,15 @@ class HttpServer::Connection {
     if (phase_ == Phase::kAnswering) {
       if (!Send(limits, now_ms)) return false;
       if (phase_ == Phase::kAnswering) return true;
-      // What a client still sends would make the kernel take back the answer at once.
+      // Only the sending side is closed: if the socket was closed while the client still sends, the
+      // kernel would reset the connection and the answer would be lost.
       (void)shutdown(fd(), SHUT_WR);
       deadline_ms_ = now_ms + limits.linger_ms;
     }
     return Linger();
   }
 
-  // Tells a client that has not asked in time.
+  // Tells a client that has not sent its request in time.
   void TellLate() {
     if (!is_asking()) return;
     const std::string answer = ErrorAnswer(HttpStatus::kRequestTimeout, /*is_head=*/false);
@@ -110,7 +112,7 @@ class HttpServer::Connection {
       const ssize_t got = recv(fd(), part, sizeof(part), MSG_DONTWAIT);
       if (got < 0) return errno == EAGAIN || errno == EINTR;
       if (got == 0) return false;
-      // The end may stand across two parts.
+      // The end of the head may be spread over two parts.
       const size_t searched = head_.size() < kHeadEnd.size() ? 0 : head_.size() - kHeadEnd.size();
       head_.append(part, static_cast<size_t>(got));
       const size_t end = head_.find(kHeadEnd, searched);
@@ -168,7 +170,7 @@ class HttpServer::Connection {
     phase_ = Phase::kAnswering;
   }
 
-  // Returns what went out, as ServedFile::Send().
+  // Sends some bytes of the answer, and returns the same as ServedFile::Send().
   int64_t SendSome() {
     if (answer_sent_ == answer_.size()) return file_->Send(fd(), at_, std::min(left_, kMostAtOnce));
     const ssize_t sent = send(fd(), answer_.data() + answer_sent_, answer_.size() - answer_sent_,
@@ -206,7 +208,7 @@ class HttpServer::Connection {
   int64_t deadline_ms_;
   Phase phase_ = Phase::kAsking;
   std::string head_;
-  std::string answer_;  // its head, and the body of an error
+  std::string answer_;  // the head of the answer, and the body of an error
   size_t answer_sent_ = 0;
   const ServedFile* file_ = nullptr;
   uint64_t at_ = 0;
@@ -232,7 +234,7 @@ absl::StatusOr<HttpServer> HttpServer::Listen(uint16_t port, const HttpLimits& l
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(address);
   if (port != 0) {
-    // The port of a server that has just ended can be had again.
+    // Lets the server take a port whose last server has just ended.
     const int yes = 1;
     (void)setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   }
@@ -246,7 +248,7 @@ absl::StatusOr<HttpServer> HttpServer::Listen(uint16_t port, const HttpLimits& l
 
 bool HttpServer::MakeRoom() {
   if (connections_.size() < limits_.most_connections) return true;
-  // Who has told no token may be anybody; a browser asks again.
+  // A client that has not shown the token may be anybody, and a browser asks again.
   const auto unknown =
       std::find_if(connections_.begin(), connections_.end(),
                    [](const auto& connection) { return !connection->is_served(); });
@@ -259,7 +261,8 @@ absl::Status HttpServer::Accept(int64_t now_ms) {
   for (int i = 0; i < kMostAccepted; ++i) {
     UniqueFd client(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!client.valid()) {
-      // A client that went away, or a moment without descriptors, is no reason to end.
+      // The server goes on where a client went away, or where there are no free descriptors for a
+      // moment.
       if (errno == EBADF || errno == EINVAL || errno == ENOSYS || errno == EPERM) {
         return Fail(ExitCode::kHostUnfit, "nobody can connect any more: " + ErrnoText(errno));
       }

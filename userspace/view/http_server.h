@@ -1,6 +1,6 @@
-// A server of a fixed list of files on this machine's loopback address: one thread, one answer a
-// connection, no file held in memory. Who does not know the token gets "Not Found" whatever they
-// ask for, and can neither hold the server up nor crowd others out.
+// Serves a fixed list of files on this machine's loopback address: one thread, one answer per
+// connection, no file held in memory. A client that does not know the token gets "Not Found"
+// whatever it asks for, and can neither delay the server nor push other clients out.
 #pragma once
 
 #include <absl/status/status.h>
@@ -21,17 +21,17 @@ namespace proftrace {
 
 struct HttpLimits {
   size_t most_connections = 64;
-  int64_t head_ms = 10'000;   // from the connection's begin to the request's end
-  int64_t send_ms = 30'000;   // without a byte that goes out
-  int64_t linger_ms = 1'000;  // for what a client sends after it was answered
+  int64_t head_ms = 10'000;   // from the start of the connection to the end of the request
+  int64_t send_ms = 30'000;   // the longest time without a byte being sent
+  int64_t linger_ms = 1'000;  // how long the bytes are read that a client sends after its answer
 };
 
-// Whether two texts are equal, in a time that tells nothing of where they differ.
+// Returns whether two texts are equal, in a time that does not depend on where they differ.
 bool IsEqualInFixedTime(std::string_view a, std::string_view b);
 
 class HttpServer {
  public:
-  // Listens on 127.0.0.1; `port` 0: any free one. Fails with kHostUnfit.
+  // Listens on 127.0.0.1. `port`: 0 takes any free port. Fails with kHostUnfit.
   static absl::StatusOr<HttpServer> Listen(uint16_t port, const HttpLimits& limits = {});
   HttpServer(HttpServer&&) noexcept;
   ~HttpServer();
@@ -48,7 +48,8 @@ class HttpServer {
 
   HttpServer(UniqueFd listener, uint16_t port, const HttpLimits& limits);
   absl::Status Accept(int64_t now_ms);
-  // Makes room for one more, where that harms nobody who is being answered.
+  // Makes room for one more connection by dropping one that is not being sent a file. Returns false
+  // where there is none to drop.
   bool MakeRoom();
   void DropLate(int64_t now_ms);
 

@@ -14,12 +14,12 @@ namespace {
 
 constexpr char kHtml[] = "text/html; charset=utf-8";
 constexpr char kScript[] = "text/javascript; charset=utf-8";
-// The head of the report's page, far before its data.
+// The policy of the report's page stands in its first bytes, far before the data.
 constexpr uint64_t kMostHeadOfPage = 16 * 1024;
 constexpr std::string_view kPolicyElement = "<meta http-equiv=\"Content-Security-Policy\"";
 
-// What the page may do where it is served: run what is in it and its one script, fetch from where
-// it came. No frame of another page may show it.
+// The policy of a served page: the page may run its inline scripts and view.js, and fetch from this
+// server. No frame of another page may show it.
 constexpr char kPagePolicy[] =
     "Content-Security-Policy: default-src 'none'; script-src 'self' 'unsafe-inline'; style-src "
     "'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -35,7 +35,7 @@ std::string Escaped(std::string text) {
   ReplaceAll(&text, "&", "&amp;");
   ReplaceAll(&text, "<", "&lt;");
   ReplaceAll(&text, "\"", "&quot;");
-  ReplaceAll(&text, "@", "&#64;");  // no text can be a place of the page
+  ReplaceAll(&text, "@", "&#64;");  // so that no text looks like a placeholder (@TITLE@)
   return text;
 }
 
@@ -44,7 +44,7 @@ nlohmann::json FileJson(const std::optional<ViewedFile>& file) {
   return {{"name", file->name}, {"bytes", file->bytes}};
 }
 
-// What the script reads, and the script itself.
+// Returns the elements that load the script, and the data that the script reads.
 std::string ViewElements(const ViewFacts& facts) {
   const nlohmann::json view = {{"title", ShownText(facts.title)},
                                {"trace", FileJson(facts.trace)},
@@ -52,7 +52,8 @@ std::string ViewElements(const ViewFacts& facts) {
                                {"perfetto", facts.perfetto_ui},
                                {"speedscope_ui", facts.speedscope_ui}};
   std::string json = view.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  // No text can end the element, or be a place of the page.
+  // Escapes these characters, so that no text can end the script element, or look like a
+  // placeholder (@TITLE@).
   ReplaceAll(&json, "<", "\\u003c");
   ReplaceAll(&json, "@", "\\u0040");
   return absl::StrCat("<script id=\"view\" type=\"application/json\">", json,
@@ -66,8 +67,8 @@ absl::Status NoPage(const ViewedFile& report) {
                   "'proftrace export RESULT --format report'");
 }
 
-// The page with its own policy, which forbids all network, replaced by the elements. What stands
-// behind it stays in the file.
+// Returns the report with its own policy, which forbids all network access, replaced by
+// ViewElements(). The rest of the page is served from the file.
 absl::StatusOr<ServedFile> ReportPage(const ViewedFile& report, const ViewFacts& facts) {
   std::string head(std::min(report.bytes, kMostHeadOfPage), '\0');
   const ssize_t got =
@@ -111,7 +112,7 @@ std::optional<std::string> OriginOf(std::string_view address) {
     if (!address.starts_with(scheme)) continue;
     const std::string_view rest = address.substr(scheme.size());
     const std::string_view host = rest.substr(0, rest.find_first_of("/?#"));
-    // It becomes part of a header.
+    // The host becomes part of a header, so that only these characters are allowed.
     const bool is_host = !host.empty() && std::all_of(host.begin(), host.end(), [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
              c == '.' || c == '-' || c == ':' || c == '[' || c == ']';
@@ -137,7 +138,7 @@ absl::Status AddPages(const std::optional<ViewedFile>& report, const ViewFacts& 
   files->Add("view.js", std::move(script));
   if (facts.trace.has_value()) AddStretchOf(*facts.trace, "", files);
   if (facts.speedscope.has_value()) {
-    // speedscope's page fetches the file by itself.
+    // speedscope's page fetches the file from its own origin, which must be allowed to read it.
     const std::optional<std::string> origin = OriginOf(facts.speedscope_ui);
     AddStretchOf(*facts.speedscope,
                  origin.has_value()

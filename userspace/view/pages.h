@@ -1,5 +1,5 @@
-// The pages that `proftrace view` serves: the report, with buttons that hand its trace to other
-// pages, and a small one for a trace that has no report.
+// Makes the pages that `proftrace view` serves: the report, with buttons that hand its trace to
+// other pages, and a small page for a trace that has no report.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -15,10 +15,10 @@
 
 namespace proftrace {
 
-extern const std::string_view kViewScript;  // of page/view.js
-extern const std::string_view kTracePage;   // of page/trace.html
+extern const std::string_view kViewScript;  // the text of page/view.js
+extern const std::string_view kTracePage;   // the text of page/trace.html
 
-// A stretch of an open file, and what it is called where it is served.
+// A stretch of an open file, and the name that it is served by.
 struct ViewedFile {
   std::shared_ptr<const UniqueFd> fd;
   uint64_t offset = 0;
@@ -26,24 +26,25 @@ struct ViewedFile {
   std::string name;
 };
 
-// What the buttons of a page lead to.
+// The files and addresses that the buttons of a page lead to.
 struct ViewFacts {
   std::string title;
   std::optional<ViewedFile> trace;
   std::optional<ViewedFile> speedscope;
-  // Addresses of the other pages: absolute, or of a folder that is served too.
+  // Addresses of Perfetto's and speedscope's pages: absolute, or of a folder that is served as
+  // well.
   std::string perfetto_ui;
   std::string speedscope_ui;
 };
 
-// Adds all that a result gives: the page (of `report`, else a small one of the trace), the trace
-// and the stacks as `facts` names them, and the script. Fails with kInputDamaged where `report` is
-// no page of proftrace's.
+// Adds everything that is served of a result: the page (`report`, or a small page for the trace
+// where there is no report), the trace and the stacks as `facts` names them, and the script. Fails
+// with kInputDamaged where `report` is not a page of proftrace.
 absl::Status AddPages(const std::optional<ViewedFile>& report, const ViewFacts& facts,
                       ServedFiles* files);
 
-// Returns "https://ui.example" of "https://ui.example/path"; nullopt: this is no address of a page
-// that a browser opens over a network.
+// Returns "https://ui.example" for "https://ui.example/path"; nullopt where `address` is not the
+// address of a page that a browser opens over a network.
 std::optional<std::string> OriginOf(std::string_view address);
 
 }  // namespace proftrace

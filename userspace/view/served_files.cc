@@ -38,7 +38,7 @@ int64_t ServedFile::Send(int socket, uint64_t offset, uint64_t most) const {
   } else {
     auto at = static_cast<off_t>(piece.offset + inside);
     sent = sendfile(socket, piece.fd->get(), &at, bytes);
-    if (sent == 0) {  // somebody has cut the file
+    if (sent == 0) {  // another program has shortened the file
       errno = EIO;
       return -1;
     }

@@ -1,5 +1,5 @@
-// The fixed list of what a server gives out. Everything in it is open before the server gives up
-// its rights: a request names an entry of the list, and never leads to a path.
+// The fixed list of the files that a server gives out. All of them are opened before the server
+// gives up its rights: a request names an entry of the list, and never a path in the file system.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -14,31 +14,33 @@
 
 namespace proftrace {
 
-// What a file gives: pieces of text and stretches of open files, one after the other.
+// A file to be served: pieces of text and stretches of open files, one after the other.
 class ServedFile {
  public:
-  // `type`: the Content-Type; `headers`: more header lines, each with its line end.
+  // Makes an empty file. `type`: the Content-Type. `headers`: more header lines, each with its line
+  // end.
   explicit ServedFile(std::string type, std::string headers = "")
       : type_(std::move(type)), headers_(std::move(headers)) {}
 
   void AddText(std::string text);
-  // `fd` is a regular file, which must not get shorter; several files may share it.
+  // Adds a stretch of a regular file, which must not get shorter. Several served files may share
+  // `fd`.
   void AddStretch(std::shared_ptr<const UniqueFd> fd, uint64_t offset, uint64_t bytes);
 
   const std::string& type() const { return type_; }
   const std::string& headers() const { return headers_; }
   uint64_t bytes() const { return bytes_; }
 
-  // Sends what fits of the bytes from `offset` on, at most `most`. Returns how many went out; 0:
-  // not one fits now; -1: errno says why nothing can be sent.
+  // Sends at most `most` bytes from `offset` on without waiting. Returns how many bytes were sent;
+  // 0 where the socket takes none now; -1 where nothing can be sent, with the reason in errno.
   int64_t Send(int socket, uint64_t offset, uint64_t most) const;
 
  private:
   struct Piece {
-    uint64_t start = 0;  // in the file that is given out
+    uint64_t start = 0;  // offset of the piece in the served file
     uint64_t bytes = 0;
     std::string text;
-    std::shared_ptr<const UniqueFd> fd;  // none: `text`
+    std::shared_ptr<const UniqueFd> fd;  // null: the piece is `text`
     uint64_t offset = 0;
   };
 
@@ -50,7 +52,7 @@ class ServedFile {
 
 class ServedFiles {
  public:
-  // `name`: what follows the token in the path, "perfetto/index.html"; "" is the first page.
+  // Adds a file. `name`: the path behind the token, as "perfetto/index.html"; "" is the first page.
   void Add(const std::string& name, ServedFile file);
   // Returns nullptr where there is no such file.
   const ServedFile* Find(std::string_view name) const;

@@ -16,12 +16,12 @@
 namespace proftrace {
 namespace {
 
-// Perfetto's page of 2026 has 80 files, two folders deep.
+// The limits leave room: Perfetto's page of 2026 has 80 files, two folders deep.
 constexpr size_t kMostFiles = 400;
 constexpr int kMostDepth = 6;
 
-// A page may not reach the network, whatever a copy of it has been made to do. WebAssembly and
-// workers are what Perfetto computes with.
+// The policy of such a page: the page cannot reach the network, even if its copy was tampered with.
+// WebAssembly and workers are allowed because Perfetto computes with them.
 constexpr char kUiPolicy[] =
     "Content-Security-Policy: default-src 'self' data: blob:; script-src 'self' 'unsafe-inline' "
     "'unsafe-eval' 'wasm-unsafe-eval' blob:; style-src 'self' 'unsafe-inline'; worker-src 'self' "
