@@ -16,8 +16,8 @@
 namespace proftrace {
 namespace {
 
-// Calls that are always harmless to others. Where a library tries another one it is told that this
-// kernel has no such call, and falls back.
+// System calls that cannot harm another process. Any other call fails with ENOSYS, as on a kernel
+// that does not have it, so that libraries use an older call instead.
 constexpr int kAllowed[] = {
     // Descriptors.
     SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(readv), SCMP_SYS(writev), SCMP_SYS(pread64),
@@ -66,7 +66,8 @@ class Filter {
   Filter(const Filter&) = delete;
   Filter& operator=(const Filter&) = delete;
 
-  // A call that this libseccomp or this machine does not know is not allowed, and nothing is lost.
+  // Allows a call. A call that this libseccomp or this machine does not know stays forbidden, which
+  // does no harm.
   void Allow(int call) {
     if (context_ != nullptr) seccomp_rule_add_array(context_, SCMP_ACT_ALLOW, call, 0, nullptr);
   }
@@ -108,7 +109,7 @@ bool LimitSystemCalls(SystemCalls allowed) {
     filter.Allow(SCMP_SYS(sendmsg));
     filter.Allow(SCMP_SYS(recvmsg));
     filter.Allow(SCMP_SYS(recvfrom));
-    // With an address it could speak to others.
+    // With an address the process could send to anybody.
     filter.Allow(SCMP_SYS(sendto), Is(4, 0));
     return filter.Load();
   }
@@ -117,9 +118,10 @@ bool LimitSystemCalls(SystemCalls allowed) {
     return filter.Load();
   }
   if (allowed == SystemCalls::kShowing) {
-    // The calling thread's own; nothing but a lower one can be had without rights.
+    // Only the calling thread's own priority may be set, and without rights a thread can only lower
+    // it.
     filter.Allow(SCMP_SYS(setpriority), Is(1, 0));
-    // Not TIOCSTI: what it showed it could else type.
+    // TIOCSTI is left out, because with it the process could type text into the terminal.
     for (const uint64_t request : {uint64_t{TCSETS}, uint64_t{TCSETSW}, uint64_t{TCSETSF}}) {
       filter.Allow(SCMP_SYS(ioctl), Is(1, request));
     }
