@@ -46,10 +46,12 @@ bool IsExit(uint64_t role) {
   }
 }
 
-// Where trampolines may be: as far as the nearest gap is in a process with torch and CUDA.
+// The assumed distance of trampolines: as far away as the nearest gap in a process with torch and
+// CUDA.
 constexpr uint64_t kDistance = uint64_t{1} << 30;
 
-// Returns how many bytes the window's instructions take there; nullopt: they cannot be there.
+// Returns how many bytes the window's instructions take at that distance; nullopt: they cannot be
+// moved there.
 std::optional<size_t> MovedBytes(const ModuleImage& image, const PatchWindow& window) {
   std::vector<uint8_t> code(window.size);
   if (image.ReadCode(window.address, code.data(), code.size()) != code.size()) return std::nullopt;
