@@ -15,8 +15,8 @@ namespace proftrace {
 class InternedStrings {
  public:
   // Looks for the vector in `data`, the zero-initialized data of the library that defines torch's
-  // operators, and recognises it by its first entries ("namespaces::prim" and others like it).
-  // nullopt: it was not found. `memory` must outlive the result.
+  // operators, and recognises it by its size and its first entry, "namespaces::prim". nullopt: it
+  // was not found. `memory` must outlive the result.
   static std::optional<InternedStrings> Find(const TargetMemory& memory, const MemoryRange& data,
                                              bool old_abi);
 
