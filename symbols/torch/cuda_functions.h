@@ -21,7 +21,8 @@ struct CudaFunction {
 // "cudaLaunchKernel_ptsz".
 CudaFunction FindCudaFunction(std::string_view symbol);
 
-// Whether a file that defines this symbol has rows for all functions that FindCudaFunction() knows.
+// Whether the symbol is the launch of a kernel. A file that defines it gets rows for all functions
+// that FindCudaFunction() knows.
 bool IsCudaLaunch(std::string_view symbol);
 
 }  // namespace proftrace

@@ -14,15 +14,15 @@ namespace {
 
 // torch's longest schemas have 40 arguments.
 constexpr uint64_t kMostArguments = 256;
-constexpr uint64_t kMostListValues = 64;  // of a default value
-constexpr uint64_t kMostSets = 16;        // of an argument's alias sets
+constexpr uint64_t kMostListValues = 64;  // the most values of a list that is a default value
+constexpr uint64_t kMostSets = 16;        // the most alias sets of an argument
 constexpr uint64_t kMostContained = 4;
 constexpr size_t kMaxTextBytes = 4096;
 // The limit for all schemas together; torch's own are 600 KB.
 constexpr size_t kMostBytes = size_t{32} << 20;
 
-// c10::IValue: payload, then a tag. These numbers are the same from 1.13 on; Bool and those after
-// it moved when SymBool (2.1) and UInt (2.11) were put before it.
+// A c10::IValue is a payload and then a tag. These numbers of tags are the same since 1.13. Bool
+// and the tags behind it got other numbers when SymBool (2.1) and UInt (2.11) were put before it.
 constexpr uint64_t kValueBytes = 16;
 constexpr uint32_t kTagNone = 0;
 constexpr uint32_t kTagDouble = 3;
@@ -37,7 +37,7 @@ struct Value {
   uint32_t tag = 0;
 };
 
-// A schema whose default values are not texts yet.
+// A schema whose default values have not been made into texts yet.
 struct Draft {
   uint64_t address = 0;
   OperatorSchema schema;
@@ -92,8 +92,8 @@ class SchemaReader {
         string_bytes_(old_abi ? 8 : 32),
         types_(memory, old_abi, flag_first) {}
 
-  // Where the FunctionSchema of an operator is, when it has one; nullopt: memory there is not as
-  // expected.
+  // The place of an operator's FunctionSchema, if it has one. FindSchema() returns nullopt where
+  // the memory is not as expected.
   struct Place {
     bool is_there;
     uint64_t address;
@@ -112,7 +112,7 @@ class SchemaReader {
     uint64_t begin;
     uint64_t count;
   };
-  // A std::vector with at most `most` elements.
+  // Reads a std::vector; nullopt: it makes no sense, or has more than `most` elements.
   std::optional<Range> ReadVector(uint64_t address, uint64_t element_bytes, uint64_t most) const;
   std::optional<bool> ReadFlag(uint64_t address) const;
   std::optional<std::string> ReadString(uint64_t address);
@@ -321,7 +321,7 @@ std::optional<std::vector<Value>> SchemaReader::ReadList(uint64_t list) const {
   return values;
 }
 
-// c10::ivalue::ConstantString: as above, then a std::string.
+// A c10::ivalue::ConstantString is an intrusive_ptr_target, then a std::string.
 std::optional<std::string> SchemaReader::ReadConstantString(uint64_t object) const {
   const auto word = memory_.ReadWord(object + 16);
   if (!word) return std::nullopt;
@@ -379,8 +379,8 @@ bool SchemaReader::FormatDefaults(Draft* draft) {
   return true;
 }
 
-// Whether `flag_first` is the form of optionals here: the first operators with a schema repeat
-// their names.
+// Whether `flag_first` is the form of optionals in this process: with the right form, the schemas
+// of the first operators repeat the operators' names.
 bool IsForm(const TargetMemory& memory, const std::vector<OperatorInfo>& operators, bool old_abi,
             bool flag_first) {
   const SchemaReader reader(memory, old_abi, flag_first, nullptr);
