@@ -33,8 +33,7 @@ namespace {
 constexpr std::string_view kGlooWork = "_ZN4c10d16ProcessGroupGloo9AsyncWork";
 // recordAsyncWorkProfilingInfo(const char* title, tensors)
 constexpr WorkArguments kGlooWorkArguments = {kRsi, kRdx, /*is_later=*/true};
-// The class of the objects that std::make_shared makes, and the offset of the at::RecordFunction in
-// them.
+// The class of std::make_shared's objects, and the at::RecordFunction's offset in them.
 constexpr std::string_view kSharedRow = "_ZTVSt23_Sp_counted_ptr_inplaceIN2at14RecordFunctionE";
 constexpr int64_t kInSharedBytes = 16;
 constexpr std::string_view kGivenToPython = "_ZN5torch3jit10toPyObjectE";
@@ -43,8 +42,8 @@ constexpr std::string_view kScriptMethod = "5torch3jit6Method";
 // makes only this class.
 constexpr std::string_view kScriptFunctionTable = "_ZTVN5torch3jit13GraphFunctionE";
 constexpr uint64_t kVtableFunctions = 16;  // behind the offset to the top and the typeinfo
-// Functions of the mobile interpreter have inputs that are not read, because the element types of
-// their lists have another class (c10::DynamicType).
+// The mobile interpreter. Its inputs are not read: its lists have element types of another class
+// (c10::DynamicType).
 constexpr std::string_view kMobile = "5torch3jit6mobile";
 constexpr std::string_view kCold = ".cold";
 // The argument by which Python contexts get keyword values (torch 2.4 and later).
@@ -202,8 +201,8 @@ absl::StatusOr<FlowGraph> RowMakerSearch::Graph(const FunctionRange& range) cons
   return FlowGraph::Build(image_, range.start, whole ? unwind->end : range.end);
 }
 
-// Returns the value that a virtual function of a TorchScript function returns. `offset`: of the
-// virtual function in the vtable.
+// Returns the value that the virtual function at `offset` of a TorchScript function's vtable
+// returns.
 std::optional<Value> RowMakerSearch::NamesFunctionReturn(int64_t offset) {
   uint64_t table = 0;
   image_.file().ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
@@ -544,8 +543,7 @@ NamelessMaker RowMakerSearch::KindOf(const Function& function) const {
 }
 
 void RowMakerSearch::AddAnnotationGuards(const Function& function) {
-  // Annotations begin through the dispatcher, which has their name. The guard is only noted because
-  // a future may end it.
+  // Annotations begin through the dispatcher. Their guards are noted because a future may end them.
   for (const CallSite& call : function.calls) {
     if (!IsMemberOf(targets_.constructors, call.target)) continue;
     const auto probe = Probe(call.address, abi::PT_ROLE_ANNOTATION_GUARD, kRdi, 0);
