@@ -173,7 +173,8 @@ absl::StatusOr<std::vector<uint64_t>> ReadLandingPads(const ElfFile& file, uint6
   const uint64_t pointer_at = fde.address();
   const uint64_t table = fde.Relative();
   if (fde.failed()) return Unknown("ends early");
-  if (table == pointer_at) return std::vector<uint64_t>();  // 0: none
+  // The pointer is 0: the function has no table
+  if (table == pointer_at) return std::vector<uint64_t>();
   return ReadCallSites(file, table, function);
 }
 

@@ -10,8 +10,8 @@
 
 namespace proftrace {
 
-// Starts come from the sorted table in .eh_frame_hdr; the end is read from the entry's own record
-// when asked for.
+// The begins come from the sorted table in .eh_frame_hdr. An end is read from the entry's own
+// record when it is needed.
 class UnwindTable {
  public:
   // Reads the table. Empty: the file has no table, or one in another encoding than linkers usually

@@ -124,7 +124,8 @@ void CacheFolder::Store(std::string_view identity, std::string_view content) con
   const std::string entry = SealEntry(format_, content);
   const std::string name = EntryName(format_, identity);
   if (entry.size() > kMaxEntryBytes) return;
-  // PIDs are told apart within one namespace only, and threads not at all.
+  // The PID alone would not be a unique name: processes in other PID namespaces may have the same
+  // one, and threads of this process share it.
   uint64_t random = 0;
   if (getrandom(&random, sizeof(random), 0) != sizeof(random)) return;
   const std::string temporary = absl::StrFormat("%s.%016x.tmp", name, random);

@@ -40,7 +40,7 @@ std::string FileIdentity(const HeldFile& file, const std::string& build_id);
 
 class CacheFolder {
  public:
-  // Each build of proftrace and each torch leaves entries of some megabytes.
+  // The limit of a folder. Each build of proftrace leaves entries of some megabytes for each torch.
   static constexpr uint64_t kMostBytes = uint64_t{256} << 20;
 
   // Makes the directory (mode 0700) where it is missing. Where `directory` or `builder` is empty,

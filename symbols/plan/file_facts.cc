@@ -21,7 +21,7 @@ namespace {
 // Takes the place of a file's identity in facts that one process sends to another, where both know
 // the file.
 constexpr std::string_view kSent = "sent";
-// The most that is read of one file.
+// The most bytes that are read of one file.
 constexpr uint64_t kMostBytesOfFile = uint64_t{16} << 30;
 // The analysis of a smaller file is so short that nobody is told of it.
 constexpr uint64_t kLargeFileBytes = uint64_t{64} << 20;

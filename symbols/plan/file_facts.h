@@ -40,7 +40,7 @@ class KeptFacts {
   std::shared_ptr<AnalysedFiles> analysed_;
   const std::atomic<bool>* stop_;
   int64_t longest_ns_;  // limit of processor time for one file
-  int64_t left_ns_;     // processor time left for all
+  int64_t left_ns_;     // processor time that is left for all files
 };
 
 // Asks, in a worker, for the facts of a file that the worker was given. `find`: the file is

@@ -43,7 +43,7 @@ RegisterSet Argument(uint64_t number) {
 
 RegisterSet BaseOf(const abi::pt_place& place) { return place.base < 16 ? Bit(place.base) : 0; }
 
-// A function that has points.
+// A function with its points.
 struct Group {
   std::optional<FunctionRange> function;
   std::vector<size_t> points;  // indices

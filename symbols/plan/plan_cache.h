@@ -1,4 +1,4 @@
-// The static half of probe plans, kept on disk: one small file for each analysed library
+// Keeps the static half of probe plans on disk: one small file for each analysed library
 // (cache_folder.h).
 #pragma once
 

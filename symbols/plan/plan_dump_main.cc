@@ -1,5 +1,5 @@
-// plan_dump: what proftrace would probe, in a running process or in one library. For developers and
-// tests.
+// The program plan_dump shows what proftrace would probe in a running process or in one library. It
+// is for developers and tests.
 //   plan_dump PID [CACHE_DIRECTORY]     plan_dump --shapes PID [CACHE_DIRECTORY]
 //   plan_dump --schemas PID [CACHE_DIRECTORY]     plan_dump LIBRARY.so
 //   plan_dump --known LIBRARY.so        plan_dump --check-known LIBRARY.so

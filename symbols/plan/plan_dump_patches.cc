@@ -124,7 +124,7 @@ void PrintModule(const ModulePlan& module, const ProbePlan& plan, bool lists) {
   const auto start = Clock::now();
   const ModuleImage image(file->get(), ModuleImage::Symbols::kExported);
   const auto opened = Clock::now();
-  const std::clock_t cpu_before = std::clock();  // of all threads
+  const std::clock_t cpu_before = std::clock();  // the processor time of all threads
   const std::vector<PointPatch> patches = FindPatchWindows(image, module, plan);
   const auto done = Clock::now();
   const double cpu_seconds = static_cast<double>(std::clock() - cpu_before) / CLOCKS_PER_SEC;

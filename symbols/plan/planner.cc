@@ -165,7 +165,7 @@ std::optional<Label> PlanBuilder::LabelOf(const ProbedFunction& function) const 
     case FunctionRole::kCpuOutOfMemory:
     case FunctionRole::kDeviceMemory:
     case FunctionRole::kDeviceOutOfMemory:
-      return std::nullopt;  // no rows
+      return std::nullopt;  // these make no rows
     case FunctionRole::kCudaCall: {
       if (cuda_calls_ == CudaCalls::kNever) return std::nullopt;
       const bool is_runtime = FindCudaFunction(function.symbol).api == CudaApi::kRuntime;
@@ -289,7 +289,8 @@ void PlanBuilder::AddModule(const Module& module) {
   plan.load_bias = module.load_bias;
   absl::flat_hash_set<uint64_t> taken;
   for (const ProbedFunction& function : module.facts.functions) {
-    // Two functions never share a place; if a file says so, the first one keeps it.
+    // Two functions never share a place. Where the facts of a file say so nevertheless, the first
+    // function keeps it.
     bool is_free = !taken.contains(function.begin) && !taken.contains(function.callbacks.offset);
     for (const uint64_t end : function.ends) is_free &= !taken.contains(end);
     if (!is_free || !AddFunction(function, &plan.points)) continue;

@@ -30,7 +30,7 @@ enum class CudaCalls : uint8_t {
 struct PlanOptions {
   // The folder where the facts of libraries are kept between runs; empty = they are not kept.
   std::string cache_directory;
-  // Shared by the processes of one run. May be null.
+  // Facts of files that all processes of one run share. May be null.
   std::shared_ptr<AnalysedFiles> analysed = nullptr;
   // Probes for allocations and frees (--profile-memory).
   bool profile_memory = false;
@@ -46,7 +46,7 @@ struct PlanOptions {
   // Another thread sets this flag to have the reading ended. May be null.
   const std::atomic<bool>* stop = nullptr;
   int64_t longest_analysis_ns = kLongestAnalysisNs;  // limit of processor time for one file
-  bool uses_known_plans = true;                      // known_plans.h; tests do without
+  bool uses_known_plans = true;  // whether facts are taken from known_plans.h; tests turn this off
   // Called when the analysis of a large library begins, which takes seconds; `bytes`: the size of
   // the library. Called by the thread that makes the plan. May be empty.
   std::function<void(const std::string& build_id, uint64_t bytes)> on_analysis = nullptr;
@@ -68,7 +68,7 @@ struct PlanOptions {
 // read). A worker without rights reads everything that the target can influence. Where the worker
 // ends early, the status says why.
 absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options);
-// Does the work of that worker.
+// Makes the plan of a process. The worker of BuildProbePlan() calls this.
 absl::StatusOr<ProbePlan> BuildPlanInWorker(Pid pid, const PlanOptions& options,
                                             WorkerChannel* channel);
 

@@ -1,5 +1,5 @@
-// The process groups of torch.distributed that a process has made: rank, size and names, from the
-// objects themselves.
+// Finds the process groups of torch.distributed that a process has made, with rank, size and names
+// from the objects themselves.
 #pragma once
 
 #include <cstdint>

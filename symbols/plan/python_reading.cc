@@ -39,7 +39,7 @@ absl::StatusOr<PythonReading> ReadPythonHere(Pid pid) {
   PythonReading reading;
   reading.runtime = *std::move(runtime);
   reading.state_place = FindPythonStatePlace(memory, reading.runtime);
-  // Also where jumps cannot use it.
+  // Samples use the place even where jumps cannot.
   reading.runtime.layout.stack.state_place =
       reading.state_place.ok() ? static_cast<int16_t>(*reading.state_place)
                                : FindKeptPythonState(memory, reading.runtime.layout);

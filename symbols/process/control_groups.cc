@@ -54,7 +54,7 @@ std::optional<std::string> PathOfGroup(std::string_view groups, std::string_view
 }
 
 std::optional<ControlGroup> GroupAt(const GroupMount& mount, const std::string& name, bool is_v2) {
-  // One outside of our namespace of control groups has no folder here.
+  // A group outside of our namespace of control groups has no folder that we can see.
   if (!name.starts_with('/') || Contains(name, "/../") || name.ends_with("/..")) {
     return std::nullopt;
   }

@@ -20,7 +20,7 @@ enum class EntryQuestion : char {
   kRead = 'd',
   kUnchanged = 'u',
   // Asks with a FileState and a build-id; gives the facts of that file (file_facts.h) if they are
-  // known, else none.
+  // known, else nothing.
   kKnownFacts = 'k',
   kFacts = 'f',  // as kKnownFacts, but the file is analysed where its facts are not known
 };

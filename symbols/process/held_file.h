@@ -35,7 +35,8 @@ struct FileState {
 // at.
 std::optional<FileState> StateIn(const struct stat& status);
 std::optional<FileState> StateOfFile(int fd);
-// Looks at the file that a path of /proc leads to (/proc/PID/map_files/…, /proc/self/fd/…).
+// Returns the state of the file to which a path of /proc leads (/proc/PID/map_files/…,
+// /proc/self/fd/…).
 std::optional<FileState> StateOfFile(const std::string& proc_path);
 
 // Never changes, so that several threads may use it.

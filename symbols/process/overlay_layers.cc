@@ -30,7 +30,7 @@ constexpr int64_t kOverlayMagic = 0x794c7630;  // OVERLAYFS_SUPER_MAGIC
 constexpr unsigned kOpenTreeClone = 1;         // OPEN_TREE_CLONE
 constexpr size_t kMostMountsBytes = size_t{16} << 20;
 constexpr size_t kMostMountsAround = 32;
-// The limits for one namespace: some libraries, read twice.
+// The limits of the search in one namespace: enough to read some libraries twice.
 constexpr uint64_t kMostComparedBytes = uint64_t{8} << 30;
 constexpr int64_t kLongestSearchNs = 5'000'000'000;
 constexpr std::string_view kDeleted = " (deleted)";
@@ -162,7 +162,8 @@ std::vector<UniqueFd> SameFilesBelow(Pid pid, int fd) {
   const std::string facts = ReadSmallFile("/proc/self/fdinfo/" + std::to_string(fd), 4096);
   const OverlayMount overlay = ParseOverlayMount(
       ReadSmallFile(process + "/mountinfo", kMostMountsBytes), StatusValue(facts, "mnt_id"));
-  // The mount's place is told from the process's root on, the file's from the one of its namespace.
+  // The mount point is a path from the process's root on, the file's path one from the root of its
+  // mount namespace.
   const std::string root = TargetOfLink(process + "/root");
   const std::string point = PathIn(root, overlay.point);
   std::string path = TargetOfLink(LinkOfDescriptor(fd));

@@ -43,7 +43,7 @@ class ReadBudget {
   bool Pay(uint64_t bytes);
   // Takes room for `bytes` that are kept in memory. False: there is no room.
   bool Keep(uint64_t bytes);
-  // Gives such room back.
+  // Gives back room that Keep() took.
   void Release(uint64_t bytes) { kept_ -= bytes; }
   uint64_t kept_bytes() const { return kept_; }
 
@@ -76,7 +76,8 @@ class ReadBudget {
   };
 
   class Join;
-  // Lets threads that help this one pay from its budgets: made by it, then joined by each of them.
+  // Lets other threads that work for this one pay from its budgets. This thread makes a Share, and
+  // each of the others makes a Join of it.
   class Share {
    public:
     Share();

@@ -114,7 +114,8 @@ bool Become(const RemoteUser& user) {
   if (NumbersBehind(status, "\nGid:", ids, 2) != 2) return false;
   const gid_t gid = user.group.value_or(ids[1]);
   const size_t count = NumbersBehind(status, "\nGroups:", groups, kMostGroups);
-  // Some namespaces permit no change of groups; the raw calls are of this thread alone.
+  // The change of groups may fail, because some namespaces do not permit it. The raw system calls
+  // change this thread only, without the C library's work for all threads.
   (void)syscall(SYS_setgroups, count, groups);
   return syscall(SYS_setresgid, gid, gid, gid) == 0 && syscall(SYS_setresuid, uid, uid, uid) == 0;
 }

@@ -298,7 +298,8 @@ class OwnOffsets {
     layout->shared_keys = version_ == kPython315 ? AtWord(kSharedKeysWord315) : kSharedKeys;
   }
 
-  // For 3.14 and 3.15 alone; to be called after Take().
+  // Takes the offsets of a free-threaded build, for 3.14 and 3.15 only. Must be called after
+  // Take().
   void TakeFreeThreaded(PythonLayout* layout) {
     for (const StackWord& word : kFreeThreadedWords) layout->stack.*word.field = At(word);
     const uint16_t type = At(kObjectType);

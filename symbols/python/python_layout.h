@@ -36,10 +36,10 @@ struct PythonLayout {
   uint16_t interpreter_variables = 0;  // the pointer to the dict of the module sys
   uint16_t interpreter_gil = 0;        // the pointer to the GIL (from 3.12 on); 0 = none
   uint16_t runtime_gil = 0;            // the GIL in _PyRuntime (up to 3.11); 0 = none
-  uint16_t gil_holder = 0;             // in the GIL: the PyThreadState that had it last
-  uint16_t gil_locked = 0;             // in the GIL: 4 bytes; 1 = the holder has it now
-  uint16_t native_thread_id = 0;       // in a PyThreadState: the thread's id in its own PID
-                                       // namespace; 0 = none (up to 3.10)
+  uint16_t gil_holder = 0;  // in the GIL: the pointer to the PyThreadState that had the GIL last
+  uint16_t gil_locked = 0;  // in the GIL: 4 bytes; 1 = the holder has it now
+  uint16_t native_thread_id = 0;  // in a PyThreadState: the thread's id in its own PID
+                                  // namespace; 0 = none (up to 3.10)
   uint16_t tuple_items = 0;
   uint16_t shared_keys = 0;  // in a class: the pointer to the keys of its instances' attributes
 };

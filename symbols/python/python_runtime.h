@@ -15,7 +15,7 @@
 namespace proftrace {
 
 struct PythonRuntime {
-  PythonLayout layout;  // `layout.stack` is ready for the BPF programs
+  PythonLayout layout;  // complete, so that `layout.stack` can be given to the BPF programs
   // "3.11.7"; "3.10" where no more is known; "3.14.7t" for a free-threaded build
   std::string version;
   std::string file;               // the file that contains it, as /proc/PID/maps names it

@@ -13,9 +13,9 @@
 
 namespace proftrace {
 
-// How torch's optionals lie in memory. c10::optional (up to 2.1): the flag, then the value; an
-// optional ArrayRef without a value is a null pointer with a count. std::optional: the value, then
-// the flag.
+// The layout of torch's optionals in memory. A c10::optional (up to 2.1) has the flag and then the
+// value; an optional ArrayRef without a value is a null pointer with a count. A std::optional has
+// the value and then the flag.
 enum class OptionalForm { kC10, kStd };
 
 // Returns one place for each argument of the schema. nullopt: a type is not known, or the name and

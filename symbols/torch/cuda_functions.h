@@ -1,5 +1,5 @@
-// Functions of the CUDA Runtime (libcudart) and the CUDA Driver (libcuda) that give work to a
-// device, wait for it, or allocate its memory: the rows that Kineto calls cuda_runtime and
+// Knows the functions of the CUDA Runtime (libcudart) and the CUDA Driver (libcuda) that give work
+// to a device, wait for it, or allocate its memory: the rows that Kineto calls cuda_runtime and
 // cuda_driver, seen from outside.
 #pragma once
 

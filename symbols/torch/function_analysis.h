@@ -23,11 +23,13 @@ struct NamedFunction {
   uint64_t size = 0;  // in bytes; may be wrong
 };
 
-// Belongs to one thread: it counts the processor time of the thread that made it.
+// An object is for one thread, because its limit counts the processor time of the thread that made
+// it.
 class FunctionAnalysis {
  public:
-  // `step_callbacks`: at::getStepCallbacksUnlessEmpty, as in RowTargets. After `limit_ns` of
-  // processor time every further function is a gap. `image` and `step_callbacks` must outlive it.
+  // `step_callbacks`: addresses of at::getStepCallbacksUnlessEmpty, as in RowTargets. After
+  // `limit_ns` of processor time, further functions only become gaps. `image` and `step_callbacks`
+  // must outlive it.
   FunctionAnalysis(const ModuleImage& image, const std::vector<uint64_t>& step_callbacks,
                    int64_t limit_ns);
 

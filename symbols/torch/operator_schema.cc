@@ -159,8 +159,8 @@ std::optional<std::string> SchemaReader::ReadString(uint64_t address) {
   return text;
 }
 
-// OperatorEntry: OperatorName {name, overload name}, optional<AnnotatedSchema>; AnnotatedSchema:
-// FunctionSchema, debug string.
+// An OperatorEntry has an OperatorName {name, overload name} and an optional<AnnotatedSchema>,
+// which has a FunctionSchema and a debug string.
 std::optional<SchemaReader::Place> SchemaReader::FindSchema(uint64_t operator_def) const {
   const uint64_t field = operator_def + 2 * string_bytes_;
   const uint64_t schema = field + (flag_first_ ? 8 : 0);
@@ -176,8 +176,8 @@ bool SchemaReader::HasName(uint64_t schema, const OperatorInfo& info) const {
              info.overload_name;
 }
 
-// A std::unordered_set<Symbol>: buckets, their number, the first node, how many; a node: next,
-// value.
+// A std::unordered_set<Symbol> has the buckets, their number, the first node and the number of
+// nodes. A node has the next one and a value.
 bool SchemaReader::ReadSets(uint64_t address, std::vector<std::string>* names) {
   uint64_t words[4];
   if (!memory_.Read(address, words, sizeof(words)) || words[3] > kMostSets) return false;
@@ -194,7 +194,7 @@ bool SchemaReader::ReadSets(uint64_t address, std::vector<std::string>* names) {
   return node == 0;
 }
 
-// AliasInfo: the sets before, the sets after, contained AliasInfos, is_write.
+// An AliasInfo has the sets before, the sets after, contained AliasInfos, and is_write.
 bool SchemaReader::ReadAlias(uint64_t address, int depth, AliasSets* alias) {
   constexpr uint64_t kSetBytes = 56;
   constexpr uint64_t kAliasBytes = 2 * kSetBytes + 24 + 8;
@@ -274,7 +274,7 @@ bool SchemaReader::ReadArguments(uint64_t vector, bool is_return, Draft* draft) 
   return true;
 }
 
-// FunctionSchema: OperatorName, arguments, returns, two flags.
+// A FunctionSchema has an OperatorName, the arguments, the returns and two flags.
 std::optional<Draft> SchemaReader::ReadDraft(uint64_t schema, const OperatorInfo& info) {
   Draft draft;
   draft.address = info.address;
@@ -306,8 +306,8 @@ bool SchemaReader::LearnTags(const std::vector<Draft>& drafts) {
   return bool_tag_ >= kLeastBoolTag && bool_tag_ <= kMostBoolTag;
 }
 
-// c10::detail::ListImpl: an intrusive_ptr_target, then a std::vector<IValue>. The target's header
-// is a vtable and two counts of 4 bytes each, or 8 each (2.1 and before).
+// A c10::detail::ListImpl is an intrusive_ptr_target, then a std::vector<IValue>. The target's
+// header is a vtable and two counts of 4 bytes each, or 8 each (2.1 and before).
 std::optional<std::vector<Value>> SchemaReader::ReadList(uint64_t list) const {
   const auto word = memory_.ReadWord(list + 16);
   if (!word) return std::nullopt;
@@ -444,7 +444,7 @@ std::string FormatSchema(const OperatorSchema& schema) {
   for (const SchemaArgument& value : schema.returns) {
     returns += (returns.empty() ? "" : ", ") + FormatArgument(value);
   }
-  // A single return stands without parentheses, unless it would look like several.
+  // A single return is written without parentheses, unless it would look like several returns.
   const bool is_single = schema.returns.size() == 1 && !schema.has_variable_returns;
   const bool is_bare = (is_single && !returns.starts_with('(')) ||
                        (schema.returns.empty() && schema.has_variable_returns);

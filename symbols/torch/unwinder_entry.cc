@@ -16,7 +16,7 @@ constexpr size_t kMostAccessorBytes = 32;
 // other in libgcc's unwind-dw2.c.
 constexpr size_t kNeighbours = 1024;
 constexpr size_t kChunkBytes = size_t{1} << 20;
-// The limit for one file; no copy of the unwinder is known that lies in a larger one.
+// The limit for one file. No larger file with a copy of the unwinder is known.
 constexpr uint64_t kMostScannedBytes = uint64_t{256} << 20;
 constexpr size_t kMostHidden = 16;
 // How many functions of the right form are looked at closely in a chunk. Other code has such

@@ -77,8 +77,8 @@ struct Use {
   bool reads_near_in_object = false;  // [[argument] + small]: a vtable slot
 };
 
-// Follows the arguments through registers, each instruction once, on the first path that leads to
-// it.
+// Follows the arguments through registers. Visits each instruction once, on the first path that
+// leads to it.
 class ArgumentWalk {
  public:
   explicit ArgumentWalk(const FlowGraph& graph) : graph_(graph) {}

@@ -75,7 +75,7 @@ std::optional<Location> Words::Find(uint8_t place, unsigned first, unsigned coun
     const int32_t index = place - abi::PT_ARGUMENT_STACK;
     if (index >= kept_.stack_words) return std::nullopt;
     location.in_frame = true;
-    // Above the return address.
+    // The arguments on the stack lie above the return address.
     location.at =
         (frame_words_ + 1 + index) * static_cast<int32_t>(kWordBytes) + static_cast<int32_t>(first);
   } else {

@@ -26,8 +26,9 @@ struct Disassembled {
   const cs_x86& operands() const { return instruction->detail->x86; }
 };
 
-// Keeps decoded instructions by their bytes: Capstone makes a text of every instruction that it
-// decodes, which takes most of its time, and compilers repeat themselves.
+// Decodes instructions and keeps the results by their bytes, because Capstone makes a text of every
+// instruction that it decodes, which takes most of its time, and because compilers use the same
+// instructions again and again.
 class Disassembler {
  public:
   // Returns the disassembler of the calling thread.

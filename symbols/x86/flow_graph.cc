@@ -16,8 +16,8 @@
 namespace proftrace {
 namespace {
 
-// The largest operator function seen has 24 kB, the TorchScript interpreter 70 kB.
-// Dominators take quadratic time in code made to do that: these limits keep one function below
+// The largest operator function seen has 24 kB, the TorchScript interpreter 70 kB. Dominators take
+// quadratic time in code that is made for it. These limits keep the analysis of one function below
 // about a second.
 constexpr uint64_t kMaxFunctionBytes = 128 * 1024;
 constexpr size_t kMaxParts = 64;

@@ -1,4 +1,4 @@
-// The control flow of one function, from its machine code.
+// Builds the control flow graph of one function from its machine code.
 #pragma once
 
 #include <absl/status/statusor.h>

@@ -22,7 +22,8 @@ struct JumpTable {
 // Reads the table of the indirect jump that is the last instruction of `code`, as compilers write
 // position independent tables:
 //   lea base, [rip + table]; movsxd reg, [base + reg * 4]; add reg, base; jmp reg.
-// In a loop the first of these may stand before it. Empty where the code does something else.
+// In a loop, the first of these may stand before the loop. The result is empty where the code does
+// something else.
 JumpTable ReadJumpTable(const CodeImage& image, std::span<const Instruction> code);
 
 }  // namespace proftrace

@@ -143,7 +143,7 @@ absl::StatusOr<std::optional<RelativeOperand>> FindRelativeOperand(const Instruc
     if (operand.mem.base != X86_REG_RIP) continue;
     RelativeOperand found;
     found.offset = x86.encoding.disp_offset;
-    // ModRM: mode 0 with register 5 means 4 bytes relative to the next instruction.
+    // A ModRM byte with mode 0 and register 5 means 4 bytes relative to the next instruction.
     const size_t modrm = x86.encoding.modrm_offset;
     if (modrm == 0 || found.offset != modrm + 1 || found.offset + 4 > instruction.size ||
         (instruction.bytes[modrm] & 0xc7) != 0x05) {

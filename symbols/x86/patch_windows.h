@@ -56,7 +56,8 @@ struct PatchWindow {
 // What a point's record reads from the thread besides the stack pointer.
 struct PointReads {
   RegisterSet registers = 0;
-  bool memory = false;  // of the stack, or of objects that the code may be about to change
+  // Whether the stack is read, or objects that the code may be about to change
+  bool memory = false;
   std::optional<MemoryPlace> place;  // the only memory that is read, where `memory` is not set
   bool vectors = false;
 };

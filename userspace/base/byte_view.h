@@ -1,4 +1,4 @@
-// Bytes from outside, read at offsets from outside.
+// Reads bytes from outside at offsets from outside.
 #pragma once
 
 #include <cstddef>

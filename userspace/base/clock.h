@@ -1,4 +1,4 @@
-// The clocks of a recording, in nanoseconds.
+// Reads the clocks of a recording, in nanoseconds.
 #pragma once
 
 #include <time.h>

@@ -1,4 +1,4 @@
-// C++ names as people write them.
+// Turns mangled C++ names into the names that people write.
 #pragma once
 
 #include <optional>

@@ -124,7 +124,8 @@ class Walk {
                                  ", so root does not follow the symbolic link \"", name,
                                  "\" in it"));
     }
-    // Links of /proc lead to what processes have open: their text is no path to walk by.
+    // A link of /proc leads to a file that a process has open. Its text is no path that could be
+    // walked.
     if (IsOnProc(link)) {
       UniqueFd next(openat(at_.get(), name.c_str(), kDirectory));
       if (!next.valid()) return Refuse(ErrnoText(errno));
@@ -139,7 +140,7 @@ class Walk {
   FolderTrust trust_;
   bool makes_missing_;
   UniqueFd at_;
-  std::vector<std::string> ahead_;  // the next one is the last
+  std::vector<std::string> ahead_;  // the names that are still ahead; the last one is the next
   int links_ = 0;
 };
 
@@ -180,7 +181,8 @@ std::string FolderTrust::WhyOthersCanWrite(const struct stat& directory) const {
   if (!IsTrusted(directory.st_uid)) return absl::StrCat("belongs to user ", directory.st_uid);
   if (!is_checked || (directory.st_mode & S_ISVTX) != 0) return "";
   if ((directory.st_mode & S_IWOTH) != 0) return "can be written by everybody";
-  // Where each user has a group, which has the user's number, the usual umask lets it write.
+  // Where each user has a group of its own with the same number, the usual umask lets that group
+  // write, which does no harm.
   const bool is_private = directory.st_gid != 0 && directory.st_gid == directory.st_uid;
   if ((directory.st_mode & S_IWGRP) == 0 || is_private) return "";
   return absl::StrCat("can be written by group ", directory.st_gid);

@@ -1,5 +1,6 @@
-// A directory that is written into, by its descriptor. All of proftrace's files are made, renamed
-// and removed through one: results, dumps, cycles, temporary files, exports, the plan cache.
+// A directory into which files are written by its descriptor. All of proftrace's files are made,
+// renamed and removed through one: results, dumps, cycles, temporary files, exports, the plan
+// cache.
 //
 // Root often stands in a directory of the user whose job it looks at. That user can put a symbolic
 // link, or another directory, in the place of any name there, at any moment. So
@@ -36,7 +37,7 @@ struct FileOwner {
 // are not root.
 std::optional<FileOwner> OwnerFromSudo();
 
-// The users whose directories and links may lead to where we write.
+// Decides whose directories and links may lead to the places where we write.
 struct FolderTrust {
   bool is_checked = true;  // false: every user is trusted
   uid_t own_uid = 0;
@@ -54,7 +55,7 @@ struct FolderTrust {
 // Errors are ExitCode::kOutputFailed; their message is only the reason: "Permission denied".
 class GuardedFolder {
  public:
-  // The folder of /proc that has the descriptors of this process, as paths.
+  // The folder of /proc with the descriptors of this process.
   static constexpr char kDescriptors[] = "/proc/self/fd/";
 
   // `path` must exist; empty: the current directory. It may also be "/proc/self/fd/N".
@@ -122,7 +123,7 @@ class GuardedFolder {
   GuardedFolder(UniqueFd fd, std::string path, const FolderTrust& trust)
       : fd_(std::move(fd)), path_(std::move(path)), trust_(trust) {}
   bool GiveToOwner(int fd) const;
-  // nullopt: it cannot be listed.
+  // Returns the names of the entries; nullopt: the folder cannot be listed.
   std::optional<std::vector<std::string>> Names() const;
   // Whether the file system gives files that we make another owner, as NFS does with root's, and
   // the folder belongs to that same owner. Then the folder may be our own, although root does not

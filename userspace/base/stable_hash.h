@@ -25,7 +25,7 @@ class StableHash {
   }
 
   uint64_t value() const {
-    // The last step of SplitMix64: FNV alone leaves the upper bits of short texts alike.
+    // The last step of SplitMix64 is added, because FNV alone gives short texts similar upper bits.
     uint64_t hash = hash_;
     hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9U;
     hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebU;

@@ -1,5 +1,5 @@
-// The parts of the tar format (POSIX.1 ustar) that results need: heads of files and folders, and
-// where a file lies in an archive that others may have written.
+// The parts of the tar format (POSIX.1 ustar) that results need: writes heads of files and folders,
+// and finds a file in an archive that others may have written.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// One clock for many hosts, and how wrong it can be.
+// Computes one clock for many hosts, and how wrong it can be.
 //
 //   auto clock = SolveFleetClock(input, {});            // or a sentence about why there is none
 //   auto time = clock->Map(boot, monotonic_ns);         // time->common_ns, its bounds, its error
@@ -65,8 +65,8 @@ struct ClockFinding {
     kRealtimeStep,  // REALTIME was set; amount_ns: by how much
     kClockStep,     // the local clock jumped, by what collectives tell; amount_ns: by how much
     kRateVaries,    // the clock was slewed, or its rate is uneven otherwise
-    kHostRestart,   // another boot of the same host
-    kRankRestart,   // the same rank with another attempt
+    kHostRestart,   // the host was restarted: there is another boot of it
+    kRankRestart,   // the rank was restarted: it has another attempt
     kNtpWrong,      // NTP's error on this boot is more than it states; amount_ns: by how much
     kNotAligned,    // the boot, or a piece of it, has a timeline of its own
   };
@@ -90,7 +90,8 @@ struct CollectiveTimes {
   };
   std::vector<Rank> ranks;
   uint32_t entered_last = 0;  // index into `ranks`
-  // The time from the last entering to the first leaving. Below 0 only by errors of stamps.
+  // The time from the last entering to the first leaving. It is below 0 only by errors of time
+  // stamps.
   int64_t transfer_ns = 0;
   int64_t skew_ns = 0;   // from the first entering to the last
   int64_t lead_ns = 0;   // from the second to last entering to the last

@@ -1,5 +1,6 @@
-// What the common clock of many hosts is computed from: the hosts' boots, and the events of their
-// ranks that depend on each other. Plain data, in nanoseconds; nothing here knows of captures.
+// The input from which the common clock of many hosts is computed: the hosts' boots, and the events
+// of their ranks that depend on each other. It is plain data, in nanoseconds, and independent of
+// captures.
 //
 // Times are of a boot's local clock, which is CLOCK_MONOTONIC where captures are read. That clock
 // never goes back. It stands still while the host is suspended, which is a break in it.
@@ -31,12 +32,14 @@ struct FleetGroup {
 // Says which ranks' ends depend on which ranks' begins. torch's names of the operations: allreduce,
 // broadcast, reduce, ..., send, recv.
 enum class CollectiveKind : uint8_t {
-  kAllToAll,   // all_reduce, all_gather, reduce_scatter, all_to_all, barrier: all on all
-  kBroadcast,  // broadcast, scatter: all on the root
-  kReduce,     // reduce, gather: the root on all
-  kSend,       // recv's end on send's begin, never the other way round: sends are buffered
+  // all_reduce, all_gather, reduce_scatter, all_to_all, barrier: all ranks depend on all
+  kAllToAll,
+  kBroadcast,  // broadcast, scatter: all ranks depend on the root
+  kReduce,     // reduce, gather: the root depends on all ranks
+  // recv's end depends on send's begin; send never depends on recv, because sends are buffered
+  kSend,
   kRecv,
-  kNoDependence,  // no elements, or not known: listed, but it binds no clock
+  kNoDependence,  // without elements, or of an unknown kind: listed, but binds no clock
 };
 
 // One call of a collective on one rank. The call may not begin earlier or end later than the

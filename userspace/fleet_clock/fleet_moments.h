@@ -48,8 +48,8 @@ struct FleetMoments {
 
   uint64_t mismatches = 0;  // collectives whose ranks do not agree on operation, kind or size
   uint64_t duplicates = 0;  // calls of one rank with the same number, which are not used
-  uint64_t incomplete = 0;  // collectives that not all members of the group were seen in
-  std::vector<std::string> refused_groups;  // sentences
+  uint64_t incomplete = 0;  // collectives in which not all members of the group were seen
+  std::vector<std::string> refused_groups;  // sentences about groups whose calls are not used
 
   std::span<const MomentRow> Rows(size_t moment) const {
     const size_t begin = moment == 0 ? 0 : moments[moment - 1].end_row;

@@ -1,4 +1,4 @@
-// How much faster one clock goes than another, in whole numbers.
+// Rates: how much faster one clock goes than another, in whole numbers.
 #pragma once
 
 #include <algorithm>

@@ -27,7 +27,7 @@ constexpr int kAllowed[] = {
     SCMP_SYS(fallocate), SCMP_SYS(fadvise64), SCMP_SYS(copy_file_range), SCMP_SYS(sendfile),
     SCMP_SYS(flock), SCMP_SYS(fchown), SCMP_SYS(fchmod), SCMP_SYS(fstatfs), SCMP_SYS(memfd_create),
     SCMP_SYS(getdents64),
-    // Looking at names.
+    // Calls that look at paths.
     SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(statx),
     SCMP_SYS(statfs), SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2),
     SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getcwd),
@@ -93,7 +93,7 @@ bool LimitSystemCalls(SystemCalls allowed) {
   for (const int call : kAllowed) filter.Allow(call);
   filter.Allow(SCMP_SYS(mmap), Has(2, PROT_EXEC, 0));
   filter.Allow(SCMP_SYS(mprotect), Has(2, PROT_EXEC, 0));
-  // clone3() hides its flags from filters; libcs then take clone().
+  // clone3() is not allowed, because filters cannot see its flags. C libraries use clone() then.
   filter.Allow(SCMP_SYS(clone), Has(0, kNewNamespaces | CLONE_THREAD, CLONE_THREAD));
   filter.Allow(SCMP_SYS(tgkill), Is(0, static_cast<uint64_t>(getpid())));
   filter.Allow(SCMP_SYS(prlimit64), Is(2, 0));

@@ -21,10 +21,10 @@ ssize_t SendWithDescriptor(int socket, iovec* parts, size_t count, int fd);
 ssize_t ReceiveWithDescriptor(int socket, iovec part, int flags, UniqueFd* fd);
 
 enum class MessageKind : uint32_t {
-  kQuestion = 1,  // of the worker
+  kQuestion = 1,  // asked by the worker
   kAnswer = 2,
-  kResult = 3,   // of the worker, its last one
-  kFailure = 4,  // of the worker: why there is no result
+  kResult = 3,   // the last message of the worker
+  kFailure = 4,  // of the worker: says why there is no result
 };
 
 struct Message {

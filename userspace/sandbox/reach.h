@@ -10,7 +10,7 @@ namespace proftrace {
 // exist is left out.
 struct Reach {
   std::vector<std::string> reads;
-  // Directories whose names are read, but no file in them.
+  // Directories whose entries may be listed, but not read.
   std::vector<std::string> lists;
   // In a directory, files and directories can be made, written, renamed and removed. A file, pipe
   // or device can be written.
