@@ -24,20 +24,21 @@ constexpr size_t kMaxNameBytes = 32768;    // the longest of libtorch's names ha
 constexpr size_t kMaxBuildIdBytes = 64;
 constexpr size_t kMaxNoteBytes = 65536;
 
-// How much is read at once between two looks at the budget.
+// How many bytes are read at once between two looks at the budget.
 constexpr size_t kPieceBytes = size_t{8} << 20;
-// The limits for one file: its tables are read some times over, its code once or twice.
+// The limits for one file, whose tables are read several times and its code once or twice.
 constexpr uint64_t kMostReadBytes = uint64_t{4} << 30;
 constexpr uint64_t kMostKeptBytes = uint64_t{640} << 20;
-// A file that takes little room on its disk, even of a file system that packs, holds no large
-// tables: holes of a sparse file say nothing.
+// A file that takes little room on its disk, even on a file system that compresses, has no large
+// tables, because the holes of a sparse file are empty. So the limits are at most kMostPacked times
+// its room on the disk.
 constexpr uint64_t kMostPacked = 16;
 constexpr uint64_t kLeastKeptBytes = uint64_t{64} << 20;
-constexpr uint64_t kBlockBytes = 512;  // of st_blocks
+constexpr uint64_t kBlockBytes = 512;  // the unit of st_blocks
 
 ReadBudget::Limits LimitsOf(const struct stat& status) {
   ReadBudget::Limits limits{.bytes = kMostReadBytes, .kept_bytes = kMostKeptBytes};
-  // Some file systems do not say it.
+  // Some file systems do not report the room.
   if (status.st_blocks <= 0) return limits;
   const uint64_t most_blocks = kMostKeptBytes / kBlockBytes / kMostPacked;
   const uint64_t blocks = std::min(static_cast<uint64_t>(status.st_blocks), most_blocks);
@@ -46,7 +47,7 @@ ReadBudget::Limits LimitsOf(const struct stat& status) {
   return limits;
 }
 
-// What a file's head says: where its tables are, and how many entries they have.
+// The places of a file's tables, and how many entries they have, as its head states.
 struct ElfHead {
   uint64_t segments_at = 0;
   uint64_t segments = 0;
@@ -66,7 +67,7 @@ absl::StatusOr<ElfHead> ReadHead(const HeldFile& file) {
     return absl::UnimplementedError("not x86-64 code");
   }
   ElfHead head{header.e_phoff, header.e_phnum, header.e_shoff, header.e_shnum, header.e_shstrndx};
-  // What does not fit there is in section 0 (System V ABI, "ELF Header").
+  // Numbers that do not fit into the header are in section 0 (System V ABI, "ELF Header").
   Elf64_Shdr first{};
   if (head.sections_at != 0 &&
       file.ReadAt(head.sections_at, &first, sizeof(first)) == sizeof(first)) {
@@ -203,7 +204,7 @@ bool ElfFile::HoldsSection(const ElfSection& section) const {
          section.size <= file_bytes - section.file_offset;
 }
 
-// Its room is not given back before the file is.
+// Reads a section that is kept. Its room in the budget is not released before the file is closed.
 std::unique_ptr<uint8_t[]> ElfFile::ReadRaw(const ElfSection& section, size_t extra_bytes) {
   if (!HoldsSection(section) || !budget_.Keep(section.size) || section.size > kMaxTableBytes) {
     return nullptr;
@@ -223,8 +224,8 @@ std::vector<uint8_t> ElfFile::ReadSection(const ElfSection& section) const {
 
 namespace {
 
-// Ends each name that is longer than any is: a file may have one name without an end, and a million
-// symbols that share it.
+// Cuts each name that is longer than any real one, because a hostile file may have one name without
+// an end and a million symbols that share it.
 void EndNames(char* strings, size_t bytes) {
   for (size_t at = 0; at < bytes;) {
     const size_t reach = std::min(kMaxNameBytes, bytes - at);
@@ -245,7 +246,7 @@ const ElfFile::Table& ElfFile::LoadTable(bool full) {
     if (section.type != type || section.link >= sections_.size()) continue;
     const ElfSection& strings = sections_[section.link];
     auto symbol_bytes = ReadRaw(section, 0);
-    auto string_bytes = ReadRaw(strings, 1);  // ends the last string
+    auto string_bytes = ReadRaw(strings, 1);  // one byte more, for the end of the last string
     if (symbol_bytes == nullptr || string_bytes == nullptr) break;
     table.symbols = std::move(symbol_bytes);
     table.count = std::min<size_t>(section.size / sizeof(Elf64_Sym), kMaxSymbols);
@@ -305,7 +306,7 @@ void ElfFile::LoadImports() {
   for (const ElfSection& section : sections_) {
     if (!section.name.starts_with(".plt") || section.type != SHT_PROGBITS) continue;
     const std::vector<uint8_t> code = ReadSection(section);
-    // A stub is 16 bytes, 8 in .plt.got without endbr64; it holds one `jmp *slot(%rip)`: ff 25
+    // A stub has 16 bytes, or 8 in .plt.got without endbr64. It has one `jmp *slot(%rip)`: ff 25
     // disp32.
     const size_t step = section.name == ".plt.got" ? 8 : 16;
     for (size_t stub = 0; stub + 6 <= code.size() && ReadBudget::MayGoOn(); stub += step) {

@@ -1,8 +1,9 @@
-// One ELF file of a target: where its bytes are, and its symbols. x86-64, little endian.
+// Reads one ELF file of a target: its sections, segments and symbols. x86-64, little endian.
 //
-// The file belongs to a process that may be hostile and may change it while we read: everything is
-// read at its offset (a truncated mapping would be SIGBUS), every offset and size is checked, sizes
-// are limited before memory is allocated, and there is a budget for all that is read of one file.
+// The file belongs to a process that may be hostile and may change it while we read. So the file is
+// read by its offsets instead of being mapped (a truncated mapping gives SIGBUS), every offset and
+// size is checked, sizes are limited before memory is allocated, and a budget limits everything
+// that is read of one file.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -51,8 +52,8 @@ class ElfFile {
   // why.
   static absl::StatusOr<std::unique_ptr<ElfFile>> Open(std::shared_ptr<const HeldFile> file);
   static absl::StatusOr<std::unique_ptr<ElfFile>> Open(UniqueFd fd);
-  // Whether the file's head is bounded for other libraries, too: they take memory for each section
-  // that it says it has.
+  // Whether the file's head has plausible numbers of sections and segments. Other libraries
+  // allocate memory for each section that the head claims.
   static bool HasBoundedHead(const HeldFile& file);
 
   const std::vector<ElfSection>& sections() const { return sections_; }
@@ -60,13 +61,14 @@ class ElfFile {
   const std::string& build_id() const { return build_id_; }  // hex; may be empty
   const struct stat& status() const { return held_->status(); }
   const HeldFile& held() const { return *held_; }
-  // Whether the file's budget is used up: then it is not known what is missing. WhyCut() says why.
+  // Whether the file's budget is used up, so that an unknown part of the file was not read.
+  // WhyCut() returns the reason.
   bool is_cut() const { return budget_.is_used_up(); }
   std::string WhyCut() const { return budget_.Why(); }
-  // How much memory its tables take.
+  // Returns how much memory the file's tables take.
   uint64_t kept_bytes() const { return budget_.kept_bytes(); }
 
-  // The segments that are loaded and have bytes in the file.
+  // Returns the segments that are loaded and have bytes in the file.
   const std::vector<Elf64_Phdr>& segments() const { return segments_; }
   std::optional<uint64_t> FileOffset(uint64_t address) const {
     return FileOffsetIn(segments_, address);
@@ -75,30 +77,34 @@ class ElfFile {
     return AddressOfOffsetIn(segments_, file_offset);
   }
 
-  // Reads up to `bytes` at a virtual address / file offset; returns how many.
+  // Read up to `bytes` at a virtual address or a file offset; return how many were read.
   size_t ReadAddress(uint64_t address, void* buffer, size_t bytes) const;
   size_t ReadOffset(uint64_t offset, void* buffer, size_t bytes) const;
 
-  // Returns the sections whose code a scan goes through, of at most kMostScannedBytes: a sparse
-  // file may claim more than anybody can read. `left_out` (may be null): how many were too large.
+  // Returns the sections whose code a scan reads, with at most kMostScannedBytes together, because
+  // a sparse file may claim more than anybody can read. `left_out` (may be null): how many sections
+  // were left out as too large.
   static constexpr uint64_t kMostScannedBytes = uint64_t{1} << 30;
   std::vector<const ElfSection*> CodeSections(size_t* left_out) const;
 
-  // Returns the bytes of a section; empty: it is larger than 256 MiB or lies outside the file.
+  // Returns the bytes of a section; empty: the section is larger than 256 MiB or lies outside of
+  // the file.
   std::vector<uint8_t> ReadSection(const ElfSection& section) const;
 
   // Calls `visit` for each symbol of .dynsym (`full` = false) or .symtab, in file order. The tables
   // are read once and kept.
   void ForEachSymbol(bool full, const std::function<void(const ElfSymbol&)>& visit);
-  // Empties .symtab for good. The names stay: 13 MB of 93 in a libtorch are given back.
+  // Frees the symbols of .symtab for good, but keeps the names, to which callers may point: for a
+  // libtorch, 13 of 93 MB are freed.
   void ForgetFullSymbols();
 
-  // Map the entry address of a PLT stub, and the address of a GOT slot, to the imported name.
+  // Return the imported names by the addresses of their PLT stubs and of their GOT slots.
   const absl::flat_hash_map<uint64_t, std::string_view>& PltNames();
   const absl::flat_hash_map<uint64_t, std::string_view>& SlotNames();
 
  private:
-  // A buffer that is not zeroed before it is read into: string tables have 100 MB.
+  // A symbol table with its names. The buffers are not zeroed before the file is read into them,
+  // because string tables have 100 MB.
   struct Table {
     bool loaded = false;
     std::unique_ptr<uint8_t[]> symbols;
@@ -129,7 +135,7 @@ class ElfFile {
   absl::flat_hash_map<uint64_t, std::string_view> slot_names_;
 };
 
-// As for the file's segments.
+// Do the same as the functions of elf_segments.h, with the file's segments.
 inline std::optional<LoadedPlace> FindLoadedPlace(const ElfFile& file, const MappedFile& mapped) {
   return FindLoadedPlace(file.segments(), mapped);
 }

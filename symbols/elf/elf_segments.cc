@@ -25,7 +25,7 @@ std::optional<uint64_t> AddressOfOffsetIn(const std::vector<Elf64_Phdr>& segment
                                           uint64_t file_offset) {
   constexpr uint64_t kPage = 4096;
   for (const Elf64_Phdr& segment : segments) {
-    // The kernel maps whole pages: a mapping may begin before the segment does.
+    // The kernel maps whole pages, so that a mapping may begin before the segment.
     const uint64_t first = segment.p_offset & ~(kPage - 1);
     if (file_offset < first || file_offset >= segment.p_offset + segment.p_filesz) continue;
     return segment.p_vaddr + (file_offset - segment.p_offset);
@@ -35,8 +35,8 @@ std::optional<uint64_t> AddressOfOffsetIn(const std::vector<Elf64_Phdr>& segment
 
 namespace {
 
-// Returns the bias that follows from `mapping` if it is of `segment`. Whole pages are mapped: one
-// page may belong to two segments.
+// Returns the bias that follows from `mapping` if it belongs to `segment`; nullopt: it does not. A
+// page may belong to two segments, because whole pages are mapped.
 std::optional<uint64_t> BiasOf(const Mapping& mapping, const Elf64_Phdr& segment) {
   constexpr uint64_t kPage = 4096;
   if (mapping.file_offset < (segment.p_offset & ~(kPage - 1)) ||
@@ -46,7 +46,7 @@ std::optional<uint64_t> BiasOf(const Mapping& mapping, const Elf64_Phdr& segment
   return mapping.start - (segment.p_vaddr + (mapping.file_offset - segment.p_offset));
 }
 
-// The place with that bias, and how many segments lie there.
+// Returns the place with that bias, and how many segments lie there.
 std::pair<LoadedPlace, size_t> PlaceWith(uint64_t bias, const std::vector<Elf64_Phdr>& segments,
                                          const MappedFile& mapped) {
   std::pair<LoadedPlace, size_t> place{{bias, {}}, 0};

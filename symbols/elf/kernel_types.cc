@@ -19,7 +19,8 @@ bool IsInType(char c) {
 
 }  // namespace
 
-// A std::type_info: vtable, name. A name that begins with a '*' is compared by its address.
+// A std::type_info is a vtable and a name. A '*' at the begin of a name, which marks a name that is
+// compared by its address, is dropped.
 std::optional<std::string> KernelTypes::TypeAt(uint64_t address) const {
   if (address < kLeastAddress || address % 8 != 0) return std::nullopt;
   const auto name = memory_.ReadWord(address + 8);
@@ -27,7 +28,7 @@ std::optional<std::string> KernelTypes::TypeAt(uint64_t address) const {
   std::string text;
   while (text.size() < kLongestType) {
     char piece[kPiece];
-    // Up to the end of the page: what lies behind it need not be there.
+    // A read ends at the end of the page, because the next page may not be mapped.
     const uint64_t at = *name + text.size();
     const size_t bytes = std::min<size_t>(kPiece, 4096 - at % 4096);
     if (!memory_.Read(at, piece, bytes)) return std::nullopt;

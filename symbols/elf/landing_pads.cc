@@ -22,11 +22,12 @@ constexpr uint8_t kPcRelative = 0x10;
 constexpr uint8_t kPcRelativeSigned4 = kPcRelative | kSigned4;
 constexpr uint8_t kIndirect = 0x80;
 
-constexpr size_t kRecordBytes = 64;     // of an FDE or CIE, as much as is needed of it
-constexpr size_t kTableHeadBytes = 32;  // of an LSDA: three encodings and three numbers
+// How many bytes of an FDE or CIE are read: as many as are needed
+constexpr size_t kRecordBytes = 64;
+constexpr size_t kTableHeadBytes = 32;  // the head of an LSDA: three encodings and three numbers
 constexpr uint64_t kMostTableBytes = uint64_t{1} << 16;
 
-// Bytes of a file that lie at `address`.
+// Reads the bytes of a file that lie at `address` one after the other.
 class Cursor {
  public:
   Cursor(const ElfFile& file, uint64_t address, size_t bytes) : address_(address), bytes_(bytes) {
@@ -67,7 +68,7 @@ class Cursor {
     at_ += text.size() + 1;
     return text;
   }
-  // 4 bytes relative to their own place.
+  // Reads an address of 4 bytes that is relative to their own place.
   uint64_t Relative() {
     const uint64_t from = address();
     return from + static_cast<int64_t>(static_cast<int32_t>(Word()));
@@ -133,7 +134,7 @@ absl::StatusOr<std::vector<uint64_t>> ReadCallSites(const ElfFile& file, uint64_
   } else if (encoding != kOmitted) {
     return Unknown("has landing pads of an unknown form");
   }
-  if (head.Byte() != kOmitted) head.Uleb();  // where types are
+  if (head.Byte() != kOmitted) head.Uleb();  // the offset of the types
   const uint8_t encoding = head.Byte();
   const uint64_t bytes = head.Uleb();
   if (head.failed() || bytes > kMostTableBytes ||
@@ -172,7 +173,8 @@ absl::StatusOr<std::vector<uint64_t>> ReadLandingPads(const ElfFile& file, uint6
   const uint64_t pointer_at = fde.address();
   const uint64_t table = fde.Relative();
   if (fde.failed()) return Unknown("ends early");
-  if (table == pointer_at) return std::vector<uint64_t>();  // 0: none
+  // The pointer is 0: the function has no table
+  if (table == pointer_at) return std::vector<uint64_t>();
   return ReadCallSites(file, table, function);
 }
 

@@ -16,7 +16,7 @@ constexpr size_t kMaxHeaders = 128;
 constexpr size_t kMaxDynamic = 512;
 constexpr int kMaxLoaded = 65536;
 
-// Where the program's headers lie in the process.
+// The place of the program's headers in the process.
 struct Headers {
   uint64_t address = 0;
   uint64_t count = 0;
@@ -36,7 +36,7 @@ Headers FindHeaders(Pid pid) {
   return headers;
 }
 
-// Returns where the program's dynamic section lies; 0 = it has none.
+// Returns the address of the program's dynamic section; 0 = it has none.
 uint64_t FindDynamic(const TargetMemory& memory, const Headers& headers) {
   uint64_t bias = 0;
   uint64_t dynamic = 0;
@@ -72,11 +72,12 @@ uint64_t LastLoaded(const TargetMemory& memory, uint64_t linker_debug) {
     if (*next == 0) return entry;
     entry = *next;
   }
-  return 0;  // made to go round
+  return 0;  // the list is a circle, made by a hostile process
 }
 
 uint64_t NextNamespace(const TargetMemory& memory, uint64_t linker_debug) {
-  // struct r_debug_extended, which headers before 2.35 do not have: an r_debug, then the next one.
+  // A struct r_debug_extended, which headers before 2.35 do not have, is an r_debug and then the
+  // pointer to the next one.
   constexpr int kExtended = 2;
   int version = 0;
   if (!memory.Read(linker_debug + offsetof(r_debug, r_version), &version, sizeof(version)) ||

@@ -9,7 +9,8 @@ ModuleImage::ModuleImage(ElfFile* file, Symbols symbols)
   const auto is_function = [](const ElfSymbol& symbol) {
     return symbol.is_function && symbol.is_defined && symbol.address != 0;
   };
-  // Counted first: growing would take twice the room, of half a million in a libtorch.
+  // The functions are counted first, because a growing list would take twice the memory. A libtorch
+  // has half a million.
   size_t count = 0;
   const bool has_all = symbols == Symbols::kAll;
   for (const bool full : {false, true}) {
@@ -25,7 +26,7 @@ ModuleImage::ModuleImage(ElfFile* file, Symbols symbols)
   const size_t exported = functions_.size();
   if (has_all) file_->ForEachSymbol(/*full=*/true, add);
   has_full_symbols_ = functions_.size() > exported;
-  // Where several symbols are at one place, the exported one, being first, stays.
+  // Where several symbols have one address, the exported one comes first and stays.
   std::stable_sort(functions_.begin(), functions_.end(),
                    [](const Function& a, const Function& b) { return a.start < b.start; });
   functions_.erase(

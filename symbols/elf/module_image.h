@@ -1,4 +1,5 @@
-// The code of one mapped file: its functions by symbol tables and unwind tables, its imports.
+// The code of one mapped file, with its functions by symbol tables and unwind tables, and its
+// imports.
 #pragma once
 
 #include <optional>
@@ -13,18 +14,19 @@ namespace proftrace {
 
 class ModuleImage final : public CodeImage {
  public:
-  // kExported leaves out the names of local functions, which take most of the time.
+  // Which functions get names. kExported leaves out local functions, whose names take most of the
+  // time.
   enum class Symbols : uint8_t { kExported, kAll };
-  // `file` must outlive it.
+  // `file` must outlive the image.
   explicit ModuleImage(ElfFile* file, Symbols symbols = Symbols::kAll);
 
   ElfFile& file() const { return *file_; }
   bool has_full_symbols() const { return has_full_symbols_; }
 
-  // Returns what the unwind tables say of the function around `address`, which is right also where
-  // a symbol's size is wrong.
+  // Returns the range of the function around `address` by the unwind tables, which are right even
+  // where a symbol's size is wrong.
   std::optional<FunctionRange> UnwindRangeAt(uint64_t address) const;
-  // Returns the address of the record (FDE) that this range is from.
+  // Returns the address of the record (FDE) that has this range.
   std::optional<uint64_t> UnwindRecordAt(uint64_t address) const;
 
   size_t ReadCode(uint64_t address, void* buffer, size_t bytes) const override;

@@ -11,8 +11,8 @@ namespace proftrace {
 
 namespace {
 
-// The limit for all files together; a PyTorch job has 300 MB of symbols and names. Files that come
-// later have none.
+// The limit of memory for all files together. A PyTorch job has 300 MB of symbols and names. Beyond
+// the limit, further files get no names.
 constexpr uint64_t kMostKeptBytes = uint64_t{1} << 30;
 
 }  // namespace
@@ -28,7 +28,7 @@ Elf* NativeSymbols::ElfOf(Pid pid, const MappedFile& mapped) {
   if (file.raw == nullptr) {
     absl::StatusOr<OpenedFile> opened = OpenMappedFile(pid, mapped);
     if (!opened.ok()) return nullptr;
-    // libelf would wait for a file system without an end.
+    // Remote files are left out, because libelf would wait for their file system for ever.
     if (opened->file->is_remote() || !ElfFile::HasBoundedHead(*opened->file)) return nullptr;
     file.held = std::move(opened->file);
     file.raw.reset(elf_begin(file.held->fd(), ELF_C_READ, nullptr));
@@ -97,7 +97,7 @@ std::string NativeSymbols::NameAt(Pid pid, const MappedFile& mapped, uint64_t ad
                        [](uint64_t value, const Symbol& symbol) { return value < symbol.address; });
   if (after == file->symbols.begin()) return "";
   const Symbol& symbol = *--after;
-  // Assembly may say no size.
+  // Symbols of assembly code may have no size.
   if (symbol.size != 0 && own - symbol.address >= symbol.size) return "";
   const std::string name = symbol.text;
   const std::optional<std::string> demangled = Demangle(name);

@@ -1,5 +1,6 @@
-// The files that processes have mapped, for native frames: names of functions by their address, and
-// what libdw unwinds with. Each is opened once, however many processes have it. For one thread.
+// Keeps the files that processes have mapped, for native frames: gives names of functions by their
+// addresses, and the files by which libdw unwinds. Each file is opened once, however many processes
+// have it. An object is for one thread.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -22,10 +23,11 @@ class NativeSymbols {
   // Returns the function at `address` of a process that has `mapped`: demangled, without
   // parameters. Empty: no symbol covers it.
   std::string NameAt(Pid pid, const MappedFile& mapped, uint64_t address);
-  // Returns where the file is loaded; what a job has mapped as data too does not count.
+  // Returns where the file is loaded, without mappings of it as data.
   MemoryRange LoadedRange(Pid pid, const MappedFile& mapped);
-  // Returns a reference to the file for libelf, which the caller ends. Null: it cannot be read. The
-  // file is never mapped: if it is cut off while it is read, that is an error, not a signal.
+  // Returns a reference to the file for libelf, which the caller must end. Null: the file cannot be
+  // read. The file is never mapped, so that cutting it off while it is read gives an error instead
+  // of a signal.
   Elf* ElfOf(Pid pid, const MappedFile& mapped);
 
  private:
@@ -41,8 +43,8 @@ class NativeSymbols {
     std::shared_ptr<const HeldFile> held;  // outlives `raw`
     std::unique_ptr<Elf, ElfDeleter> raw;
     std::unique_ptr<ElfFile> elf;  // null: it could not be read
-    bool was_opened = false;       // or opening it was tried
-    bool has_symbols = false;      // they were looked for
+    bool was_opened = false;       // opening it was tried
+    bool has_symbols = false;      // the symbols were loaded, if there are any
     std::vector<Symbol> symbols;   // functions, ascending
   };
 
@@ -52,11 +54,11 @@ class NativeSymbols {
 
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, std::unique_ptr<File>>
       files_;                // device, inode
-  uint64_t kept_bytes_ = 0;  // of symbols and their names
+  uint64_t kept_bytes_ = 0;  // the memory that all symbols and their names take
 };
 
-// Returns "at::mm" for "at::mm(at::Tensor const&, at::Tensor const&)": without the last parameter
-// list, and what stands behind it.
+// Returns "at::mm" for "at::mm(at::Tensor const&, at::Tensor const&)": the name without the last
+// parameter list and the text behind that.
 std::string WithoutParameters(const std::string& name);
 
 }  // namespace proftrace

@@ -13,16 +13,16 @@
 namespace proftrace {
 namespace {
 
-// A process that maps new files is looked at again at most so often.
+// The shortest time between two looks at the maps of a process that maps new files.
 constexpr int64_t kBetweenLooksNs = 200'000'000;
 
-// DWARF's numbers of registers (System V ABI, AMD64 supplement, figure 3.36).
+// The numbers of registers in DWARF (System V ABI, AMD64 supplement, figure 3.36).
 constexpr int kRegisterBx = 3;
 constexpr int kRegisterBp = 6;
 constexpr int kRegisterSp = 7;
 constexpr int kRegister12 = 12;
 
-// What the callbacks of libdwfl work on; one sample at a time.
+// The data of the callbacks of libdwfl, for one sample at a time.
 struct Moment {
   Pid pid{};
   const std::vector<MappedFile>* files = nullptr;
@@ -30,12 +30,13 @@ struct Moment {
   const abi::pt_user_registers* registers = nullptr;
   std::span<const uint8_t> stack;
   std::vector<uint64_t> addresses;
-  bool has_left_stack = false;  // it wanted to know what was not copied
+  bool has_left_stack = false;  // libdwfl asked for memory that was not copied
 };
 
 bool ReadStack(Dwfl*, Dwarf_Addr address, Dwarf_Word* word, void* argument) {
   auto* moment = static_cast<Moment*>(argument);
-  // Below the stack pointer the difference is larger than any stack.
+  // For an address below the stack pointer, the difference wraps around and is larger than any
+  // stack.
   const auto found = ByteView(moment->stack).Get<Dwarf_Word>(address - moment->registers->sp);
   if (!found) {
     moment->has_left_stack = true;
@@ -81,7 +82,7 @@ int AddFrame(Dwfl_Frame* frame, void* argument) {
 const Dwfl_Thread_Callbacks kThreadCallbacks = {NextThread,   GetThread, ReadStack,
                                                 SetRegisters, nullptr,   nullptr};
 
-// The file that is mapped at `base`. `user`: the Moment.
+// Finds the file that is mapped at `base`. `user`: the Moment.
 int FindElf(Dwfl_Module*, void** user, const char*, Dwarf_Addr base, char** file_name, Elf** elf) {
   const auto* moment = static_cast<const Moment*>(*user);
   if (moment == nullptr) return -1;
@@ -97,7 +98,7 @@ int FindElf(Dwfl_Module*, void** user, const char*, Dwarf_Addr base, char** file
   return -1;
 }
 
-// Debug information is looked for nowhere, least of all in a network.
+// Finds nothing, so that libdwfl looks for no debug information, least of all in a network.
 int FindNoDebugInfo(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*,
                     GElf_Word, char**) {
   return -1;
@@ -126,7 +127,7 @@ struct NativeUnwinder::Impl {
     if (!mappings.ok()) return mappings.status();
     files = GroupByFile(*mappings);
     ++generation;
-    // Everything anew: libdwfl does not take a module that lies elsewhere now.
+    // All modules are reported anew, because libdwfl does not accept that a module has moved.
     dwfl.reset(dwfl_begin(&kCallbacks));
     moment.pid = pid;
     moment.files = &files;
@@ -144,7 +145,7 @@ struct NativeUnwinder::Impl {
       if (user != nullptr) *user = &moment;
     }
     dwfl_report_end(dwfl.get(), nullptr, nullptr);
-    // The state is the processor's, which any file's head tells.
+    // libdwfl only needs to know the processor, which it finds in the head of any file.
     Dwarf_Addr bias = 0;
     for (const MappedFile& file : files) {
       Dwfl_Module* module = dwfl_addrmodule(dwfl.get(), symbols->LoadedRange(pid, file).address);
@@ -191,13 +192,14 @@ std::vector<uint64_t> NativeUnwinder::Unwind(const abi::pt_user_registers& regis
     impl.moment.stack = stack;
     impl.moment.addresses.clear();
     impl.moment.has_left_stack = false;
-    // 0: to the end, or to where memory could not be read.
+    // The result is 0 where the outermost frame was reached, and also where memory could not be
+    // read.
     *is_whole = dwfl_getthread_frames(impl.dwfl.get(), static_cast<pid_t>(Raw(impl.pid)), AddFrame,
                                       &impl.moment) == 0 &&
                 !impl.moment.has_left_stack;
     const std::vector<uint64_t>& found = impl.moment.addresses;
     const uint64_t last = found.empty() ? registers.ip : found.back();
-    // A library that was loaded since.
+    // The last frame may be in a library that was loaded since the last look.
     if (*is_whole || impl.FileAt(last) != nullptr || MonotonicNs() < impl.next_look_ns) break;
     if (!impl.Look().ok()) break;
   }

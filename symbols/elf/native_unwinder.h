@@ -1,7 +1,8 @@
-// Finds the native frames of a thread, from its registers and a copy of its stack: by the unwind
-// tables of the files that are mapped (libdw), and where those say nothing, by frame pointers.
+// Finds the native frames of a thread from its registers and a copy of its stack: by the unwind
+// tables of the mapped files (libdw), and by frame pointers where there are no tables.
 //
-// Files belong to the process, which may be hostile: they are read, never mapped. For one thread.
+// The files belong to a process that may be hostile, so that they are read and never mapped. An
+// object is for one thread.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -29,20 +30,22 @@ class NativeUnwinder {
  public:
   static constexpr size_t kMostFrames = 256;
 
-  // Fails where there is no such process, or its maps may not be read. `symbols` must outlive this;
-  // several processes may share it.
+  // Makes an unwinder for a process. Fails where there is no such process, or its maps may not be
+  // read. `symbols` must outlive the unwinder; unwinders of several processes may share it.
   static absl::StatusOr<std::unique_ptr<NativeUnwinder>> Create(Pid pid, NativeSymbols* symbols);
   ~NativeUnwinder();
   NativeUnwinder(const NativeUnwinder&) = delete;
   NativeUnwinder& operator=(const NativeUnwinder&) = delete;
 
-  // Returns addresses in the functions that run, innermost first: in a caller, one within the call.
-  // `stack` begins at registers.sp. `is_whole`: the outermost frame was reached.
+  // Returns an address in each running function, innermost first; in a caller, the address lies in
+  // the call instruction. `stack` begins at registers.sp. `is_whole`: whether the outermost frame
+  // was reached.
   std::vector<uint64_t> Unwind(const abi::pt_user_registers& registers,
                                std::span<const uint8_t> stack, bool* is_whole);
   // Returns the function at an address that Unwind() gave.
   NativeFunction FunctionAt(uint64_t address);
-  // Changes when the process has mapped other files: addresses may mean something else then.
+  // Returns a number that changes when the files of the process were read anew, after which
+  // addresses may belong to other functions.
   uint64_t generation() const;
 
  private:

@@ -14,7 +14,7 @@ constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 constexpr size_t kMaxTexts = 8;
 constexpr uint64_t kMaxRelocations = 8'000'000;
 constexpr size_t kMaxContexts = 64;
-// struct PyMethodDef: name, function, flags, documentation.
+// The size of a struct PyMethodDef: name, function, flags, documentation.
 constexpr uint64_t kMethodBytes = 32;
 
 }  // namespace
@@ -25,13 +25,14 @@ std::vector<uint64_t> FindReadOnlyText(const ElfFile& file, std::string_view tex
   std::vector<uint64_t> found;
   const ElfSection* section = file.FindSection(".rodata");
   if (section == nullptr || section->size > kMaxReadOnlyBytes) return found;
-  // Piece by piece, each with what a text over its end would need: a libtorch has 18 MB of them.
+  // The section is read in pieces, because a libtorch's has 18 MB. Each piece is longer by the
+  // length of the text, for a text that begins in it and ends behind it.
   std::string piece(kPieceBytes + pattern.size() - 1, '\0');
   for (uint64_t begin = 0; begin < section->size; begin += kPieceBytes) {
     const size_t want = std::min<uint64_t>(piece.size(), section->size - begin);
     const size_t got = file.ReadOffset(section->file_offset + begin, piece.data(), want);
     const std::string_view bytes(piece.data(), got);
-    // Before the section's first text there is no other one's end.
+    // No NUL lies before the section's first text.
     if (begin == 0 && bytes.starts_with(std::string_view(pattern).substr(1))) {
       found.push_back(section->address);
     }

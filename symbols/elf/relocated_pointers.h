@@ -1,5 +1,5 @@
-// Words of a position-independent file that the loader fills with addresses: how data that has no
-// symbol is found by what it points to.
+// Finds words of a position-independent file that the loader fills with addresses. By them, data
+// without a symbol is found through the addresses in it.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ struct RelocatedPointer {
 // Returns all relative relocations, ascending by place.
 std::vector<RelocatedPointer> ReadRelocatedPointers(const ElfFile& file);
 
-// Returns addresses of the NUL-terminated text in the read-only data, at most eight. A NUL, or the
-// section's begin, must stand before it, so that it is no part of a longer text.
+// Returns the addresses of a NUL-terminated text in the read-only data, at most eight. A NUL, or
+// the section's begin, must be right before the text, so that it is not the end of a longer one.
 std::vector<uint64_t> FindReadOnlyText(const ElfFile& file, std::string_view text);
 
 // A Python type's methods for the `with` statement: an entry "__enter__" of a PyMethodDef array and
 // the "__exit__" that follows it.
 struct ContextMethods {
-  uint64_t enter = 0;  // addresses of the functions
+  uint64_t enter = 0;  // the address of each function
   uint64_t exit = 0;
 };
 std::vector<ContextMethods> FindContextMethods(const ElfFile& file);

@@ -42,7 +42,7 @@ std::optional<uint64_t> FindVtable(const ElfFile& file, std::string_view type_na
   const std::vector<RelocatedPointer> pointers = ReadRelocatedPointers(file);
   std::optional<uint64_t> type;
   for (const RelocatedPointer& pointer : pointers) {
-    // typeinfo: vtable of its kind, then the name.
+    // A typeinfo begins with the vtable of its kind, then comes the name.
     if (pointer.points_to != names[0]) continue;
     if (type) return std::nullopt;
     type = pointer.place - 8;
@@ -50,8 +50,8 @@ std::optional<uint64_t> FindVtable(const ElfFile& file, std::string_view type_na
   if (!type) return std::nullopt;
   std::optional<uint64_t> vtable;
   for (const RelocatedPointer& pointer : pointers) {
-    // vtable: offset to top, typeinfo, functions. Other words that point to a typeinfo are followed
-    // by none.
+    // A vtable has the offset to top, the typeinfo, then functions. Other words that point to a
+    // typeinfo have no functions behind them.
     if (!ReadBudget::MayGoOn()) return std::nullopt;
     if (pointer.points_to != *type || !IsConstantData(file, pointer.place) ||
         !PointsIntoCode(file, pointers, pointer.place + 8)) {

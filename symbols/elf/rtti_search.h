@@ -1,4 +1,4 @@
-// Finds a class's vtable without symbols: by the name in its run-time type information.
+// Finds the vtable of a class without symbols, by the name in its run-time type information.
 #pragma once
 
 #include <cstdint>

@@ -13,11 +13,11 @@ constexpr uint8_t kPcRelativeSigned4 = 0x1b;
 constexpr uint8_t kUnsigned4 = 0x03;
 constexpr uint8_t kDataRelativeSigned4 = 0x3b;
 
-// version, three encodings, eh_frame pointer, count.
+// The size of the header: version, three encodings, the pointer to .eh_frame, and a count.
 constexpr size_t kHeaderBytes = 12;
 constexpr size_t kEntryBytes = 8;
 
-// 0 where the bytes do not hold it.
+// Returns the number at an offset; 0 where it lies outside of the bytes.
 int32_t LoadInt32(ByteView bytes, uint64_t at) { return bytes.Get<int32_t>(at).value_or(0); }
 
 }  // namespace
@@ -62,9 +62,9 @@ std::optional<std::pair<uint64_t, uint64_t>> UnwindTable::Find(const ElfFile& fi
   const Entry* const found = EntryAt(address);
   if (found == nullptr) return std::nullopt;
   const Entry& entry = *found;
-  // length, CIE pointer, start, range: 4 bytes each. The start and range are encoded as the CIE
-  // says; the compilers for x86-64 use pc-relative 4-byte values, which is checked by the start
-  // being the expected one.
+  // A record begins with length, CIE pointer, start and range, of 4 bytes each. The CIE says how
+  // start and range are encoded. Compilers for x86-64 use pc-relative values of 4 bytes, which is
+  // checked by comparing the start to the expected one.
   uint8_t record[16];
   if (file.ReadAddress(entry.record, record, sizeof(record)) != sizeof(record)) return std::nullopt;
   const uint64_t start =

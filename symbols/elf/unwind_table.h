@@ -1,4 +1,4 @@
-// Where functions begin and end according to .eh_frame: the only source in a stripped file.
+// Tells where functions begin and end by .eh_frame, the only source in a stripped file.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,15 @@
 
 namespace proftrace {
 
-// Starts come from the sorted table in .eh_frame_hdr; the end is read from the entry's own record
-// when asked for.
+// The begins come from the sorted table in .eh_frame_hdr. An end is read from the entry's own
+// record when it is needed.
 class UnwindTable {
  public:
-  // Reads the table; empty: the file has none, or one in another encoding than the linker's usual.
+  // Reads the table. Empty: the file has no table, or one in another encoding than linkers usually
+  // write.
   static UnwindTable Read(const ElfFile& file);
 
-  // Returns [start, end) of the entry that covers `address`.
+  // Returns [start, end) of the entry that covers `address`; nullopt: no entry does.
   std::optional<std::pair<uint64_t, uint64_t>> Find(const ElfFile& file, uint64_t address) const;
   // Returns the address of the record (FDE) of the last entry that starts at or before `address`.
   std::optional<uint64_t> RecordAt(uint64_t address) const;

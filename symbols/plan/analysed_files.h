@@ -1,4 +1,5 @@
-// What this run has found out about files, kept for other processes that have mapped them too.
+// Keeps the facts that this run has found about files, for other processes that have mapped the
+// same files.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +14,13 @@
 
 namespace proftrace {
 
-// Complements the cache on disk, which keeps nothing of a file where its file system cannot be told
+// Complements the cache on disk, which keeps no facts of a file whose file system cannot be told
 // from an earlier one with the same number (volume_identity.h). Every file in here is held open, so
-// that no other file can get its numbers. Used by several threads.
+// that no other file can get its numbers. May be used by several threads.
 class AnalysedFiles {
  public:
-  // Enough for some PyTorchs with their extensions; a file beyond that is analysed again each time.
+  // Enough for several installations of PyTorch with their extensions. A file beyond that number is
+  // analysed again each time.
   static constexpr size_t kMostFiles = 256;
 
   std::optional<ModuleFacts> Find(const FileState& state) const;

@@ -124,7 +124,8 @@ void CacheFolder::Store(std::string_view identity, std::string_view content) con
   const std::string entry = SealEntry(format_, content);
   const std::string name = EntryName(format_, identity);
   if (entry.size() > kMaxEntryBytes) return;
-  // PIDs are told apart within one namespace only, and threads not at all.
+  // The PID alone would not be a unique name: processes in other PID namespaces may have the same
+  // one, and threads of this process share it.
   uint64_t random = 0;
   if (getrandom(&random, sizeof(random), 0) != sizeof(random)) return;
   const std::string temporary = absl::StrFormat("%s.%016x.tmp", name, random);
@@ -147,7 +148,8 @@ void CacheFolder::RemoveOldest(const std::string& kept) const {
   };
   std::vector<Entry> entries;
   uint64_t bytes = 0;
-  // A descriptor of its own: the folder's has one position for all of this process.
+  // The folder is opened anew, because its descriptor has one reading position for the whole
+  // process.
   const int listed = openat(folder_->fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(listed < 0 ? nullptr : fdopendir(listed),
                                                    closedir);
@@ -158,7 +160,7 @@ void CacheFolder::RemoveOldest(const std::string& kept) const {
   while (const dirent* entry = readdir(folder.get())) {
     const std::string name = entry->d_name;
     struct stat status;
-    // Temporary files too: those of a run that was killed stay.
+    // Temporary files are removed too, because a run that was killed leaves some.
     if (!name.ends_with(".plan") && !name.ends_with(".tmp")) continue;
     if (fstatat(folder_->fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (!S_ISREG(status.st_mode) || status.st_uid != geteuid()) continue;

@@ -27,8 +27,9 @@ bool AreOfOneFile(const Mapping& a, const Mapping& b) {
 
 }  // namespace
 
-// The order in which a linker lays a library out: what comes before its code, then foreign code
-// right behind it, then what comes behind its code in the file as well.
+// Looks for the order in which a linker lays out a library, with foreign code in the middle: first
+// the part of the file before its code, then executable memory of another file or of none, then the
+// part of the file behind its code.
 //
 //   7f00_0000 r--p  libtorch_cpu.so, offset 0
 //   7f04_0000 r-xp  (no file)

@@ -18,21 +18,24 @@
 namespace proftrace {
 namespace {
 
-// Stands in place of a file's identity: what goes from process to process is of one file.
+// Takes the place of a file's identity in facts that one process sends to another, where both know
+// the file.
 constexpr std::string_view kSent = "sent";
-// The most that is read of one file.
+// The most bytes that are read of one file.
 constexpr uint64_t kMostBytesOfFile = uint64_t{16} << 30;
-// The analysis of a smaller one is no reason to say anything.
+// The analysis of a smaller file is so short that nobody is told of it.
 constexpr uint64_t kLargeFileBytes = uint64_t{64} << 20;
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 
-// Notes what is missing where the file's budget, or the worker's, was used up.
+// Adds a gap where the file's budget was used up, and marks the facts as cut where that or the
+// worker's budget was.
 void NoteBudget(const ElfFile& file, ModuleFacts* facts) {
   if (file.is_cut()) facts->gaps.push_back({"what was not read of a library", file.WhyCut()});
   facts->is_cut |= file.is_cut() || !ReadBudget::PayAll(0);
 }
 
-// Returns what the worker sends: whether the analysis is cut, then the facts.
+// Analyses a file in the worker. Returns the bytes that the worker sends: whether the analysis was
+// cut short, then the facts.
 absl::StatusOr<std::string> AnalyseHere(const std::shared_ptr<const HeldFile>& held,
                                         int64_t longest_ns) {
   ReadBudget budget({.bytes = kMostBytesOfFile, .cpu_ns = longest_ns + kNsPerSecond});
@@ -106,7 +109,7 @@ std::string KeptFacts::Find(const std::shared_ptr<const HeldFile>& held,
   const auto bytes = static_cast<uint64_t>(held->state().bytes);
   if (bytes >= kLargeFileBytes && on_analysis_) on_analysis_(build_id, bytes);
   const absl::StatusOr<ModuleFacts> facts = Analyse(held);
-  // What was found of a file that is being written to is nobody's.
+  // The facts of a file that was written to meanwhile are not kept.
   if (facts.ok() && !facts->is_cut && held->IsUnchanged()) {
     if (cache_.MayKeep(*held, build_id)) {
       cache_.Store(*held, build_id, *facts);

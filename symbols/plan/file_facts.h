@@ -1,5 +1,6 @@
-// Gives the facts of files (module_analysis.h): kept from before, or found out by a worker without
-// rights that has one file alone, so that a hostile file cannot say what is in another.
+// Gives the facts of files (module_analysis.h). They were kept from before, or a worker without
+// rights finds them. Each worker sees one file only, so that a hostile file cannot influence the
+// facts of another.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -19,14 +20,15 @@
 
 namespace proftrace {
 
-// Belongs to the process with rights. Returns bytes for AskForFacts().
+// The side of the process with rights. Its answers are bytes for AskForFacts().
 class KeptFacts {
  public:
   explicit KeptFacts(const PlanOptions& options);
 
-  // Returns the facts of a file; empty: they are not known.
+  // Returns the facts of a file as far as they are kept; empty: they are not.
   std::string Known(const HeldFile& held, const std::string& build_id) const;
-  // Returns the facts of a file: finds them out if need be, and keeps them.
+  // Returns the facts of a file. Where they are not kept, has the file analysed and keeps the
+  // result.
   std::string Find(const std::shared_ptr<const HeldFile>& held, const std::string& build_id);
 
  private:
@@ -37,12 +39,13 @@ class KeptFacts {
   PlanCache cache_;
   std::shared_ptr<AnalysedFiles> analysed_;
   const std::atomic<bool>* stop_;
-  int64_t longest_ns_;  // for one file
-  int64_t left_ns_;     // processor time left for all
+  int64_t longest_ns_;  // limit of processor time for one file
+  int64_t left_ns_;     // processor time that is left for all files
 };
 
-// Asks, in a worker, for the facts of a file that it was given. `find`: they are found out if need
-// be; else nullopt: they are not known. Fails with a sentence where the file could not be analysed.
+// Asks, in a worker, for the facts of a file that the worker was given. `find`: the file is
+// analysed where its facts are not kept; without it, nullopt: they are not kept. Fails with a
+// sentence where the file could not be analysed.
 absl::StatusOr<std::optional<ModuleFacts>> AskForFacts(WorkerChannel* channel, const HeldFile& held,
                                                        const std::string& build_id, bool find);
 

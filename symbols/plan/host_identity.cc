@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostIdBytes = 128;
 constexpr size_t kMachineIdDigits = 32;
-// So that the hash of another program is not the same.
+// Part of the hashed text, so that another program's hash of the same id is different.
 constexpr std::string_view kPurpose = "proftrace machine id ";
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Which host and which of its boots this is.
+// Identifies this host and its boot.
 #pragma once
 
 #include <string>
@@ -13,12 +13,12 @@ struct HostIdentity {
   std::string machine_id_hash;
 };
 
-// A field is empty where it cannot be read.
+// Reads the identity. A field that cannot be read is empty.
 HostIdentity ReadHostIdentity();
 
-// Sixteen hex digits for the text of /etc/machine-id, which identifies a machine towards anybody
-// (machine-id(5)): of 128 bits 64 are left, so that it cannot be computed back. Empty for a text
-// without an id.
+// Returns sixteen hex digits for the text of /etc/machine-id. The id itself identifies a machine
+// and must not be shown to anybody (machine-id(5)); 64 of its 128 bits are left, so that it cannot
+// be computed back. Empty for a text without an id.
 std::string HashOfMachineId(std::string_view text);
 
 }  // namespace proftrace

@@ -126,7 +126,7 @@ uint16_t InputPlanner::InternVector(abi::pt_argument_kind kind, uint8_t place) {
 }
 
 void InputPlanner::AddNode() {
-  // rdi: where the result goes; rsi: the node.
+  // rdi holds the place of the result and rsi the node, so that the inputs are in rdx.
   node_ = InternVector(abi::PT_ARGUMENT_TENSOR_VECTOR, abi::PT_RDX);
 }
 

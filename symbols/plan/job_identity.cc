@@ -12,7 +12,7 @@
 namespace proftrace {
 namespace {
 
-constexpr char kInKubernetes[] = "KUBERNETES_SERVICE_HOST";  // in each container
+constexpr char kInKubernetes[] = "KUBERNETES_SERVICE_HOST";  // set in each container of a pod
 constexpr char kHostName[] = "HOSTNAME";
 constexpr char kAccountNamespace[] = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 constexpr char kInitialHostNames[] = "uts:[4026531838]";  // PROC_UTS_INIT_INO of the kernel
@@ -45,7 +45,7 @@ std::vector<std::string> NamesOfVariables() {
 }  // namespace
 
 std::string PodUidOf(std::string_view control_groups) {
-  constexpr size_t kShortest = 32;  // of static pods: a hash
+  constexpr size_t kShortest = 32;  // the uid of a static pod is a hash of 32 digits
   constexpr size_t kLongest = 36;
   for (std::string_view part : SplitText(control_groups, "/\n", /*skip_empty=*/true)) {
     const size_t pod = part.rfind("pod");
@@ -62,7 +62,8 @@ std::string PodUidOf(std::string_view control_groups) {
 
 namespace {
 
-// Adds what the authors of a pod did not hand on, as far as it is there all the same.
+// Fills in facts about the pod that its authors did not pass on by variables, from other sources.
+// Clears all facts about the pod where the process is in none.
 void CompletePod(const Environment& environment, const PodPlace& place, JobIdentity* job) {
   const std::string uid = PodUidOf(place.control_groups);
   if (uid.empty() && !environment.contains(kInKubernetes)) {
@@ -73,7 +74,7 @@ void CompletePod(const Environment& environment, const PodPlace& place, JobIdent
     return;
   }
   if (job->kubernetes_pod_uid.empty()) job->kubernetes_pod_uid = uid;
-  // A pod in its host's network has the host's name.
+  // A pod in its host's network has the host's name, which does not name the pod.
   if (job->kubernetes_pod.empty() && place.has_own_host_name) {
     job->kubernetes_pod = TextIn(environment, kHostName);
   }

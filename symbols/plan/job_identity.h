@@ -1,4 +1,4 @@
-// What the environment of a process tells of the distributed job that it is of.
+// Finds the distributed job that a process belongs to, by its environment.
 #pragma once
 
 #include <optional>
@@ -19,18 +19,20 @@ struct JobFacts {
   JobIdentity identity;
 };
 
-// Where Kubernetes has a process, beside its environment.
+// Where a process runs in Kubernetes, as far as its environment does not say so.
 struct PodPlace {
   std::string control_groups;  // /proc/PID/cgroup
   bool has_own_host_name = false;
-  std::string account_namespace;  // of the service account's folder
+  std::string account_namespace;  // the namespace file in the folder of the pod's service account
 };
 
-// Values that are no numbers where numbers are asked for are left out. A process is a pod's where
-// its control group or Kubernetes' own variable says so, whatever else is named after pods.
+// Returns the facts in an environment. A value that should be a number and is none is left out. A
+// process belongs to a pod only where its control group or Kubernetes' own variable says so; other
+// variables with names of pods do not count.
 JobFacts JobOf(const Environment& environment, const PodPlace& place);
 
-// The uid in "…/kubepods-burstable-podUID.slice/…" or "/kubepods/burstable/podUID/…"; else empty.
+// Returns the uid in "…/kubepods-burstable-podUID.slice/…" or "/kubepods/burstable/podUID/…"; empty
+// for any other text.
 std::string PodUidOf(std::string_view control_groups);
 
 JobFacts ReadJobFacts(Pid pid, const std::vector<MappedFile>& files);

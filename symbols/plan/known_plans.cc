@@ -19,11 +19,12 @@ namespace proftrace {
 namespace {
 
 constexpr uint32_t kMagic = 0x4e4b5450;  // "PTKN"
-// This much code around each place is compared; the places of one page are read together.
+// How many bytes of code around each place are compared. Places within kReadTogether bytes are read
+// together.
 constexpr uint64_t kBytesBefore = 16;
 constexpr uint64_t kBytesBehind = 48;
 constexpr uint64_t kReadTogether = 4096;
-// A libtorch has 600 kB.
+// The facts of a libtorch have 600 kB.
 constexpr size_t kMostFactBytes = size_t{64} << 20;
 constexpr int kCompressionLevel = 19;
 
@@ -36,7 +37,7 @@ struct Entry {
   uint32_t fact_bytes = 0;
 };
 
-// Takes the entry at the begin of `rest`; nullopt: there is none.
+// Removes the entry at the begin of `rest` from it and returns it; nullopt: there is no entry.
 std::optional<Entry> TakeEntry(std::string_view* rest) {
   CacheReader in(*rest);
   if (in.Number<uint32_t>() != kMagic) return std::nullopt;
@@ -54,7 +55,7 @@ std::optional<Entry> TakeEntry(std::string_view* rest) {
   return entry;
 }
 
-// File offsets of code that the facts speak of, ascending.
+// Returns the file offsets of code that the facts name, ascending.
 std::vector<uint64_t> PlacesOf(const ModuleFacts& facts) {
   std::vector<uint64_t> places = {facts.callbacks_entry, facts.callbacks_next};
   for (const ProbedFunction& function : facts.functions) {
@@ -71,7 +72,7 @@ std::vector<uint64_t> PlacesOf(const ModuleFacts& facts) {
   return places;
 }
 
-// Returns a digest of the code around these places and of where they are; nullopt: it could not be
+// Returns a digest of these offsets and of the code around them; nullopt: the code could not be
 // read.
 std::optional<uint64_t> DigestOf(const HeldFile& file, const ModuleFacts& facts) {
   const std::vector<uint64_t> places = PlacesOf(facts);

@@ -1,4 +1,4 @@
-// What changes in a process after its plan was made: the libraries that it maps, and the operators
+// Follows the changes in a process after its plan was made: libraries that it maps, and operators
 // that they register.
 #include <algorithm>
 #include <functional>
@@ -21,7 +21,7 @@
 namespace proftrace {
 namespace {
 
-// Limits for one look at a process: what these read takes a tenth of a second.
+// Limits for one look at a process. A normal look takes a tenth of a second.
 constexpr uint64_t kMostLookBytes = uint64_t{4} << 30;
 constexpr int64_t kLongestLookNs = 10'000'000'000;
 
@@ -77,8 +77,8 @@ SchemaReading ReadSchemas(Pid pid, const ProbePlan& plan,
   const ProcessMemory process(pid);
   const CachedMemory memory(process);
   const auto symbols = InternedStrings::Find(process, plan.torch_data, plan.old_string_abi);
-  // The layout of default values is learned from those that are there: a few operators may have
-  // none.
+  // The layout of default values is learned from the defaults of the operators that are read. A few
+  // operators may have none, so that others are read with them.
   constexpr size_t kSample = 256;
   std::vector<OperatorInfo> all = operators;
   if (operators.size() < kSample) {
@@ -124,18 +124,19 @@ SchemaTexts ReadSchemaTexts(Pid pid, const ProbePlan& plan,
 }
 
 bool IsRegistering(const ProbePlan& plan) {
-  // A complete PyTorch lacks at most a few of these operators.
+  // The Dispatcher of a complete PyTorch lacks at most one in kFewest of the operators with
+  // functions.
   constexpr uint32_t kFewest = 16;
-  if (plan.operator_count < kFewest) return false;  // not torch's own library
+  if (plan.operator_count < kFewest) return false;  // the plan is not of torch's own library
   return plan.dispatcher_slot == 0 || plan.unlisted_operators > plan.operator_count / kFewest;
 }
 
 uint64_t LastOperator(const TargetMemory& memory, uint64_t dispatcher_slot, bool old_string_abi) {
   const uint64_t list = memory.ReadWord(dispatcher_slot).value_or(0);
-  // std::list, in both ABIs: next, previous.
+  // A std::list begins with the pointers to the first and the last node, in both ABIs.
   const uint64_t last = list == 0 ? 0 : memory.ReadWord(list + 8).value_or(0);
   if (last == 0 || last == list) return 0;
-  // Another operator may lie where a deregistered one did.
+  // The name is part of the number, because a new operator may lie where a deregistered one did.
   return last + std::hash<std::string>()(NameOfOperatorNode(memory, last, old_string_abi));
 }
 

@@ -1,4 +1,4 @@
-// FindPatchWindows: the windows of a whole file.
+// Implements FindPatchWindows(), which finds the windows of a whole file.
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
@@ -16,20 +16,21 @@
 namespace proftrace {
 namespace {
 
-// What can matter to a point's window: its reach and its longest instructions.
+// The most bytes around a point that can matter to its window: the window's reach and its longest
+// instructions.
 constexpr uint64_t kNeighbourhood = 64;
-// Interpreter loops have 200 kB. Larger functions are not decoded to see what jumps.
+// Larger functions are not decoded to see what jumps. Interpreter loops have 200 kB.
 constexpr uint64_t kMostSourceBytes = uint64_t{1} << 20;
-// A libtorch needs a tenth of it. In a file that is made to need more, each branch after that
-// counts as one that leads in.
+// The most bytes that are decoded to judge branches. A libtorch needs a tenth. In a file that is
+// made to need more, each further branch counts as one that leads into the function.
 constexpr uint64_t kMostDecodedBytes = uint64_t{64} << 20;
-// A function's part that lies apart is small: what is larger is another function.
+// A part of a function that lies apart from it is small: larger code is another function.
 constexpr uint64_t kMostPartBytes = 32 * 1024;
 // How many functions a thread takes at a time.
 constexpr size_t kFunctionsATurn = 32;
 
 constexpr RegisterSet Bit(unsigned reg) { return RegisterSet{1} << reg; }
-// In the order of enum pt_register.
+// The argument registers in the order of enum pt_register.
 constexpr unsigned kArgumentRegisters[] = {kRdi, kRsi, kRdx, kRcx, kR8, kR9};
 constexpr RegisterSet kAllArguments =
     Bit(kRdi) | Bit(kRsi) | Bit(kRdx) | Bit(kRcx) | Bit(kR8) | Bit(kR9);
@@ -42,7 +43,7 @@ RegisterSet Argument(uint64_t number) {
 
 RegisterSet BaseOf(const abi::pt_place& place) { return place.base < 16 ? Bit(place.base) : 0; }
 
-// A function that has points.
+// A function with its points.
 struct Group {
   std::optional<FunctionRange> function;
   std::vector<size_t> points;  // indices
@@ -69,10 +70,10 @@ class ModuleSearch {
   std::vector<PointPatch> patches_;
   std::vector<Group> groups_;
   std::vector<uint64_t> outside_targets_;  // ascending
-  bool knows_branches_ = true;             // those from elsewhere into the functions
+  bool knows_branches_ = true;  // whether all branches from elsewhere into the functions are known
 };
 
-// Points in no segment get address 0.
+// Finds the addresses of the points; a point in no segment gets the address 0.
 void ModuleSearch::Resolve() {
   for (size_t i = 0; i < patches_.size(); ++i) {
     patches_[i].point = image_.file().AddressOfOffset(module_.points[i].file_offset).value_or(0);
@@ -94,9 +95,9 @@ void ModuleSearch::GroupByFunction() {
   }
 }
 
-// Whether an instruction of the function that it lies in begins at `branch.address`, and the target
-// is in another function: those of the same are found with its code. To be safe, also where that
-// cannot be told.
+// Whether the branch leads into its target's function from another function: an instruction of that
+// other function must begin at `branch.address`. Branches within a function are found with its
+// code. To be safe, returns true where this cannot be told.
 bool LeadsIn(const ModuleImage& image, const Branch& branch, std::atomic<uint64_t>* decoded) {
   const auto source = image.UnwindRangeAt(branch.address);
   if (!source) return true;
@@ -107,19 +108,19 @@ bool LeadsIn(const ModuleImage& image, const Branch& branch, std::atomic<uint64_
   std::vector<uint8_t> bytes(bytes_before + kMaxInstructionBytes);
   bytes.resize(image.ReadCode(source->start, bytes.data(), bytes.size()));
   for (const Instruction& instruction : DecodeAll(bytes.data(), bytes.size(), source->start)) {
-    // It may begin with a prefix, as of bnd jmp.
+    // The instruction may begin with a prefix, as in bnd jmp.
     if (instruction.next() > branch.address) return instruction.target == branch.target;
   }
   return true;
 }
 
-// Everything that jump tables of `part` lead to.
+// Adds all places to which jump tables of `part` lead.
 void AddTableTargets(const ModuleImage& image, const FunctionRange& part,
                      std::vector<uint64_t>* targets) {
   if (part.end - part.start > kMostPartBytes) return;
   std::vector<uint8_t> bytes(part.end - part.start);
   bytes.resize(image.ReadCode(part.start, bytes.data(), bytes.size()));
-  // jmp *register: few have one.
+  // Looks for a jmp *register, which few functions have.
   bool has_jump = false;
   for (size_t i = 0; i + 1 < bytes.size() && !has_jump; ++i) {
     has_jump = bytes[i] == 0xff && (bytes[i + 1] & 0xf8) == 0xe0;
@@ -159,7 +160,8 @@ void ModuleSearch::FindOutsideTargets() {
   knows_branches_ = found.has_value();
   if (!found) return;
   std::vector<Branch>& branches = *found;
-  // Calls of the function itself: what it begins with is never in a window.
+  // Branches to the function's begin are its calls. They do not matter, because a window never
+  // covers a function's first instruction.
   std::erase_if(branches, [&](const Branch& branch) {
     return std::binary_search(starts.begin(), starts.end(), branch.target);
   });
@@ -183,8 +185,9 @@ void ModuleSearch::RefuseAll(const Group& group, std::string_view reason) {
   for (const size_t point : group.points) patches_[point].reason = reason;
 }
 
-// Returns what leads into the function from elsewhere: the unwinder, jumps and calls, and jump
-// tables of parts of it that lie apart, to which it jumps or where it catches exceptions.
+// Returns the places in the function to which control comes from elsewhere: by the unwinder, by
+// jumps and calls, and by jump tables in parts of the function that lie apart, to which it jumps or
+// where it catches exceptions.
 std::vector<uint64_t> ModuleSearch::TargetsInto(const FunctionCode& code,
                                                 const std::vector<uint64_t>& pads) {
   std::vector<uint64_t> targets = pads;
@@ -309,7 +312,7 @@ PointReads ReadsOf(const ProbePoint& point, const ProbePlan& plan) {
     case abi::PT_ROLE_ANNOTATION_GUARD:
       reads.registers |= hardware;
       break;
-    case abi::PT_ROLE_SPILLED_INPUTS:  // in the frame by then
+    case abi::PT_ROLE_SPILLED_INPUTS:  // the arguments are in the frame at that point
       reads.registers |= Bit(kRbp);
       reads.memory = true;
       break;
@@ -332,7 +335,7 @@ PointReads ReadsOf(const ProbePoint& point, const ProbePlan& plan) {
       reads.registers |= hardware | Bit(kRsi);
       reads.memory = true;
       break;
-    default:  // entries, and roles that are not known: everything
+    default:  // entries, and roles that are not known, read everything
       reads.registers |= kAllArguments | kKeptRegisters;
       reads.memory = true;
       break;

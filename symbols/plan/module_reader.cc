@@ -15,9 +15,9 @@
 namespace proftrace {
 namespace {
 
-// A process maps some hundred files; more than this is made up.
+// A process maps some hundred files. Only a hostile one maps more than this.
 constexpr size_t kMaxFiles = 8192;
-// A torch that is linked into a program makes it larger than this.
+// A program that has torch linked into it has more code than this.
 constexpr uint64_t kLeastStaticTorchBytes = uint64_t{8} << 20;
 
 MemoryRange ZeroedData(const ElfFile& file, uint64_t load_bias) {
@@ -26,22 +26,24 @@ MemoryRange ZeroedData(const ElfFile& file, uint64_t load_bias) {
   return {load_bias + section->address, section->size};
 }
 
-// Whether the begin of `mapping` is still there, and of the file that is held: the process may have
-// exchanged it since its maps were read.
+// Whether the begin of `mapping` is still mapped and belongs to the held file. The process may have
+// exchanged the mapping since its maps were read.
 bool IsMappingOf(Pid pid, const Mapping& mapping, const HeldFile& held) {
   const auto mappings = ReadMaps(pid);
   if (!mappings.ok()) return false;
-  // It may have been split, as where only a part of it is protected in another way.
+  // The mapping may have been split, as where the protection of a part of it was changed.
   const auto now = std::find_if(mappings->begin(), mappings->end(), [&mapping](const Mapping& m) {
     return m.executable && m.device == mapping.device && m.inode == mapping.inode &&
            m.path == mapping.path && m.start <= mapping.start && mapping.start < m.end &&
            m.file_offset + (mapping.start - m.start) == mapping.file_offset;
   });
   if (now == mappings->end()) return false;
-  // The numbers are those of the link: maps has others on btrfs, and on overlayfs before Linux 6.8.
+  // The file's numbers are read through the link in map_files, because maps shows others on btrfs,
+  // and on overlayfs before Linux 6.8.
   const std::optional<FileState> there = StateOfMapping(pid, *now, held);
   if (there.has_value()) return *there == held.state();
-  // The link is only for some. Its file was opened by path then, and compared with what is mapped.
+  // Only some users may follow the link. For others the file was opened by its path and compared
+  // with the mapped bytes.
   return errno == EPERM || errno == EACCES;
 }
 
@@ -90,7 +92,7 @@ std::vector<Module> ModuleReader::ReadAll(const std::vector<MappedFile>& files) 
   for (const bool full : {false, true}) {
     for (size_t i = 0; i < std::min(files.size(), kMaxFiles); ++i) {
       if (full && files[i].executable_bytes < kLeastStaticTorchBytes) continue;
-      // The second round would find again what the first did.
+      // Files that contributed in the first round are not read again in the second.
       const bool is_known = std::any_of(modules.begin(), modules.end(), [&](const Module& known) {
         return known.mapped == &files[i];
       });
@@ -136,7 +138,7 @@ void ModuleReader::NoteLost(const std::string& name, const std::string& reason) 
 }
 
 void ModuleReader::NoteUnopened(const MappedFile& mapped, const absl::Status& status) {
-  if (ExitCodeOf(status) == ExitCode::kBug) return;  // it is gone, say
+  if (ExitCodeOf(status) == ExitCode::kBug) return;  // the file or the process is gone
   const bool is_torch = FileName(mapped.path).find("torch") != std::string::npos;
   if (unopened_.ok() || (is_torch && !std::exchange(is_torch_unopened_, true))) unopened_ = status;
 }
@@ -150,7 +152,7 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
   const std::shared_ptr<const HeldFile> held = std::move(opened->file);
   auto file = ElfFile::Open(held);
   if (!file.ok()) {
-    // It was read as far as its file system answered.
+    // The file looks damaged only because its file system has stopped to answer.
     if (held->is_remote() && !held->IsUnchanged()) {
       NoteUnopened(mapped,
                    Fail(ExitCode::kHostUnfit, absl::StrCat(mapped.path,

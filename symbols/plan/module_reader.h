@@ -1,4 +1,4 @@
-// Reads those files of a process that contribute to its probe plan.
+// Reads the files of a process that contribute to its probe plan.
 #pragma once
 
 #include <absl/status/status.h>
@@ -31,12 +31,12 @@ struct Module {
   std::string build_id;
   std::vector<Elf64_Phdr> segments;
   uint64_t load_bias = 0;   // address in the target less address in the file
-  MemoryRange zeroed_data;  // its .bss in the target
+  MemoryRange zeroed_data;  // the address of its .bss in the target
   ModuleFacts facts;
   bool from_cache = false;
 };
 
-// The part of a path behind its last slash.
+// Returns the part of a path behind its last slash.
 std::string FileName(const std::string& path);
 
 size_t CountOperators(const ModuleFacts& facts);
@@ -46,29 +46,33 @@ class ModuleReader {
  public:
   ModuleReader(Pid pid, const PlanOptions& options, WorkerChannel* channel);
 
-  // Returns the files that contribute; .symtab counts where no dynamic symbol tells of an operator.
+  // Returns the files that contribute. Looks into .symtab only where no file has an operator among
+  // its dynamic symbols.
   std::vector<Module> ReadAll(const std::vector<MappedFile>& files);
-  // Whether there was no time for more.
+  // Whether reading was cut short for want of time.
   bool is_cut() const { return is_cut_; }
-  // Adds what the plan lacks for that reason, and what of torch's files could not be read.
+  // Adds gaps for files that were left out for that reason, and for files of torch that could not
+  // be read or opened.
   void AddGaps(ProbePlan* plan) const;
-  // What could not be read, "libtorch_cpu.so: bad section headers"; empty: all could be read.
+  // The first file that could not be read, and why: "libtorch_cpu.so: bad section headers". Empty:
+  // all could be read.
   const std::string& unread() const { return unread_; }
-  // Why a library could not be opened that others decide about (remote_file.h), if possible one of
-  // torch's; ok: all could be opened.
+  // Why a library could not be opened, one of torch's if there is such a one; ok: all could be
+  // opened.
   const absl::Status& unopened() const { return unopened_; }
 
  private:
-  // `full`: look into .symtab too.
+  // Reads one file; nullopt: it does not contribute. `full`: looks into .symtab too.
   std::optional<Module> Read(const MappedFile& mapped, bool full);
 
   Pid pid_;
   WorkerChannel* channel_;
   int64_t deadline_ns_;
-  bool has_collector_;  // interpreters contribute
-  // Notes an unread file if it is named as torch's: others may be anything.
+  bool has_collector_;  // whether interpreters contribute, for their garbage collector
+  // Notes an unread file if its name has "torch" in it: any other file may have nothing to do with
+  // torch.
   void NoteUnread(const MappedFile& mapped, const std::string& reason);
-  // Notes that a file is lost that contributes.
+  // Notes that a file which contributes could not be analysed.
   void NoteLost(const std::string& name, const std::string& reason);
 
   void NoteUnopened(const MappedFile& mapped, const absl::Status& status);
@@ -78,7 +82,7 @@ class ModuleReader {
   bool is_torch_unopened_ = false;
   std::string unread_;
   std::set<std::pair<uint64_t, uint64_t>> read_;  // device and inode; a file may have two names
-  std::vector<const MappedFile*> left_;           // not read
+  std::vector<const MappedFile*> left_;           // files that were left out for want of time
 };
 
 }  // namespace proftrace

@@ -1,4 +1,4 @@
-// The static half of probe plans, kept on disk: one small file for each analysed library
+// Keeps the static half of probe plans on disk: one small file for each analysed library
 // (cache_folder.h).
 #pragma once
 
@@ -19,11 +19,11 @@ class PlanCache {
       : folder_(directory, {'P', 'T', 'P', 'L', 'A', 'N', 'C', '\n'}) {}
 
   bool usable() const { return folder_.usable(); }
-  // Whether facts about the file can be kept. `build_id`: what the file says of itself.
+  // Whether facts about the file can be kept. `build_id`: the one that the file states.
   bool MayKeep(const HeldFile& file, const std::string& build_id) const {
     return usable() && !FileIdentity(file, build_id).empty();
   }
-  // nullopt: there is no entry, or none that passes every check.
+  // Returns the facts kept of the file; nullopt: there is no entry, or it fails a check.
   std::optional<ModuleFacts> Load(const HeldFile& file, const std::string& build_id) const;
   void Store(const HeldFile& file, const std::string& build_id, const ModuleFacts& facts) const;
 
@@ -31,8 +31,8 @@ class PlanCache {
   CacheFolder folder_;
 };
 
-// Returns the content of an entry, without header and checksum. `file_bytes`: the library's size;
-// every offset must lie inside.
+// Encode and decode the content of an entry, without header and checksum. `file_bytes`: the size of
+// the library, inside of which every offset must lie.
 std::string EncodeFacts(std::string_view identity, const ModuleFacts& facts);
 std::optional<ModuleFacts> DecodeFacts(std::string_view bytes, std::string_view identity,
                                        uint64_t file_bytes);

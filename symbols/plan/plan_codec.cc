@@ -13,9 +13,9 @@
 namespace proftrace {
 namespace {
 
-// The longest list: torch has some thousand operators, and each some places.
+// The most items of a list. torch has some thousand operators, and each has some places.
 constexpr uint32_t kMostItems = 4 << 20;
-// As ElfFile has them at most.
+// The most segments that ElfFile accepts.
 constexpr size_t kMostSegments = 64;
 
 class PlanWriter {
@@ -26,7 +26,7 @@ class PlanWriter {
     out_.Number(value);
   }
   void Text(std::string_view text) { out_.Text(text); }
-  // Writes a structure of the ABI: all of its bytes.
+  // Writes all bytes of a structure of the ABI.
   template <typename T>
   void Plain(const T& value) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -63,7 +63,7 @@ class PlanReader {
     std::memcpy(&value, bytes.data(), sizeof(value));
     return value;
   }
-  // A number of at most `most`.
+  // Reads a number; one above `most` makes the plan invalid.
   template <typename T>
   T Below(uint64_t most) {
     const T value = in_.Number<T>();
@@ -132,7 +132,7 @@ void PutPoints(const std::vector<ProbePoint>& points, PlanWriter* out) {
   });
 }
 
-// How many of each thing there are that points count.
+// The sizes of the lists that points refer to.
 struct PlanCounts {
   uint64_t sites = 0;
   uint64_t places = 0;

@@ -1,4 +1,4 @@
-// A probe plan as bytes, on its way from the worker that made it (plan_worker.cc).
+// Encodes a probe plan as bytes, in which form the worker that made it sends it (plan_worker.cc).
 #pragma once
 
 #include <functional>
@@ -13,14 +13,16 @@
 
 namespace proftrace {
 
-// Encodes a plan. Files are named by their state: descriptors do not go with it.
+// Encodes a plan. Files are named by their state, because descriptors cannot be part of the bytes.
 std::string EncodePlan(const ProbePlan& plan);
 
-// Returns the file with that state that the reader of the plan has open itself; null: none.
+// Returns the file with that state which the receiver of the plan itself has open; null: there is
+// none.
 using HeldFileOf = std::function<std::shared_ptr<const HeldFile>(const FileState&)>;
 
-// Decodes a plan. nullopt: something is not as in a plan, as the worker may have been made to lie.
-// Places in files may still be wrong then, but do not lie outside of them, nor in other files.
+// Decodes a plan. nullopt: the bytes are no plan. A hostile target may have made the worker lie:
+// places in a decoded plan may be wrong, but they lie inside of the files that the receiver has
+// open.
 std::optional<ProbePlan> DecodePlan(std::string_view bytes, const HeldFileOf& held_file);
 
 // Encode and decode operators, ascending by address, with the same checks.

@@ -1,5 +1,5 @@
-// plan_dump: what proftrace would probe, in a running process or in one library. For developers and
-// tests.
+// The program plan_dump shows what proftrace would probe in a running process or in one library. It
+// is for developers and tests.
 //   plan_dump PID [CACHE_DIRECTORY]     plan_dump --shapes PID [CACHE_DIRECTORY]
 //   plan_dump --schemas PID [CACHE_DIRECTORY]     plan_dump LIBRARY.so
 //   plan_dump --known LIBRARY.so        plan_dump --check-known LIBRARY.so
@@ -36,7 +36,7 @@ void PrintGaps(const std::vector<PlanGap>& gaps) {
   if (gaps.size() > kMost) std::printf("gap: … %zu more\n", gaps.size() - kMost);
 }
 
-// Operators whose inputs take a probe of their own at the entry.
+// Prints the operators whose inputs need a probe of their own at the entry.
 void PrintInputProbes(const ProbePlan& plan) {
   std::printf("signatures of inputs: %zu\n", plan.signatures.size());
   for (const ModulePlan& module : plan.modules) {
@@ -87,7 +87,8 @@ int DumpProcess(Pid pid, const std::string& cache, bool shapes) {
   return 0;
 }
 
-// One schema a line, in the order of the operators' addresses; what could not be read on stderr.
+// Prints one schema a line, in the order of the operators' addresses. Says on stderr how many could
+// not be read.
 int DumpSchemas(Pid pid, const char* cache) {
   const auto plan = BuildProbePlan(pid, PlanOptions{cache});
   if (!plan.ok()) {

@@ -46,10 +46,12 @@ bool IsExit(uint64_t role) {
   }
 }
 
-// Where trampolines may be: as far as the nearest gap is in a process with torch and CUDA.
+// The assumed distance of trampolines: as far away as the nearest gap in a process with torch and
+// CUDA.
 constexpr uint64_t kDistance = uint64_t{1} << 30;
 
-// Returns how many bytes the window's instructions take there; nullopt: they cannot be there.
+// Returns how many bytes the window's instructions take at that distance; nullopt: they cannot be
+// moved there.
 std::optional<size_t> MovedBytes(const ModuleImage& image, const PatchWindow& window) {
   std::vector<uint8_t> code(window.size);
   if (image.ReadCode(window.address, code.data(), code.size()) != code.size()) return std::nullopt;
@@ -122,7 +124,7 @@ void PrintModule(const ModulePlan& module, const ProbePlan& plan, bool lists) {
   const auto start = Clock::now();
   const ModuleImage image(file->get(), ModuleImage::Symbols::kExported);
   const auto opened = Clock::now();
-  const std::clock_t cpu_before = std::clock();  // of all threads
+  const std::clock_t cpu_before = std::clock();  // the processor time of all threads
   const std::vector<PointPatch> patches = FindPatchWindows(image, module, plan);
   const auto done = Clock::now();
   const double cpu_seconds = static_cast<double>(std::clock() - cpu_before) / CLOCKS_PER_SEC;

@@ -5,8 +5,8 @@
 
 namespace proftrace {
 
-// Prints for each library how many points have a window, why the others have none, and what is free
-// there. With `lists` each point, too, in a line of its own.
+// Prints for each library how many points have a window, why the others have none, and which
+// registers are free there. With `lists`, prints each point in a line of its own, too.
 void PrintPatches(const ProbePlan& plan, bool lists);
 
 }  // namespace proftrace

@@ -11,12 +11,12 @@ constexpr uint64_t kSiteBits = 0xffff;
 
 bool Has(const ProbePlan& plan, const ModulePlan& module) {
   return std::any_of(plan.modules.begin(), plan.modules.end(), [&module](const ModulePlan& known) {
-    // A file that is loaded twice has its probes in both places.
+    // The kernel's probes of a file fire in both places where a process has loaded it twice.
     return known.file == module.file;
   });
 }
 
-// Moves the sites and places of modules to the ends of others.
+// Gives the sites and places of new modules numbers behind those of the plan.
 class Renumbering {
  public:
   Renumbering(const ProbePlan& plan, const ProbePlan& now, PlanExtension* extension)
@@ -39,7 +39,7 @@ class Renumbering {
  private:
   uint64_t Site(uint64_t site) {
     if (site == 0 || site >= now_.sites.size()) return 0;
-    // All memory probes are of one site.
+    // All memory probes have one site.
     if (site == now_.memory_site && plan_.memory_site != 0) return plan_.memory_site;
     const auto [it, is_new] =
         numbers_.try_emplace(site, plan_.sites.size() + extension_->sites.size());

@@ -1,4 +1,4 @@
-// What libraries that a process loaded after its plan was made add to the plan.
+// The additions to a plan by libraries that the process has loaded after the plan was made.
 #pragma once
 
 #include <optional>
@@ -10,17 +10,17 @@ namespace proftrace {
 
 struct PlanExtension {
   std::vector<SiteInfo> sites;        // numbered from the plan's last site on
-  std::vector<ModulePlan> modules;    // with those numbers in their cookies
-  std::vector<abi::pt_place> places;  // what ProbePoint::place of `modules` counts
+  std::vector<ModulePlan> modules;    // with the numbers of `sites` in their cookies
+  std::vector<abi::pt_place> places;  // ProbePoint::place of `modules` refers to these
 };
 
-// Returns what `now` has beyond `plan`. `now`: a plan of the same process, or of one with the same
-// files at the same addresses, made anew. nullopt: `plan` has all of its modules, or has no numbers
-// left for its sites.
+// Returns the modules that `now` has beyond `plan`. `now` is a new plan of the same process, or of
+// one with the same files at the same addresses. nullopt: `plan` has all modules already, or has no
+// numbers left for the new sites.
 std::optional<PlanExtension> ExtensionOf(const ProbePlan& plan, const ProbePlan& now);
 
-// Adds the extension to `plan`, with what its modules refer to in `now`: in `plan` their points
-// count the plan's places and signatures.
+// Adds the extension to `plan`, and the places and signatures to which its points refer in `now`;
+// there the points refer to the plan's own places and signatures.
 void AddExtension(const PlanExtension& extension, const ProbePlan& now, ProbePlan* plan);
 
 }  // namespace proftrace

@@ -1,4 +1,4 @@
-// Reading of a target in workers without rights.
+// Runs the reading of a target in workers without rights.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
@@ -17,7 +17,8 @@
 namespace proftrace {
 namespace {
 
-// For answers of file systems that are programs or far away: what a cold one takes to be read.
+// The longest wait for file systems that are programs or on other machines: enough to read one with
+// cold caches.
 constexpr int64_t kLongestWaitNs = 60'000'000'000;
 constexpr int64_t kNsInSecond = 1'000'000'000;
 
@@ -28,14 +29,15 @@ bool IsStopped(const PlanOptions& options) {
 }  // namespace
 
 absl::StatusOr<ProbePlan> BuildProbePlan(Pid pid, const PlanOptions& options) {
-  // Limits what is asked, for the worker, of file systems that are programs or far away.
+  // Limits the time that this process waits, for the worker, for file systems that are programs or
+  // on other machines.
   ReadBudget budget({.waiting_ns = kLongestWaitNs, .stop = options.stop});
   const ReadBudget::Scope scope(&budget);
   KeptFacts facts(options);
   TargetAnswers answers(pid, &facts);
   WorkerOrder order;
   order.what = absl::StrCat("reads PID ", Raw(pid));
-  // What is over before that is told by the plan's gaps.
+  // The worker's limit is later than the reading's, whose end the plan's gaps explain.
   order.longest_s = std::max(options.longest_reading_ns, int64_t{0}) / kNsInSecond + 10;
   order.stop = options.stop;
   const absl::StatusOr<std::string> bytes = RunWorker(

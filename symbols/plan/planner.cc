@@ -54,7 +54,8 @@ class PlanBuilder {
   void AddMemoryGaps();
   std::string UnknownLayout() const;
   void CheckNodeOffsets();
-  // Whether and where the process keeps what sequence numbers come from.
+  // Finds where the process keeps the numbers from which sequence numbers are recorded, or adds a
+  // gap.
   void FindAutogradLayout();
   bool HasSequence(const ProbedFunction& function) const;
   ProbePoint CallbacksPoint(const ProbedFunction& function, size_t site, abi::pt_role role) const;
@@ -69,7 +70,7 @@ class PlanBuilder {
   CudaCalls cuda_calls_;
   SchemaReading schemas_;
   TorchLayout torch_layout_;
-  std::optional<InputPlanner> inputs_;  // none: inputs are not read
+  std::optional<InputPlanner> inputs_;  // nullopt: inputs are not read
   ProbePlan plan_;
   absl::flat_hash_map<std::string, const OperatorInfo*> by_identifier_;
   RowOffsets offsets_;
@@ -81,8 +82,8 @@ void PlanBuilder::ReadDispatcher() {
   for (const Module& module : modules_) {
     if (module.facts.dispatcher_slot == 0) continue;
     const uint64_t slot = module.load_bias + module.facts.dispatcher_slot;
-    // Each library has a copy of the variable; the dynamic linker made all of them use one, the
-    // others stay 0.
+    // Each library has a copy of the variable. The dynamic linker makes all libraries use one of
+    // the copies, and the others stay 0.
     auto list = ReadOperatorList(memory, slot, plan_.old_string_abi);
     if (list.operators.size() <= plan_.operators.size()) continue;
     plan_.operators = std::move(list.operators);
@@ -164,7 +165,7 @@ std::optional<Label> PlanBuilder::LabelOf(const ProbedFunction& function) const 
     case FunctionRole::kCpuOutOfMemory:
     case FunctionRole::kDeviceMemory:
     case FunctionRole::kDeviceOutOfMemory:
-      return std::nullopt;  // no rows
+      return std::nullopt;  // these make no rows
     case FunctionRole::kCudaCall: {
       if (cuda_calls_ == CudaCalls::kNever) return std::nullopt;
       const bool is_runtime = FindCudaFunction(function.symbol).api == CudaApi::kRuntime;
@@ -181,8 +182,8 @@ bool PlanBuilder::AddMemoryFunction(const ProbedFunction& function,
                                     std::vector<ProbePoint>* points) {
   if (!profile_memory_ || plan_.sites.size() > kMaxSites) return false;
   if (plan_.memory_site == 0) {
-    // One site for all: where the kernel refuses one place, allocations without their frees (or the
-    // other way round) would be worse than neither.
+    // All memory probes have one site, so that they are attached together or not at all:
+    // allocations without their frees, or frees without allocations, would be worse than neither.
     plan_.memory_site = static_cast<uint16_t>(plan_.sites.size());
     plan_.sites.push_back({Label{}, "c10 memory reports", ExitRule::kNone});
   }
@@ -229,7 +230,7 @@ ProbePoint PlanBuilder::BeginPoint(const ProbedFunction& function, size_t site) 
       return {function.begin, PT_COOKIE(site, abi::PT_ROLE_SIZED_BEGIN, bytes - 1, 0)};
     }
     default: {
-      // The engine's row gets its number from the node's row in it.
+      // The engine's row gets its sequence number from the node's row inside it.
       const bool has_forward = function.role == FunctionRole::kNodeCall;
       return {function.begin,
               PT_COOKIE(site, abi::PT_ROLE_NODE_BEGIN, function.argument, offsets_.python_object) |
@@ -288,7 +289,8 @@ void PlanBuilder::AddModule(const Module& module) {
   plan.load_bias = module.load_bias;
   absl::flat_hash_set<uint64_t> taken;
   for (const ProbedFunction& function : module.facts.functions) {
-    // Two functions never share a place; if a file says so, the first one keeps it.
+    // Two functions never share a place. Where the facts of a file say so nevertheless, the first
+    // function keeps it.
     bool is_free = !taken.contains(function.begin) && !taken.contains(function.callbacks.offset);
     for (const uint64_t end : function.ends) is_free &= !taken.contains(end);
     if (!is_free || !AddFunction(function, &plan.points)) continue;
@@ -308,7 +310,7 @@ void PlanBuilder::AddModule(const Module& module) {
   }
   if (plan_.autograd && module.facts.callbacks_entry != 0 &&
       taken.insert(module.facts.callbacks_entry).second) {
-    // Right behind each begin that is at a call of it.
+    // The function's entry is passed right behind each begin that is at a call of it.
     plan.cost_points.push_back(CostPoint(module.facts.callbacks_entry, 0));
     if (inputs_ && module.facts.callbacks_next != 0 &&
         taken.insert(module.facts.callbacks_next).second) {
@@ -391,7 +393,8 @@ std::string PlanBuilder::UnknownLayout() const {
   return absl::StrCat("the layout of torch ", plan_.torch_version, " is not known");
 }
 
-// A number that is read where this build does not keep it would be a wrong one.
+// Drops the offsets of nodes where the code of this build reads the sequence number elsewhere,
+// because a number read at a wrong offset would be wrong.
 void PlanBuilder::CheckNodeOffsets() {
   for (const Module& module : modules_) {
     const uint32_t read_from = module.facts.autograd.node_sequence;
@@ -415,7 +418,7 @@ void PlanBuilder::AddGaps() {
   }
   for (const Module& module : modules_) {
     for (const PlanGap& gap : module.facts.gaps) {
-      // What was not analysed may be what runs.
+      // Where the analysis was cut short, the gap may concern code that the job runs.
       plan_.gaps.push_back({gap.feature,
                             absl::StrCat(FileName(module.mapped->path), ": ", gap.reason),
                             !module.facts.is_cut});
@@ -461,14 +464,15 @@ ProbePlan PlanBuilder::Run(const std::vector<MappedFile>& files) {
   plan_.torch_version = version.torch;
   plan_.python_version = FindPythonVersion(files);
   offsets_.python_object = PythonNodeObjectOffset(version.torch);
-  // As CPython calls such builds: no layout is known of them.
+  // The "t" is CPython's own mark of free-threaded builds. No layout of theirs is known here.
   const bool is_free_threaded =
       !plan_.python_version.empty() && IsFreeThreadedPython(pid_, ProcessMemory(pid_), files);
   if (is_free_threaded) plan_.python_version += 't';
   if (is_free_threaded) offsets_.python_object = 0;
   offsets_.python_text = PythonTextOffset(plan_.python_version);
   offsets_.node = NodeOffsetsOf(version.torch).value_or(NodeOffsets());
-  // A CUDA build maps the Runtime also where there is no GPU; the Driver comes with its first use.
+  // A CUDA build maps the Runtime even where there is no GPU, but the Driver only when CUDA is
+  // first used.
   const bool is_used = std::any_of(files.begin(), files.end(), [](const MappedFile& file) {
     return FileName(file.path).starts_with("libcuda.so");
   });
@@ -527,10 +531,11 @@ absl::Status NoTorch(Pid pid, size_t files, bool is_cut, const std::string& unre
 
 namespace {
 
-// What the files and the memory of one process may cost besides the time.
+// The most bytes that are read of the files and the memory of one process.
 constexpr uint64_t kMostBytesOfProcess = uint64_t{32} << 30;
 
-// Files are given up in good order before the budget is used up.
+// The budget has more time than the reading of files, so that that reading ends first, with gaps
+// that name the files.
 constexpr int64_t kSlackNs = 2'000'000'000;
 
 void AddBudgetGap(const ReadBudget& budget, Pid pid, ProbePlan* plan) {

@@ -23,7 +23,7 @@ constexpr size_t kMaxCommandLineBytes = size_t{1} << 20;
 constexpr size_t kMaxStatusBytes = 16384;
 constexpr size_t kMaxVersionFileBytes = 16384;
 constexpr size_t kMaxVersionBytes = 64;
-// What `proftrace list` reads of one process takes some milliseconds.
+// Limits the reading of one process for `proftrace list`, which normally takes some milliseconds.
 constexpr uint64_t kMostReadBytes = uint64_t{4} << 30;
 constexpr int64_t kLongestReadingNs = 5'000'000'000;
 constexpr std::string_view kNul("\0", 1);
@@ -50,14 +50,15 @@ void ReadStatusFile(std::string_view text, ProcessInfo* info) {
   }
 }
 
-// The number in "pid:[4026531836]"; 0 for any other text.
+// Returns the number in "pid:[4026531836]"; 0 for any other text.
 uint64_t NamespaceNumber(std::string_view link) {
   if (!ConsumeText(&link, "pid:[") || !link.ends_with(']')) return 0;
   link.remove_suffix(1);
   return ParseNumber<uint64_t>(link).value_or(0);
 }
 
-// Field 22 of /proc/PID/stat; the second, the name in parentheses, may hold anything.
+// Returns field 22 of /proc/PID/stat. Counts from the last parenthesis, because the second field,
+// the name in parentheses, may hold anything.
 uint64_t StartTicks(std::string_view stat) {
   const size_t close = stat.rfind(')');
   if (close == std::string_view::npos) return 0;
@@ -80,7 +81,7 @@ bool IsPlainVersion(std::string_view text) {
   });
 }
 
-// The text between the quotes after `name = ` or `name: Optional[str] = `.
+// Returns the text between the quotes behind `name = ` or `name: Optional[str] = `.
 std::string QuotedValue(std::string_view text, std::string_view name) {
   for (std::string_view line : SplitText(text, "\n", /*skip_empty=*/true)) {
     if (!line.starts_with(name)) continue;
@@ -91,7 +92,7 @@ std::string QuotedValue(std::string_view text, std::string_view name) {
     line = StripBlanks(line.substr(equals + 1));
     if (line.size() < 2 || (line[0] != '\'' && line[0] != '"')) continue;
     const size_t close = line.find(line[0], 1);
-    if (close > kMaxVersionBytes) continue;  // also when there is none
+    if (close > kMaxVersionBytes) continue;  // also where no closing quote was found
     const std::string_view value = line.substr(1, close - 1);
     if (IsPlainVersion(value)) return std::string(value);
   }
@@ -108,14 +109,14 @@ namespace {
 
 constexpr std::string_view kPackage = "/torch/";
 
-// Whether all that the process has mapped of the package still lies there.
+// Whether all files of the package that the process has mapped still lie in the package's folder.
 bool IsUnchanged(Pid pid, const std::vector<MappedFile>& files, const std::string& package) {
   return std::all_of(files.begin(), files.end(), [&](const MappedFile& file) {
     return !file.path.starts_with(package) || IsAtItsPath(pid, file);
   });
 }
 
-// torch.version as the process has imported it.
+// Returns the versions in the module torch.version that the process has imported.
 TorchVersion ReadImportedVersionHere(Pid pid, const std::vector<MappedFile>& files) {
   const ProcessMemory process(pid);
   const auto python = FindPythonRuntime(pid, process, files);
@@ -148,7 +149,8 @@ TorchVersion ReadImportedVersion(Pid pid, const std::vector<MappedFile>& files) 
 TorchVersion FindTorchVersion(Pid pid, const std::vector<MappedFile>& files) {
   bool has_package = false;
   for (const MappedFile& file : files) {
-    // The innermost such folder is the package's; one above it may be a user's.
+    // The innermost folder of that name is the package's, because a folder above it may be a user's
+    // with the same name.
     for (size_t folder = file.path.rfind(kPackage); folder != std::string::npos;
          folder = folder == 0 ? std::string::npos : file.path.rfind(kPackage, folder - 1)) {
       has_package = true;
@@ -185,7 +187,7 @@ std::string FindPythonVersion(const std::vector<MappedFile>& files) {
 
 namespace {
 
-// `text`: its /proc/PID/status.
+// Fails where `pid` is a thread. `text`: the content of /proc/PID/status.
 absl::Status CheckIsNoThread(Pid pid, std::string_view text) {
   const auto process = ParseNumber<uint32_t>(StatusValue(text, "Tgid"));
   if (!process || *process == Raw(pid)) return absl::OkStatus();
@@ -218,7 +220,7 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid) {
   ReadTimeOffsets(ReadSmallFile(ProcPath(pid, "timens_offsets"), kMaxStatusBytes), &info);
   info.control_group = ControlGroupOf(ReadSmallFile(ProcPath(pid, "cgroup"), kMaxStatusBytes));
   const std::string cmdline = ReadSmallFile(ProcPath(pid, "cmdline"), kMaxCommandLineBytes);
-  // Each argument ends with NUL; an empty one is an argument too.
+  // Each argument ends with NUL. An empty argument counts, too.
   std::vector<std::string_view> arguments = SplitText(cmdline, kNul, /*skip_empty=*/false);
   if (!arguments.empty() && arguments.back().empty()) arguments.pop_back();
   info.cmdline.assign(arguments.begin(), arguments.end());
@@ -236,7 +238,8 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(Pid pid) {
   return info;
 }
 
-// "monotonic  -3600  0": whole seconds, and the nanoseconds that are added to them (proc(5)).
+// A line is "monotonic  -3600  0": whole seconds, and the nanoseconds that are added to them
+// (proc(5)).
 void ReadTimeOffsets(std::string_view text, ProcessInfo* info) {
   constexpr int64_t kNsPerSecond = 1'000'000'000;
   for (const std::string_view line : SplitText(text, "\n", /*skip_empty=*/true)) {
@@ -263,7 +266,8 @@ std::string ControlGroupOf(std::string_view text) {
     if (path == std::string_view::npos) continue;
     const std::string_view controllers = line.substr(names + 1, path - names - 1);
     const std::string_view group = line.substr(path + 1);
-    // A hybrid host has the processes of the first one in its root.
+    // On a host with both versions, the processes of version 1's groups are all in the root of the
+    // unified hierarchy, which says nothing.
     if (controllers.empty() && group != "/") return std::string(group);
     if ((controllers.empty() || controllers == "memory") && (found.empty() || found == "/")) {
       found = group;

@@ -31,7 +31,7 @@ bool IsVariable(std::string_view entry) {
   return std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-// Adds an entry "NAME=VALUE" if it is one of `names`; the first one counts.
+// Adds an entry "NAME=VALUE" where NAME is one of `names`. The first entry of a name counts.
 void AddVariable(std::string_view entry, const std::vector<std::string>& names,
                  Environment* environment) {
   const size_t equals = entry.find('=');
@@ -45,11 +45,12 @@ void AddVariable(std::string_view entry, const std::vector<std::string>& names,
 
 std::string TextOf(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-// Whether a title that began in the place of the arguments goes on into that of the environment:
-// the byte in between is not the end of the last argument any more, as the kernel sees it, too
-// (fs/proc/base.c, get_mm_cmdline).
+// Whether a title that was written over the arguments goes on into the environment: then the byte
+// between the two is no longer the NUL at the end of the last argument. The kernel judges by the
+// same byte (fs/proc/base.c, get_mm_cmdline).
 bool IsTitleInPlace(Pid pid) {
-  constexpr size_t kEnvironmentBegin = 47;  // field 50 of /proc/PID/stat, from the third on
+  // Field 50 of /proc/PID/stat, counted from the third one
+  constexpr size_t kEnvironmentBegin = 47;
   const std::string stat = ReadSmallFile(absl::StrCat("/proc/", Raw(pid), "/stat"), 4096);
   const size_t close = stat.rfind(')');
   if (close == std::string::npos) return false;
@@ -61,8 +62,8 @@ bool IsTitleInPlace(Pid pid) {
   return begin > 0 && ProcessMemory(pid).Read(begin - 1, &before, sizeof(before)) && before != 0;
 }
 
-// What os.environ has of `names`, as entries between NULs. NotFound: it cannot be read, or the
-// process has changed its class.
+// Returns the variables of `names` in os.environ, as entries that end with NUL. Fails with NotFound
+// where os.environ cannot be read, or is of another class than usual.
 absl::StatusOr<std::string> ReadPythonsEntries(Pid pid, const std::vector<MappedFile>& files,
                                                const std::vector<std::string>& names) {
   const ProcessMemory process(pid);

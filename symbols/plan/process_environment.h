@@ -1,4 +1,4 @@
-// Variables of a process's environment.
+// Reads variables of a process's environment.
 #pragma once
 
 #include <map>
@@ -12,17 +12,17 @@
 
 namespace proftrace {
 
-// Splits `text`, which lies where the kernel has the environment (/proc/PID/environ). A process may
-// have written a title there (setproctitle), which leaves nothing or parts of it. nullopt: it is no
-// environment.
+// Splits `text`, the content of /proc/PID/environ, into its entries. A process may have written a
+// title over its environment (setproctitle), of which nothing or only parts are left then. nullopt:
+// the text is no environment.
 std::optional<std::vector<std::string_view>> SplitEnvironment(std::string_view text);
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-// Returns the variables of `names` that are set, with values of up to 256 bytes. A Python's are
-// those that os.environ has now, where a job may have set what its launcher did not. Else, or where
-// that cannot be read, they are those that the process was started with, if no title is in their
-// place.
+// Returns the variables of `names` that are set, with values of up to 256 bytes. Takes a Python
+// process's variables from the present content of os.environ, because the job may have set
+// variables that its launcher did not. For another process, or where os.environ cannot be read,
+// takes the variables that the process was started with, if no title was written over them.
 Environment ReadEnvironment(Pid pid, const std::vector<MappedFile>& files,
                             const std::vector<std::string>& names);
 

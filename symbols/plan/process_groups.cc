@@ -20,16 +20,17 @@ namespace {
 constexpr uint64_t kVtableHeaderBytes = 16;  // offset to top, typeinfo (Itanium C++ ABI)
 constexpr size_t kPieceBytes = size_t{1} << 20;
 // glibc's heaps of threads have 64 MiB (HEAP_MAX_SIZE). Larger anonymous memory is mostly tensors,
-// but the kernel shows heaps that lie side by side as one: such a range is looked through from its
-// begin on.
+// but the kernel shows heaps that lie side by side as one range. So the first kMostOfRangeBytes of
+// a larger range are searched, after all smaller ranges.
 constexpr uint64_t kLargestArenaBytes = uint64_t{64} << 20;
 constexpr uint64_t kMostOfRangeBytes = uint64_t{128} << 20;
-// A larger heap is looked through at its begin, as groups are mostly made before there is much in
-// it, and at its end.
+// Only the begin and the end of a larger heap are searched. Groups are mostly made before there is
+// much in the heap, so that they lie at its begin.
 constexpr uint64_t kHeapBeginBytes = uint64_t{256} << 20;
 constexpr uint64_t kHeapEndBytes = uint64_t{128} << 20;
 constexpr uint64_t kMostBytes = uint64_t{768} << 20;
-// With the files that have the classes, and what Python says of the groups.
+// The limit of all reading: of the heap, of the files that define the classes, and of Python's
+// variables.
 constexpr uint64_t kMostGroupSearchBytes = uint64_t{8} << 30;
 constexpr int64_t kLongestGroupSearchNs = 10'000'000'000;
 constexpr int kLargestWorld = 1 << 20;
@@ -51,7 +52,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kCounterF
     {"_ZN4c10d16ProcessGroupNCCL25getSequenceNumberForGroupEv", "nccl"},
 }};
 
-// {0, 0} for what is no version.
+// Returns {0, 0} for a text that is no version.
 std::pair<int, int> MajorAndMinor(std::string_view version) {
   const std::vector<std::string_view> parts = SplitText(version, ".", /*skip_empty=*/false);
   if (parts.size() < 2) return {0, 0};
@@ -153,7 +154,8 @@ std::vector<MemoryRange> HeapRanges(const std::vector<Mapping>& mappings) {
   const auto is_readable = [](const Mapping& mapping) {
     return mapping.accessible && !mapping.executable;
   };
-  // What is likelier to have them comes first.
+  // The ranges that are likelier to have groups come first: the heap, then small anonymous ranges,
+  // then large ones.
   for (const Mapping& mapping : mappings) {
     if (mapping.path != "[heap]" || !is_readable(mapping)) continue;
     const uint64_t bytes = mapping.end - mapping.start;
@@ -177,7 +179,7 @@ std::vector<MemoryRange> HeapRanges(const std::vector<Mapping>& mappings) {
 
 GroupLayout GroupLayoutOf(std::string_view torch_version) {
   const auto [major, minor] = MajorAndMinor(torch_version);
-  // An intrusive_ptr_target is 24 bytes up to 2.2, then 16.
+  // An intrusive_ptr_target, with which the objects begin, has 24 bytes up to 2.2 and 16 since.
   if (major == 1 && minor == 13) return {.rank = 24};
   if (major == 2 && minor <= 1) return {.rank = 32, .is_base = true};
   if (major == 2 && minor == 2) return {.rank = 24, .name = 40};
@@ -201,7 +203,7 @@ std::vector<FoundGroup> FindGroups(const TargetMemory& memory, std::span<const M
     for (uint64_t at = range.address; at < range.address + range.bytes; at += kPieceBytes) {
       const size_t bytes = std::min<uint64_t>(kPieceBytes, range.address + range.bytes - at);
       if (!memory.Read(at, words.data(), bytes)) continue;
-      // malloc gives multiples of 16.
+      // malloc() returns multiples of 16, so that every second word is looked at.
       for (size_t i = 0; i < bytes / 8; i += 2) {
         for (const GroupClass& what : classes) {
           if (words[i] != what.vtable || groups.size() >= kMostGroups) continue;
@@ -218,10 +220,10 @@ std::vector<FoundGroup> FindGroups(const TargetMemory& memory, std::span<const M
                       group.size);
   };
   std::sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) {
-    // The one that has begun most comes first among equal ones, and stays.
+    // Among equal objects, the one that has begun the most collectives comes first and is kept.
     return std::tuple(key(a), b.entered) < std::tuple(key(b), a.entered);
   });
-  // Without names nothing but its place tells a group from another of that size.
+  // Without names, only their addresses tell two groups of the same size apart.
   const bool has_names = layout.name != 0 || layout.is_base;
   groups.erase(std::unique(groups.begin(), groups.end(),
                            [&](const auto& a, const auto& b) {
@@ -234,8 +236,9 @@ std::vector<FoundGroup> FindGroups(const TargetMemory& memory, std::span<const M
 
 namespace {
 
-// Objects without names are groups where Python knows them; others are left over from memory that
-// was freed. Where Python does not tell, objects that look alike are one group.
+// Removes objects that are no groups, in versions whose objects have no names. Where Python has
+// given some of the objects names, the others are remains of freed memory. Where Python has given
+// none, objects that look alike count as one group.
 void KeepKnownGroups(ProcessGroupReading* reading) {
   const bool are_known = std::any_of(reading->groups.begin(), reading->groups.end(),
                                      [](const ProcessGroup& group) { return !group.name.empty(); });

@@ -33,7 +33,7 @@ std::string BuildIdOf(std::string_view notes) {
 }
 
 struct Search {
-  uint64_t address = 0;  // of a function of the object
+  uint64_t address = 0;  // of any function in the object
   std::string build_id;
 };
 

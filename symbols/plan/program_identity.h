@@ -1,4 +1,4 @@
-// What tells this build of the program from every other one.
+// Identifies this build of the program.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 namespace proftrace {
 
 // Returns the build-ids of this program and of the disassembler that it runs with, in hex; empty
-// where one of them has none.
+// where one of the two has no build-id.
 const std::string& ProgramIdentity();
 
 }  // namespace proftrace

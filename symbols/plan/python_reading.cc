@@ -14,7 +14,7 @@
 namespace proftrace {
 namespace {
 
-// Twice what the search for the interpreter may take.
+// The worker's limit: twice the time that the search for the interpreter may take.
 constexpr int64_t kLongestPythonS = 2 * kLongestPythonSearchNs / 1'000'000'000 + 5;
 constexpr int64_t kLongestLocksS = 10;
 constexpr size_t kLongestVersion = 64;
@@ -39,7 +39,7 @@ absl::StatusOr<PythonReading> ReadPythonHere(Pid pid) {
   PythonReading reading;
   reading.runtime = *std::move(runtime);
   reading.state_place = FindPythonStatePlace(memory, reading.runtime);
-  // Also where jumps cannot use it.
+  // Samples use the place even where jumps cannot.
   reading.runtime.layout.stack.state_place =
       reading.state_place.ok() ? static_cast<int16_t>(*reading.state_place)
                                : FindKeptPythonState(memory, reading.runtime.layout);
@@ -125,7 +125,7 @@ std::vector<abi::pt_python_lock> FindPythonLocks(Pid pid, const PythonReading& p
   if (!bytes.ok() || bytes->size() != waits.size()) return {};
   std::vector<abi::pt_python_lock> found;
   for (const char lock : *bytes) {
-    // The worker's bytes are not trusted.
+    // The worker's bytes are checked, because a hostile target may have chosen them.
     const bool is_one = lock >= '0' && lock <= '0' + abi::PT_PYTHON_GIL;
     found.push_back(is_one ? static_cast<abi::pt_python_lock>(lock - '0') : abi::PT_PYTHON_NO_LOCK);
   }

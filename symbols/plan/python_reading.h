@@ -1,4 +1,5 @@
-// What is to be known of a process's Python before it is recorded, read by a worker without rights.
+// Reads the facts about a process's Python that are needed before it is recorded, in a worker
+// without rights.
 #pragma once
 
 #include <absl/status/status.h>
@@ -15,17 +16,17 @@
 namespace proftrace {
 
 struct PythonReading {
-  PythonRuntime runtime;           // with the place where threads keep their state, if it was found
-  uint64_t gil = 0;                // the address of the interpreter's lock; 0 = not known
-  std::vector<std::string> paths;  // as ReadPythonPaths()
-  // Where threads keep their PyThreadState, as FindPythonStatePlace() has it.
+  PythonRuntime runtime;  // with the place where threads keep their PyThreadState, if it was found
+  uint64_t gil = 0;       // the address of the interpreter's lock; 0 = not known
+  std::vector<std::string> paths;  // the result of ReadPythonPaths()
+  // Where threads keep their PyThreadState: the result of FindPythonStatePlace().
   absl::StatusOr<int32_t> state_place = absl::UnknownError("");
 };
 
-// Fails as FindPythonRuntime() does, or where the worker ended early.
+// Reads the facts. Fails as FindPythonRuntime() does, and where the worker ended early.
 absl::StatusOr<PythonReading> ReadPython(Pid pid);
 
-// Returns for each of them what AwaitedPythonLock() does; empty: that could not be read.
+// Returns the result of AwaitedPythonLock() for each of `waits`; empty: they could not be read.
 std::vector<abi::pt_python_lock> FindPythonLocks(Pid pid, const PythonReading& python,
                                                  const std::vector<abi::pt_begun_wait>& waits);
 

@@ -1,4 +1,4 @@
-// Removes from a plan what cannot be recorded after all.
+// Removes parts of a plan that turn out to be impossible to record.
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 
 namespace proftrace {
 
-// Makes the probes what they are without --record-shapes; the plan says why. Leaves a plan that
-// reads no inputs as it is.
+// Changes the probes to what they are without --record-shapes, and adds a gap with `reason`. Leaves
+// a plan that reads no inputs unchanged.
 void RemoveInputs(const std::string& reason, ProbePlan* plan);
-// Removes the inputs too, except for operators that are functions, boxed ones and nodes.
+// Removes only the inputs of rows that are no functions, and adds a gap with `reason`. Inputs of
+// operators with functions, boxed operators and nodes stay.
 void RemoveRowInputs(const std::string& reason, ProbePlan* plan);
 
 }  // namespace proftrace

@@ -24,7 +24,7 @@ ProbePoint RowPlanner::PointOf(const RowProbe& probe, size_t site, uint64_t load
   ProbePoint point;
   point.file_offset = probe.offset;
   uint32_t handle = probe.handle_register;
-  if (!plan_->autograd) handle &= 0xf;  // no sequence numbers
+  if (!plan_->autograd) handle &= 0xf;  // sequence numbers are not recorded
   const bool is_node = probe.role == abi::PT_ROLE_PLACED_NODE;
   const auto offset = is_node ? static_cast<uint16_t>(offsets_.python_object)
                               : static_cast<uint16_t>(probe.handle_offset);

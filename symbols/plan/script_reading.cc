@@ -29,12 +29,14 @@ namespace {
 constexpr uint64_t kMostReadBytes = uint64_t{2} << 30;
 constexpr int64_t kLongestReadingNs = 5'000'000'000;
 constexpr uint64_t kVtableHeaderBytes = 16;  // offset to top, typeinfo (Itanium C++ ABI)
-// The symbols that are looked for are among those that torch itself begins with.
+// The numbers that are searched: the wanted symbols are among torch's built-in ones, which come
+// first.
 constexpr uint32_t kMostBuiltinSymbols = 8192;
 constexpr uint64_t kMostOffset = 4096;
 constexpr size_t kLongestAnswer = size_t{1} << 16;
 
-// Whether code in a job may read by it: what a worker has found is checked as anything from there.
+// Whether code in a job may read memory by this layout. A worker has found it in a target that may
+// be hostile, so that it is checked.
 bool IsUsable(const abi::pt_script_layout& layout) {
   return layout.state.index != 0 && layout.frames <= kMostOffset && layout.frames % 8 == 0 &&
          layout.frame_bytes >= 3 * 8 && layout.frame_bytes <= kMostOffset &&
@@ -45,7 +47,7 @@ absl::Status Unclear(const char* what) {
   return absl::UnimplementedError(absl::StrCat(what, " is not clear from torch's code"));
 }
 
-// The addresses (before relocation) of what is needed of a library.
+// The addresses (before relocation) of the symbols that are needed of a library.
 struct Symbols {
   std::optional<FunctionRange> current_modules;
   std::optional<FunctionRange> code_nodes;

@@ -1,4 +1,4 @@
-// What is to be known of a process's TorchScript before rows tell of its modules, read by a worker
+// Reads the facts about a process's TorchScript that rows with its modules need, in a worker
 // without rights.
 #pragma once
 
@@ -19,15 +19,17 @@ namespace proftrace {
 
 struct ScriptReading {
   abi::pt_script_layout layout{};  // for the probes
-  ScriptLayout names;              // for those who read the names
+  ScriptLayout names;              // for reading the names
   ScriptKinds kinds;
 };
 
-// Fails where this PyTorch's interpreter is not as it is known, with why.
+// Reads the facts. Fails, with the reason, where the interpreter of this PyTorch is not laid out as
+// expected.
 absl::StatusOr<ScriptReading> ReadScripts(Pid pid, const ProbePlan& plan);
 
-// A question for the names of one frame, to a worker that may read the process: it has the answer
-// of AnswerScript(); empty: they cannot be read. ScriptIn() reads that; nullopt: it is none.
+// These three carry the names of one frame from a worker that may read the process. AskScript()
+// returns the question; AnswerScript(), in the worker, returns the answer, or an empty text where
+// the names cannot be read; ScriptIn() decodes the answer, nullopt: it has no names.
 std::string AskScript(const ScriptReading& reading, uint64_t code, uint64_t node);
 std::string AnswerScript(const TargetMemory& memory, std::string_view question);
 std::optional<ScriptNames> ScriptIn(std::string_view answer);

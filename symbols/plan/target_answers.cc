@@ -17,7 +17,7 @@
 namespace proftrace {
 namespace {
 
-// Files that a process has mapped: more is made up.
+// The most files that are noted. Only a hostile process has mapped more.
 constexpr size_t kMostFiles = 16384;
 constexpr std::string_view kMapFiles = "map_files/";
 constexpr std::string_view kVersionFile = "/torch/version.py";
@@ -43,8 +43,8 @@ bool IsRange(std::string_view text) {
   });
 }
 
-// Directories, from which everything could be opened, and what the target has open: only where
-// these lead is told.
+// Whether the entry is a directory from which everything could be opened, or an open file of the
+// target. A worker may ask only where such an entry leads.
 bool IsLink(const std::string& path) {
   return path.ends_with("/root") || path.ends_with("/cwd") || Contains(path, "/fd/");
 }
@@ -105,7 +105,7 @@ WorkerAnswer TargetAnswers::Answer(std::string_view question) {
 }
 
 WorkerAnswer TargetAnswers::Open(const std::string& path) {
-  // Mapped files are given by OpenMapped(): opening one may wait without an end.
+  // Mapped files are left to OpenMapped(), because opening one may wait for ever.
   if (!IsOfTarget(path) || IsLink(path) || Contains(path, kMapFiles)) return AnswerWith(EACCES);
   UniqueFd fd = OpenEntry(path);
   if (!fd.valid()) return AnswerWith(errno);
@@ -117,7 +117,7 @@ WorkerAnswer TargetAnswers::ReadText(std::string_view question) const {
   if (question.size() < sizeof(limit)) return AnswerWith(EPROTO);
   std::memcpy(&limit, question.data(), sizeof(limit));
   const std::string path(question.substr(sizeof(limit)));
-  // Not what has no end.
+  // The text of "mem" would have no end.
   if (!IsOfTarget(path) || IsLink(path) || path.ends_with("/mem")) return AnswerWith(EACCES);
   return AnswerWith(0, ReadEntry(path, limit));
 }
@@ -131,7 +131,8 @@ WorkerAnswer TargetAnswers::Stat(const std::string& path) {
   return AnswerWith(0, {reinterpret_cast<const char*>(&*status), sizeof(*status)});
 }
 
-// Others than those that it has mapped are not the worker's to read.
+// Whether the path is that of a file that the target has mapped, or of torch's version.py. A worker
+// may read no others.
 bool TargetAnswers::IsOfFile(const std::string& path) {
   if (path.ends_with(kVersionFile)) return true;
   const std::string root =
@@ -169,7 +170,8 @@ absl::StatusOr<OpenedFile> TargetAnswers::OpenAgain(const FileQuestion& asked) {
     if (held == nullptr) return absl::NotFoundError("it cannot be opened");
     return OpenedFile{std::move(held), asked.path};
   }
-  // Read once for all of its files, and again where that is not so any more.
+  // The list of mapped files is read once for all questions, and again where the file is not in it
+  // or cannot be opened by it.
   for (const bool again : {false, true}) {
     if (absl::Status status = LookAtFiles(again); !status.ok()) return status;
     for (const MappedFile& file : files_) {
@@ -221,7 +223,8 @@ std::shared_ptr<const HeldFile> TargetAnswers::Held(const FileState& state) cons
   return found == held_.end() ? nullptr : found->second;
 }
 
-// Opens it once more: files that contribute nothing are not held.
+// Returns the file with that state, null: none was opened for the worker. Opens the file once more,
+// because files that contribute nothing are not held.
 std::shared_ptr<const HeldFile> TargetAnswers::Hold(const FileState& state) {
   if (auto held = Held(state)) return held;
   if (const auto remote = remote_.find(state); remote != remote_.end()) return remote->second;

@@ -1,5 +1,5 @@
-// The side with rights of a worker that reads a target: it opens what belongs to that target, and
-// nothing else.
+// Answers the questions of a worker that reads a target, in the process with rights. Opens files
+// and entries of /proc that belong to that target, and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -19,26 +19,28 @@
 
 namespace proftrace {
 
-// The answer to a question that is not about the target.
+// Returns the answer to a question that is not about the target.
 WorkerAnswer RefusalOfEntries();
 
 class TargetAnswers {
  public:
-  // `facts`: null where the worker asks for none. Must outlive this.
+  // `facts`: null where the worker asks for no facts. Must outlive this object.
   TargetAnswers(Pid pid, KeptFacts* facts) : pid_(pid), facts_(facts) {}
 
   // Answers one question, for RunWorker().
   WorkerAnswer Answer(std::string_view question);
 
-  // Returns the file of that state whose facts were asked for; null: it is none of those. It was
-  // opened here, as one that the target has mapped.
+  // Returns the file with that state, opened by this process as one that the target has mapped;
+  // null: the worker did not ask for the facts of such a file.
   std::shared_ptr<const HeldFile> Held(const FileState& state) const;
 
  private:
-  // Whether it is an entry of the target, or of one of its threads, that workers read.
+  // Whether `path` is an entry of the target's /proc folder, or of one of its threads, that workers
+  // may read.
   bool IsOfTarget(std::string_view path) const;
   bool IsOfFile(const std::string& path);
-  // Whether nobody but this machine's kernel is asked for what is mapped there.
+  // Whether the file that is mapped at `range` lies on a file system of this machine's kernel, so
+  // that looking at it waits for no program or other machine.
   bool IsLocalMapping(std::string_view range);
   WorkerAnswer Open(const std::string& path);
   WorkerAnswer ReadText(std::string_view question) const;
@@ -46,7 +48,7 @@ class TargetAnswers {
   WorkerAnswer OpenMapped(std::string_view question);
   WorkerAnswer OpenBelow(std::string_view question);
   WorkerAnswer Read(EntryQuestion kind, std::string_view question) const;
-  // Looks at what the target has mapped, if that was not done before or `again`.
+  // Reads which files the target has mapped, if that was not done before or where `again`.
   absl::Status LookAtFiles(bool again);
   absl::StatusOr<OpenedFile> OpenAgain(const FileQuestion& asked);
   WorkerAnswer FactsOf(std::string_view question, bool may_analyse);
@@ -55,9 +57,12 @@ class TargetAnswers {
 
   Pid pid_;
   KeptFacts* facts_;
-  std::vector<MappedFile> files_;  // that the target had mapped when that was last looked at
-  std::map<FileState, FileQuestion> places_;  // of the files that it has opened for the worker
-  std::map<FileState, std::shared_ptr<const HeldFile>> remote_;  // that it reads for the worker
+  // The files that the target had mapped when LookAtFiles() last read them
+  std::vector<MappedFile> files_;
+  // The questions by which files were opened for the worker
+  std::map<FileState, FileQuestion> places_;
+  // Files that this process reads for the worker
+  std::map<FileState, std::shared_ptr<const HeldFile>> remote_;
   std::map<FileState, std::shared_ptr<const HeldFile>> held_;
 };
 

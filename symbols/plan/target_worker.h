@@ -1,4 +1,4 @@
-// Reading of a target by a worker without rights (userspace/sandbox/worker.h).
+// Reads a target in a worker without rights (userspace/sandbox/worker.h).
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -12,8 +12,9 @@
 
 namespace proftrace {
 
-// Runs `read` in a worker that may read that target. What it returns must be checked as anything
-// that comes from there; the status is that of RunWorker(). In a worker `read` is just called.
+// Runs `read` in a worker that may read that target, and returns its result, which must be checked
+// like everything that comes from a target. Fails as RunWorker() does. Where this process is a
+// worker already, just calls `read`.
 absl::StatusOr<std::string> ReadInWorker(Pid pid, int64_t longest_s,
                                          const std::function<absl::StatusOr<std::string>()>& read);
 

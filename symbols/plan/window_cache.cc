@@ -16,7 +16,7 @@
 namespace proftrace {
 namespace {
 
-// The farthest that a window's content lies from its point.
+// The largest distance between a point and its window, in bytes.
 constexpr uint64_t kMostReach = 64;
 
 enum WindowFlags : uint8_t {
@@ -45,7 +45,8 @@ void SetFlags(uint8_t flags, PatchWindow* window) {
   window->has_call = (flags & kHasCall) != 0;
 }
 
-// Returns a key that says whose windows they are. Empty: they are not to be kept.
+// Returns a key that identifies the file, its points and what is read there. Empty: the windows may
+// not be kept.
 std::string KeyOf(const ModulePlan& module, const std::vector<PatchPoint>& points) {
   CacheWriter asked;
   for (const PatchPoint& point : points) {
@@ -75,18 +76,18 @@ bool IsSound(const PatchWindow& window, uint64_t point) {
          window.recorder <= window.end();
 }
 
-// How the reason begins where the search did not come to its end.
+// The begin of PointPatch::reason where the search itself failed. Such results are not kept.
 constexpr std::string_view kNoWorker = "the process that looks for room";
 constexpr int64_t kLongestSearchS = 120;
 
-// Machine code is not to be trusted: a worker without rights goes through it.
+// Finds the windows, in a worker without rights, because the file's machine code is not trusted.
 absl::StatusOr<std::string> FindWindowsHere(const ModulePlan& module, const ProbePlan& plan,
                                             const std::vector<PatchPoint>& points) {
   const auto file = ElfFile::Open(module.held);
   if (!file.ok()) return file.status();
   const ModuleImage image(file->get(), ModuleImage::Symbols::kExported);
   const std::vector<PointPatch> patches = FindPatchWindows(image, module, plan);
-  // What is kept is kept by the addresses that the plan has.
+  // Entries are kept by the addresses in the plan, so that the file must give the same ones.
   const bool are_same = std::equal(patches.begin(), patches.end(), points.begin(), points.end(),
                                    [](const PointPatch& patch, const PatchPoint& point) {
                                      return patch.point == point.address;

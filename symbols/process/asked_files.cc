@@ -15,7 +15,7 @@
 namespace proftrace {
 namespace {
 
-// The most that one answer to kRead holds.
+// The most bytes of one answer to kRead.
 constexpr size_t kMostBytesAtOnce = size_t{4} << 20;
 
 std::string QuestionOf(EntryQuestion kind, CacheWriter* words) {
@@ -26,7 +26,7 @@ std::string_view StateText(const FileState& state) {
   return {reinterpret_cast<const char*>(&state), sizeof(state)};
 }
 
-// The answer's words are behind its errno value.
+// Returns the file in an answer, whose facts about the file lie behind its errno value.
 absl::StatusOr<OpenedFile> FileIn(WorkerAnswer answer) {
   CacheReader in(answer.bytes);
   if (const uint32_t error = in.Number<uint32_t>(); error != 0 || !in.ok()) {

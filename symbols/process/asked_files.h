@@ -1,5 +1,5 @@
-// How a worker without rights gets at files of a target: the process that started it opens them,
-// and also reads those that another process has to read (remote_file.h).
+// Gives a worker without rights the files of a target: the process that started the worker opens
+// them, and reads the remote ones for it (remote_file.h).
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -17,14 +17,15 @@
 
 namespace proftrace {
 
-// Open files in a worker, as OpenMappedFile() and OpenBelowRoot() do elsewhere.
+// Do in a worker what OpenMappedFile() and OpenBelowRoot() do in other processes.
 absl::StatusOr<OpenedFile> AskForMappedFile(Pid pid, const MappedFile& file);
 std::shared_ptr<const HeldFile> AskForFileBelowRoot(Pid pid, const std::string& path);
 // Reads a remote file, which is named by its state. Returns how many bytes were read.
 size_t AskToRead(const FileState& state, uint64_t offset, void* buffer, size_t bytes);
 bool AskWhetherUnchanged(const FileState& state);
 
-// On the other side: what such a question says, and the answers to it.
+// The other side, in the process that started the worker: the content of a question about a file,
+// and the answers.
 struct FileQuestion {
   Pid pid{};
   uint64_t device = 0;
@@ -33,7 +34,7 @@ struct FileQuestion {
 };
 FileQuestion FileQuestionIn(std::string_view question);
 WorkerAnswer AnswerWithFile(const absl::StatusOr<OpenedFile>& opened);
-// Returns the state of the file that a question kRead or kUnchanged means.
+// Returns the state of the file that a question kRead or kUnchanged is about.
 FileState StateInQuestion(std::string_view question);
 WorkerAnswer AnswerRead(const HeldFile& file, std::string_view question);
 WorkerAnswer AnswerUnchanged(const HeldFile& file);

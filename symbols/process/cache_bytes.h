@@ -1,5 +1,5 @@
-// How entries of the caches hold numbers and texts (cache_folder.h): little-endian, each text
-// behind its length.
+// Writes and reads numbers and texts in entries of the caches (cache_folder.h): numbers are
+// little-endian, and each text lies behind its length.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ std::string_view BytesOfPlain(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof(value)};
 }
 
-// False: these are not the bytes of one.
+// Copies the bytes of a value into `value`. False: their number is not that of a T.
 template <typename T>
 bool TakePlain(std::string_view bytes, T* value) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -43,7 +43,8 @@ class CacheWriter {
   std::string bytes_;
 };
 
-// After the first value that does not fit, everything reads as 0 and ok() is false.
+// Reads values one after the other. After the first one that does not fit, every value reads as 0
+// or empty and ok() is false.
 class CacheReader {
  public:
   explicit CacheReader(std::string_view bytes) : bytes_(bytes) {}

@@ -8,7 +8,7 @@ namespace proftrace {
 const uint8_t* CachedMemory::Page(uint64_t number) const {
   if (const auto it = pages_.find(number); it != pages_.end()) return it->second.get();
   if (pages_.size() >= kMaxPages) return nullptr;
-  // Not zeroed: Read() fills all of it or it is dropped.
+  // The buffer is not zeroed, because Read() fills all of it or the buffer is dropped.
   std::unique_ptr<uint8_t[]> page(new uint8_t[kPageBytes]);
   if (!memory_.Read(number * kPageBytes, page.get(), kPageBytes)) page.reset();
   return pages_.emplace(number, std::move(page)).first->second.get();

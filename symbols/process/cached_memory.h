@@ -1,4 +1,5 @@
-// A process's memory, cached page by page: for readers of many small objects close together.
+// Caches a process's memory page by page, for readers of many small objects that lie close
+// together.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -11,8 +12,9 @@
 
 namespace proftrace {
 
-// Keeps every page as it was when it was read, so that one reading of a structure sees one state of
-// each page. For one thread. Beyond kMaxPages pages it reads without keeping them.
+// Keeps every page as it was when it was first read, so that one reading of a structure sees one
+// state of each page. Keeps at most kMaxPages pages and reads further ones each time. An object is
+// for one thread.
 class CachedMemory final : public TargetMemory {
  public:
   // `memory` must outlive this.

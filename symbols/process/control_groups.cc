@@ -14,8 +14,8 @@ constexpr size_t kMostFileBytes = 1 << 20;
 constexpr size_t kMostLevels = 64;
 
 struct GroupMount {
-  std::string root;   // of the hierarchy, as far as it is mounted
-  std::string place;  // where
+  std::string root;   // the group of the hierarchy that is mounted
+  std::string place;  // the folder where it is mounted
 };
 
 bool HasWord(std::string_view list, std::string_view word) {
@@ -38,7 +38,7 @@ std::optional<GroupMount> FindGroupMount(std::string_view mounts, std::string_vi
   return std::nullopt;
 }
 
-// The group's part of a line "4:memory:/path" or "0::/path".
+// Returns the path in the controller's line "4:memory:/path", or in "0::/path".
 std::optional<std::string> PathOfGroup(std::string_view groups, std::string_view controller) {
   for (const std::string_view line : SplitText(groups, "\n", /*skip_empty=*/true)) {
     const size_t first = line.find(':');
@@ -54,7 +54,7 @@ std::optional<std::string> PathOfGroup(std::string_view groups, std::string_view
 }
 
 std::optional<ControlGroup> GroupAt(const GroupMount& mount, const std::string& name, bool is_v2) {
-  // One outside of our namespace of control groups has no folder here.
+  // A group outside of our namespace of control groups has no folder that we can see.
   if (!name.starts_with('/') || Contains(name, "/../") || name.ends_with("/..")) {
     return std::nullopt;
   }

@@ -14,22 +14,24 @@ namespace {
 
 constexpr size_t kMostFileBytes = 1 << 16;
 constexpr int64_t kNsPerUs = 1000;
-// Beyond what the kernel takes (a period of a second, and 2^44 us of quota).
+// The largest number that is accepted. The kernel allows periods up to a second, and quotas up to
+// 2^44 us.
 constexpr int64_t kMostUs = int64_t{1} << 44;
 
 absl::Status CannotTell(const CpuGroup& group, const char* what) {
   return absl::UnavailableError(absl::StrCat(group.folder, ": ", what));
 }
 
-// nullopt: the text is no number that can be.
+// Returns the number in a file; nullopt: the text is no possible number.
 std::optional<int64_t> Microseconds(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   const std::optional<int64_t> us = ParseNumber<int64_t>(text);
   return us.has_value() && *us > 0 && *us <= kMostUs ? us : std::nullopt;
 }
 
-// How long "throttled_usec 17" or "throttled_time 17000" is; the line with the periods must be
-// there, since both versions have it.
+// Returns the counters in cpu.stat; the time is "throttled_usec 17" in version 2 and
+// "throttled_time 17000" (ns) in version 1. nullopt: the text has no line "nr_periods", which both
+// versions have, or makes no sense.
 std::optional<CpuQuota> CountersOf(const CpuGroup& group, std::string_view stat) {
   if (!stat.starts_with("nr_periods ") && !Contains(stat, "\nnr_periods ")) return std::nullopt;
   CpuQuota quota;
@@ -65,14 +67,14 @@ std::optional<std::vector<CpuGroup>> FindCpuGroups(Pid pid) {
 }
 
 absl::StatusOr<std::optional<CpuQuota>> ReadCpuQuota(const CpuGroup& group) {
-  // Each group of either version has this file.
+  // Every control group of both versions has this file.
   if (access((group.folder + "/cgroup.procs").c_str(), F_OK) != 0) {
     return CannotTell(group, "no control group is there");
   }
   const std::string limit_file = group.folder + (group.is_v2 ? "/cpu.max" : "/cpu.cfs_quota_us");
   const std::string limit = ReadSmallFile(limit_file, kMostFileBytes);
   if (limit.empty()) {
-    // The group at the top has none, and no group has where the controller is off.
+    // The group at the top has no such file, and neither has any group whose controller is off.
     if (access(limit_file.c_str(), F_OK) != 0 && errno == ENOENT) return std::nullopt;
     return CannotTell(group, "its quota cannot be read");
   }

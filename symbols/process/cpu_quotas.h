@@ -1,5 +1,5 @@
-// The quotas of CPU time that a process is under: of its control group, and of each above that.
-// Version 1 has cpu.cfs_quota_us and cpu.cfs_period_us, version 2 has cpu.max.
+// Reads the quotas of CPU time that limit a process: that of its control group, and those of the
+// groups above. Version 1 has cpu.cfs_quota_us and cpu.cfs_period_us, version 2 has cpu.max.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -17,19 +17,20 @@ namespace proftrace {
 // One level of the hierarchy.
 struct CpuGroup {
   bool is_v2 = false;
-  std::string name;    // as /proc/PID/cgroup would have it
-  std::string folder;  // where it is mounted for us
+  std::string name;    // its path, as in /proc/PID/cgroup
+  std::string folder;  // the folder where we see it
 
   bool operator==(const CpuGroup&) const = default;
 };
 
-// Returns a group and those above it, as far as they are mounted for us; its own first.
+// Returns the group and those above it that we can see, the group itself first.
 std::vector<CpuGroup> LevelsOf(const ControlGroup& group);
-// nullopt: the process is over, or its group has no folder that we can see.
+// Finds the groups that may limit a process's CPU time. nullopt: the process has ended, or its
+// group has no folder that we can see.
 std::optional<std::vector<CpuGroup>> FindCpuGroups(Pid pid);
 
-// Returns the quota and the counters of one level; nullopt: it has no quota. Fails where that
-// cannot be told: the folder is gone or is no control group's, or its files say nothing.
+// Returns the quota and the counters of one level; nullopt: the level has no quota. Fails with
+// Unavailable where the folder is gone or is no control group's, or where its files make no sense.
 absl::StatusOr<std::optional<CpuQuota>> ReadCpuQuota(const CpuGroup& group);
 
 }  // namespace proftrace

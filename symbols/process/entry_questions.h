@@ -1,27 +1,28 @@
-// What a worker that reads a target asks the process that started it.
+// The questions that a worker which reads a target asks the process that started it.
 #pragma once
 
 namespace proftrace {
 
-// The first byte of a question. Behind it comes a path, or what is said below. The answer is a
-// little-endian errno value of 4 bytes (0 = done), then what is said below.
+// The first byte of a question. A path follows, unless another content is described below. The
+// answer begins with a little-endian errno value of 4 bytes (0 = done); its rest is described
+// below.
 enum class EntryQuestion : char {
   kOpen = 'o',  // gives a descriptor of an entry of /proc
   kStat = 's',  // gives a struct stat
-  // Gives the begin of an entry's text, which the kernel shows only to those who may trace the
-  // target for some entries. Four bytes, little-endian, before the path say how much.
+  // Gives the begin of an entry's text, because the kernel shows some entries only to those who may
+  // trace the target. Four bytes, little-endian, before the path hold the number of bytes.
   kText = 't',
   kLink = 'l',  // gives the text of a link
-  // Ask about files (asked_files.h): for one that the target has mapped, for one by a path in its
-  // root, for bytes of a remote one, and whether that is unchanged.
+  // Ask about files (asked_files.h): for a file that the target has mapped, for a file by its path
+  // in the target's root, for bytes of a remote file, and whether a remote file is unchanged.
   kMappedFile = 'm',
   kBelowRoot = 'r',
   kRead = 'd',
   kUnchanged = 'u',
   // Asks with a FileState and a build-id; gives the facts of that file (file_facts.h) if they are
-  // known, else none.
+  // known, else nothing.
   kKnownFacts = 'k',
-  kFacts = 'f',  // as kKnownFacts, but they are found out if need be: see file_facts.cc
+  kFacts = 'f',  // as kKnownFacts, but the file is analysed where its facts are not known
 };
 
 }  // namespace proftrace

@@ -54,7 +54,8 @@ std::string HeldFile::path() const { return LinkOfDescriptor(fd()); }
 
 size_t HeldFile::ReadAt(uint64_t offset, void* buffer, size_t bytes) const {
   if (offset > static_cast<uint64_t>(INT64_MAX) - bytes) return 0;
-  // A worker may have this object from the process that started it, whose reader it is.
+  // A worker may have inherited this object; its reader belongs to the process that started the
+  // worker, which is asked then.
   if (is_remote() && EntryChannel() != nullptr) return AskToRead(state_, offset, buffer, bytes);
   if (reader_ != nullptr) return reader_->ReadAt(offset, buffer, bytes);
   size_t done = 0;

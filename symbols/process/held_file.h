@@ -17,7 +17,7 @@
 
 namespace proftrace {
 
-// Tells a file with its content from every other. Its owner can set the time of the last
+// Identifies a file together with its content. The file's owner can set the time of the last
 // modification, but not that of the last change.
 struct FileState {
   uint64_t device = 0;
@@ -31,27 +31,31 @@ struct FileState {
   auto operator<=>(const FileState&) const = default;
 };
 
-// nullopt: it is not a regular file, or the descriptor cannot be looked at.
+// Return the state of a file. nullopt: it is not a regular file, or the descriptor cannot be looked
+// at.
 std::optional<FileState> StateIn(const struct stat& status);
 std::optional<FileState> StateOfFile(int fd);
-// Looks at the file that a path of /proc leads to (/proc/PID/map_files/…, /proc/self/fd/…).
+// Returns the state of the file to which a path of /proc leads (/proc/PID/map_files/…,
+// /proc/self/fd/…).
 std::optional<FileState> StateOfFile(const std::string& proc_path);
 
-// Never changes; used by several threads.
+// Never changes, so that several threads may use it.
 class HeldFile {
  public:
-  // Null: it is not a regular file.
+  // Holds the file of `fd`. Null: it is not a regular file.
   static std::shared_ptr<const HeldFile> Hold(UniqueFd fd);
-  // Holds a file that another process reads, too, where that is needed. Null: it could not be
-  // opened.
+  // Holds a file that RemoteReader::Open() has opened; another process may have to read it. Null:
+  // it could not be opened.
   static std::shared_ptr<const HeldFile> Hold(RemoteFile file);
 
-  // Names the file for the kernel, which needs no right to read it. Nobody but this class may read
-  // from it or ask for its state: for some files that waits without an end.
+  // Returns a descriptor that names the file for the kernel. No code outside of this class may read
+  // from it or ask for the file's state, because for some files that would wait for ever.
   int fd() const { return fd_.get(); }
-  // A path to the file for the kernel, valid only in the process that has the descriptor.
+  // Returns a path that names the file for the kernel, valid only in the process that has the
+  // descriptor.
   std::string path() const;
-  // Whether another process reads it: root may not, or may have to wait.
+  // Whether another process reads the file for this one, because root may not, or might wait for
+  // ever.
   bool is_remote() const { return is_asked_ || reader_ != nullptr; }
   // The number of a remote file's mount, which no other mount has or had; 0 = not known.
   uint64_t mount() const { return mount_; }

@@ -21,7 +21,8 @@ uint64_t EntryBytes(bool old_abi) { return old_abi ? 8 + 2 * 8 : 8 + 2 * 32; }
 uint64_t UnqualifiedOffset(bool old_abi) { return old_abi ? 8 + 8 : 8 + 32; }
 constexpr uint64_t kQualifiedOffset = 8;
 
-// std::vector: begin, end, end of what is allocated.
+// Whether `words` are those of the std::vector: its begin, its end, and the end of its allocated
+// memory.
 bool IsVectorOfSymbols(const uint64_t* words, bool old_abi) {
   const uint64_t entry_bytes = EntryBytes(old_abi);
   if (words[0] < 4096 || words[1] < words[0] || words[2] < words[1]) return false;

@@ -1,4 +1,4 @@
-// torch's interned strings (c10::Symbol), read from a live process: the names of alias sets in
+// Reads torch's interned strings (c10::Symbol) from a live process. The names of alias sets in
 // operator schemas are such symbols.
 #pragma once
 
@@ -14,13 +14,13 @@ namespace proftrace {
 // unqualified}, in the order of the symbols' numbers.
 class InternedStrings {
  public:
-  // Looks for the vector in `data` (the zero-initialized data of the library that defines torch's
-  // operators): known by its first entries, "namespaces::prim" and its kind. nullopt: there is
-  // none. `memory` must outlive the result.
+  // Looks for the vector in `data`, the zero-initialized data of the library that defines torch's
+  // operators, and recognises it by its size and its first entry, "namespaces::prim". nullopt: it
+  // was not found. `memory` must outlive the result.
   static std::optional<InternedStrings> Find(const TargetMemory& memory, const MemoryRange& data,
                                              bool old_abi);
 
-  // Reads the vector at `place`, where Find() has found it before: it grows.
+  // Reads the vector once more at `place`, where Find() has found it before, because it grows.
   static std::optional<InternedStrings> At(const TargetMemory& memory, uint64_t place,
                                            bool old_abi);
 

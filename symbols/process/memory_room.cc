@@ -13,13 +13,15 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMostStatBytes = 65536;
-// Version 1 says "no limit" by a number near this; no machine has a 64th of it.
+// Version 1 shows a number near 64 times this one where there is no limit. No machine has that much
+// memory.
 constexpr uint64_t kNoLimit = uint64_t{1} << 57;
-// Room for what the job itself takes meanwhile, for page tables, and for what each processor has in
-// hand of the group's counter (64 pages, mm/memcontrol.c).
+// The least reserve: for memory that the job itself takes meanwhile, for page tables, and for the
+// pages of the group's counter that each processor holds in advance (64, mm/memcontrol.c).
 constexpr uint64_t kReserveBytes = 2 << 20;
-constexpr uint64_t kReserveShare = 4;  // a fourth of what is to be taken
-// The job runs from the rest of its cached files: its code is among them.
+// The reserve is at least a fourth of the bytes that are to be taken
+constexpr uint64_t kReserveShare = 4;
+// Only half of the file cache counts as free, because the job's own code is in it.
 constexpr uint64_t kShareOfCache = 2;
 
 std::optional<uint64_t> ReadNumber(const std::string& file) {

@@ -18,11 +18,11 @@ namespace {
 
 constexpr size_t kMostMountinfoBytes = size_t{16} << 20;
 
-constexpr size_t kMostLayers = 512;      // overlayfs takes as many
-constexpr size_t kMostOverlaysDeep = 3;  // and two above each other
+constexpr size_t kMostLayers = 512;      // the most that overlayfs allows
+constexpr size_t kMostOverlaysDeep = 3;  // overlayfs allows two above each other
 
-// The folders of an option "lowerdir": colons between them, two before layers that only hold bytes,
-// and "\\:" for one in a name.
+// Adds the folders of an option "lowerdir". Colons stand between them, two before layers that only
+// hold bytes of files; "\\:" stands for a colon in a name.
 void AddFolders(const std::string& option, std::vector<std::string>* folders) {
   std::string folder;
   const auto finish = [&] {
@@ -41,8 +41,8 @@ void AddFolders(const std::string& option, std::vector<std::string>* folders) {
   finish();
 }
 
-// File systems that keep their files in this machine's memory, or know of disks themselves: they
-// have no device of their own in mountinfo.
+// File systems of this machine that have no block device in mountinfo, because they keep their
+// files in memory or manage their disks themselves.
 constexpr std::string_view kLocalTypes[] = {"tmpfs", "ramfs", "rootfs",   "devtmpfs", "overlay",
                                             "btrfs", "zfs",   "bcachefs", "ubifs",    "hugetlbfs"};
 
@@ -65,7 +65,8 @@ std::string UnescapedMountText(std::string_view text) {
   return out;
 }
 
-// Id, parent, device, root, point, options, tags…, "-", type, source, options.
+// The fields of a line: id, parent, device, root, point, options, tags…, "-", type, source,
+// options.
 std::optional<MountLine> ParseMountLine(std::string_view line) {
   const std::vector<std::string_view> fields = SplitText(line, " ", /*skip_empty=*/true);
   const auto dash = std::find(fields.begin(), fields.end(), "-");
@@ -87,7 +88,8 @@ std::shared_ptr<const MountTable> ReadMounts(Pid pid) {
   return table;
 }
 
-// An attach asks for the mount of each mapped file, some hundred times.
+// Keeps tables of mounts for a tenth of a second, because an attach looks for the mount of each
+// mapped file, some hundred times.
 class MountTables {
  public:
   std::shared_ptr<const MountTable> Of(Pid pid) {
@@ -160,8 +162,8 @@ MountFacts FactsOfMount(const MountLine& mount) {
 
 namespace {
 
-// Returns the mount that a path lies on, from the root of the table's process on, apart from `but`;
-// follows no links in it. Null: there is none.
+// Returns the mount that a path lies on, without following links. The path begins at the root of
+// the table's process; the mount `but` is left out. Null: there is none.
 const MountLine* LineOfPath(const MountTable& table, std::string_view path,
                             const MountLine* but = nullptr) {
   const MountLine* found = nullptr;
@@ -172,7 +174,7 @@ const MountLine* LineOfPath(const MountTable& table, std::string_view path,
     if (&mount == but || !ConsumeText(&rest, point) || (!rest.empty() && rest.front() != '/')) {
       continue;
     }
-    // Where several are mounted at one place, the last one is seen.
+    // Where several file systems are mounted at one place, the last one hides the others.
     if (point.size() + 1 < longest) continue;
     longest = point.size() + 1;
     found = &mount;
@@ -186,7 +188,8 @@ bool HasRemoteLayer(const MountLine& mount, const std::vector<const MountTable*>
   layers.lower.insert(layers.lower.end(), layers.others.begin(), layers.others.end());
   for (const std::string& folder : layers.lower) {
     for (const MountTable* table : tables) {
-      // One that is mounted over its own layer hides what that lies on.
+      // An overlay that is mounted over its own layer hides the file system of that layer, so that
+      // it is left out.
       const MountLine* below = LineOfPath(*table, folder, &mount);
       if (below == nullptr) continue;
       if (FactsOfMount(*below).is_remote) return true;
@@ -196,7 +199,8 @@ bool HasRemoteLayer(const MountLine& mount, const std::vector<const MountTable*>
   return false;
 }
 
-// What is known of overlays that many files are asked for.
+// Keeps for a second whether an overlay has a remote layer, because many files lie on the same
+// overlay.
 class OverlayFacts {
  public:
   bool AreRemote(Pid pid, const MountLine& mount) {
@@ -233,7 +237,7 @@ bool IsRemoteOverlay(Pid pid, const MountLine& mount) {
   return mount.type == "overlay" && overlays.AreRemote(pid, mount);
 }
 
-// As FactsOfMount(), with the layers below.
+// Returns the facts of a mount and of the layers below it.
 MountFacts FactsFor(Pid pid, const MountLine& mount) {
   MountFacts facts = FactsOfMount(mount);
   facts.is_remote |= IsRemoteOverlay(pid, mount);
@@ -260,7 +264,8 @@ MountFacts MountOfDevice(Pid pid, uint64_t device) {
   }
   MountFacts unknown;
   unknown.device = device;
-  // A disk that is mounted elsewhere, as below an overlay.
+  // A number of a block device is that of a local disk that is mounted elsewhere, as below an
+  // overlay.
   unknown.is_remote = major(device) == 0;
   return unknown;
 }

@@ -30,18 +30,19 @@ constexpr int64_t kOverlayMagic = 0x794c7630;  // OVERLAYFS_SUPER_MAGIC
 constexpr unsigned kOpenTreeClone = 1;         // OPEN_TREE_CLONE
 constexpr size_t kMostMountsBytes = size_t{16} << 20;
 constexpr size_t kMostMountsAround = 32;
-// The limits for one namespace: some libraries, read twice.
+// The limits of the search in one namespace: enough to read some libraries twice.
 constexpr uint64_t kMostComparedBytes = uint64_t{8} << 30;
 constexpr int64_t kLongestSearchNs = 5'000'000'000;
 constexpr std::string_view kDeleted = " (deleted)";
 
-// `part`, which begins with a slash, in `folder`.
+// Returns the path of `part`, which begins with a slash, in `folder`.
 std::string PathIn(const std::string& folder, const std::string& part) {
   if (part == "/") return folder;
   return folder == "/" ? part : folder + part;
 }
 
-// Returns what `path` has below `folder`, with its slash; nullopt: it does not lie there.
+// Returns the part of `path` below `folder`, with its slash; nullopt: `path` does not lie in
+// `folder`.
 std::optional<std::string> PartBelow(const std::string& path, const std::string& folder) {
   const std::string prefix = folder == "/" ? "" : folder;
   if (!path.starts_with(prefix + "/")) return std::nullopt;
@@ -68,7 +69,8 @@ bool HoldsSameBytes(int a, int b) {
   }
 }
 
-// The regular file at `path` below `root`, if it may be the one that is looked for.
+// Opens the regular file at `path` below `root`. Invalid: it has another size, so that it cannot be
+// the wanted one, or it is the file on the overlay itself.
 UniqueFd OpenCandidate(int root, const std::string& path, const FileState& wanted) {
   open_how how{};
   how.flags = O_PATH | O_CLOEXEC;
@@ -77,24 +79,24 @@ UniqueFd OpenCandidate(int root, const std::string& path, const FileState& wante
       static_cast<int>(syscall(SYS_openat2, root, path.c_str(), &how, sizeof(how))));
   const std::optional<FileState> state = StateOfFile(place.get());
   if (!state.has_value() || state->bytes != wanted.bytes) return UniqueFd();
-  // The file itself, where the overlay is mounted over its layer.
+  // This is the file on the overlay, which is mounted over its own layer.
   if (state->device == wanted.device && state->inode == wanted.inode) return UniqueFd();
   return UniqueFd(
       open(LinkOfDescriptor(place.get()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 }
 
-// What is looked for, and what was found of it.
+// The wanted file, and the files found so far.
 struct LayerSearch {
   int fd = -1;
   FileState wanted;
-  std::string part;  // of the file's path, below the overlay
+  std::string part;  // the file's path below the overlay's root
   std::vector<std::string> lower;
   std::set<std::pair<uint64_t, uint64_t>> seen;  // device and inode
   std::vector<UniqueFd> found;
 };
 
-// Looks into one layer. A mount is cloned without those that are mounted in it, as the overlay
-// itself may be over its layer.
+// Looks into one layer. Each mount around it is cloned without the mounts inside of it, because the
+// overlay itself may hide its layer.
 void SearchLayer(const std::string& folder, const std::vector<std::string>& points,
                  LayerSearch* search) {
   size_t looks = 0;
@@ -121,7 +123,7 @@ void SearchHere(int proc, LayerSearch* search) {
   for (const std::string_view line : SplitText(text, "\n", /*skip_empty=*/true)) {
     if (const auto mount = ParseMountLine(line)) points.push_back(mount->point);
   }
-  // The innermost first.
+  // The innermost mount points come first.
   std::sort(points.begin(), points.end(), [](const std::string& a, const std::string& b) {
     return std::pair(a.size(), a) > std::pair(b.size(), b);
   });
@@ -160,7 +162,8 @@ std::vector<UniqueFd> SameFilesBelow(Pid pid, int fd) {
   const std::string facts = ReadSmallFile("/proc/self/fdinfo/" + std::to_string(fd), 4096);
   const OverlayMount overlay = ParseOverlayMount(
       ReadSmallFile(process + "/mountinfo", kMostMountsBytes), StatusValue(facts, "mnt_id"));
-  // The mount's place is told from the process's root on, the file's from the one of its namespace.
+  // The mount point is a path from the process's root on, the file's path one from the root of its
+  // mount namespace.
   const std::string root = TargetOfLink(process + "/root");
   const std::string point = PathIn(root, overlay.point);
   std::string path = TargetOfLink(LinkOfDescriptor(fd));
@@ -171,7 +174,7 @@ std::vector<UniqueFd> SameFilesBelow(Pid pid, int fd) {
   search.lower = overlay.lower;
   const UniqueFd proc(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC));
   const UniqueFd theirs(open((process + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC));
-  // A thread of its own may look at what others have mounted.
+  // A new thread enters the process's mount namespace, because this one must stay in its own.
   std::thread([&] {
     if (unshare(CLONE_FS) != 0 || setns(theirs.get(), CLONE_NEWNS) != 0) return;
     SearchHere(proc.get(), &search);

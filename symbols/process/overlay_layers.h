@@ -1,4 +1,4 @@
-// The layers of an overlayfs below its uppermost one.
+// Finds files in the lower layers of an overlayfs.
 //
 // overlayfs copies a file of a lower layer up when it is changed, also when only its owner or its
 // mode is. A process that had mapped it before goes on with the file below, while every name that
@@ -19,18 +19,19 @@ bool IsOnOverlay(int fd);
 
 // One overlay's line of /proc/PID/mountinfo.
 struct OverlayMount {
-  std::string root;                // the folder of the overlay that is mounted
-  std::string point;               // where, as the process that is asked sees it
+  std::string root;                // the folder of the overlay that is mounted at `point`
+  std::string point;               // the mount point, as the process with that mountinfo sees it
   std::vector<std::string> lower;  // the layers' folders, uppermost first
 };
 
 // Returns the mount with that number; `lower` is empty where there is none, or it is no overlay.
 OverlayMount ParseOverlayMount(std::string_view mountinfo, std::string_view mount_id);
 
-// Returns the files below the one of `fd`, on an overlay that `pid` has mounted, that hold the very
-// same bytes, uppermost first: both are read whole. Looks for layers in the process's mount
-// namespace and in ours, also below what is mounted over them. The process decides what it has
-// mounted, so nothing but the bytes is a reason to believe that a file is the one.
+// Returns the files in lower layers that lie below the file of `fd`, on an overlay that `pid` has
+// mounted, and hold the very same bytes; uppermost first. Reads both files whole to compare them.
+// Looks for the layers in the process's mount namespace and in ours, also below other mounts that
+// hide them. Only equal bytes prove that a file is the right one, because the process decides what
+// it has mounted.
 std::vector<UniqueFd> SameFilesBelow(Pid pid, int fd);
 
 }  // namespace proftrace

@@ -33,19 +33,21 @@
 namespace proftrace {
 namespace {
 
-// vm.max_map_count is 65530 by default and can be raised: enough for any job, and bounded.
+// The most bytes of a maps file. The default of vm.max_map_count is 65530, and it can be raised;
+// this is enough for any job.
 constexpr size_t kMaxMapsBytes = size_t{256} << 20;
 
 std::optional<uint64_t> Hex(std::string_view text) { return ParseNumber<uint64_t>(text, 16); }
 
-// The two halves around the first `separator`.
+// Returns the two parts of the text around the first `separator`.
 std::pair<std::string_view, std::string_view> Halves(std::string_view text, char separator) {
   const size_t at = text.find(separator);
   if (at == std::string_view::npos) return {text, {}};
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
-// Takes the next field, up to one space; further spaces stay.
+// Removes the next field and the one space behind it from `line` and returns the field. Further
+// spaces stay.
 std::string_view TakeField(std::string_view* line) {
   const size_t space = line->find(' ');
   const std::string_view field = line->substr(0, space);
@@ -148,8 +150,9 @@ RemoteUser UserOf(Pid pid, const MountFacts& mount) {
   return {LivingThread(pid), mount.user, mount.group};
 }
 
-// Opens what the kernel knows by that path without asking anybody, if it lies on a file system of
-// this machine. Fails also where only a question would tell.
+// Opens the file at a path where the kernel finds it in its own caches and it lies on a file system
+// of this machine, so that nothing is waited for. Invalid also where the kernel would have to ask a
+// file system.
 UniqueFd OpenLocally(Pid pid, int root, const std::string& path) {
   open_how how{};
   how.flags = O_PATH | O_CLOEXEC;
@@ -198,7 +201,7 @@ std::vector<uint32_t> ReadNumberedEntries(const std::string& folder) {
   std::vector<uint32_t> numbers;
   UniqueFd fd = OpenEntry(folder);
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(fdopendir(fd.get()), closedir);
-  if (directory != nullptr) fd.Release();  // it is the directory's now
+  if (directory != nullptr) fd.Release();  // `directory` owns the descriptor now
   while (directory != nullptr) {
     const dirent* entry = readdir(directory.get());
     if (entry == nullptr) break;
@@ -241,7 +244,8 @@ Pid FindLivingThread(Pid pid) {
   return pid;
 }
 
-// Used in a worker, for which each look is a question to another process.
+// Remembers living threads for a tenth of a second. For workers, where each look is a question to
+// another process.
 class LivingThreads {
  public:
   Pid Of(Pid pid) {
@@ -306,8 +310,8 @@ std::string MapFilesPath(Pid pid, const Mapping& mapping) {
 
 namespace {
 
-// Whether the file begins with what the process has at the begin of a mapping: an ELF header, and
-// mostly the build id.
+// Whether the file's first page is equal to a mapping of its begin in the process: it has an ELF
+// header and mostly the build-id.
 bool HasSameBegin(Pid pid, const MappedFile& file, const HeldFile& held) {
   constexpr size_t kPageBytes = 4096;
   return std::any_of(file.mappings.begin(), file.mappings.end(), [&](const Mapping& mapping) {
@@ -335,9 +339,9 @@ absl::StatusOr<OpenedFile> OpenMappedFileByPath(Pid pid, const MappedFile& file)
 std::optional<FileState> StateOfMapping(Pid pid, const Mapping& mapping, const HeldFile& held) {
   errno = 0;
   if (!held.is_remote()) return StateOfFile(MapFilesPath(pid, mapping));
-  // Its numbers are told without asking its file system.
+  // The numbers in maps come from the kernel without asking the file system.
   if (mapping.device != held.state().device || mapping.inode != held.state().inode) {
-    // An overlay shows others in maps.
+    // An overlay shows other numbers in maps, so that the file is opened to look.
     const std::vector<MappedFile> files = GroupByFile({mapping});
     if (files.empty()) return std::nullopt;
     const absl::StatusOr<OpenedFile> there = OpenMappedFile(pid, files.front());
@@ -354,8 +358,8 @@ bool IsAtItsPath(Pid pid, const MappedFile& file) {
   }
   for (const Mapping& mapping : file.mappings) {
     if (MountOfDevice(pid, mapping.device).is_remote) return false;
-    // As the link leads to the file, its numbers are those of the path, also on overlayfs and
-    // btrfs.
+    // The numbers are read through the link to the file, so that they can be compared with those of
+    // the path, also on overlayfs and btrfs.
     const std::optional<struct stat> here = StatEntry(MapFilesPath(pid, mapping));
     if (!here) continue;
     return here->st_dev == there->status().st_dev && here->st_ino == there->status().st_ino;
@@ -401,8 +405,8 @@ absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file) {
   const MountFacts mount = MountOfDevice(pid, file.device);
   int error = ENOENT;
   for (const Mapping& mapping : file.mappings) {
-    // The link is the mapping's own file. Its numbers are not compared: overlayfs and btrfs show
-    // others in maps.
+    // The link leads to the mapping's own file. Its numbers are not compared with those in maps,
+    // because overlayfs and btrfs show other ones there.
     const std::string path = MapFilesPath(pid, mapping);
     if (mount.is_remote) {
       RemoteFile remote = RemoteReader::Open({path, -1, "", mount.device}, UserOf(pid, mount));
@@ -415,7 +419,7 @@ absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file) {
     if (!fd.valid()) error = errno;
     if (auto held = HeldFile::Hold(std::move(fd))) return OpenedFile{std::move(held), path};
   }
-  // Without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE map_files is closed.
+  // Without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE, nobody may follow the links in map_files.
   absl::StatusOr<OpenedFile> opened = OpenMappedFileByPath(pid, file);
   if (opened.ok()) return opened;
   return WhyNotOpened(file, mount, error);

@@ -1,4 +1,4 @@
-// The files that a process has mapped, and a way to open exactly those.
+// Reads which files a process has mapped, and opens exactly these files.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -21,17 +21,18 @@ struct Mapping {
   uint64_t end = 0;
   uint64_t file_offset = 0;
   bool executable = false;
-  bool accessible = true;  // false: nothing may be done with it, as with the page below a stack
-  uint64_t device = 0;     // as dev_t
-  uint64_t inode = 0;      // 0 = no file
-  std::string path;        // in the target's mount namespace; may end in " (deleted)"
-  bool shared = false;     // what is written there is the file's
+  // false: the memory may not be read, written or executed, as the page below a stack
+  bool accessible = true;
+  uint64_t device = 0;  // as dev_t
+  uint64_t inode = 0;   // 0 = no file
+  std::string path;     // in the target's mount namespace; may end in " (deleted)"
+  bool shared = false;  // writes to the memory change the file
 
   bool operator==(const Mapping&) const = default;
 };
 
-// One file with at least one executable mapping. It has all mappings of the file, ascending by
-// address, also those that a job has made to read it (elf_file.h tells them apart).
+// One file with at least one executable mapping. Holds all mappings of the file, ascending by
+// address, those included that a job has made only to read it (elf_segments.h tells them apart).
 struct MappedFile {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -42,68 +43,72 @@ struct MappedFile {
 
 struct OpenedFile {
   std::shared_ptr<const HeldFile> file;
-  std::string path;  // through which others open the same file (ModulePlan::open_path)
+  std::string path;  // a path through which other processes can open the same file
 };
 
 // Parses the lines of a /proc/PID/maps text; lines that do not parse are left out.
 std::vector<Mapping> ParseMaps(std::string_view text);
 
 // Returns the files among `mappings` that have executable parts, in order of their first address.
-// Paths tell them apart, too: files of two subvolumes of a btrfs may have the same numbers.
+// Files with different paths count as different, because files of two subvolumes of a btrfs may
+// have the same numbers.
 std::vector<MappedFile> GroupByFile(const std::vector<Mapping>& mappings);
 
-// Returns why root may be refused something of one process, or of several, to stand behind that.
+// Returns the part of a message that says why even root is refused access to one process, or to
+// several.
 std::string NotEvenRoot(uint32_t processes = 1);
 
-// Whether a thread has ended, which its process may not have noticed: a first thread that ended
-// before the others stays like that.
+// Whether a thread has ended. A process's first thread stays in /proc as a zombie where it ends
+// before the others.
 bool ThreadHasEnded(uint32_t tid);
 
-// Returns the process by its own number; by that of another thread where its first one has ended
-// and others go on: /proc shows what a process has mapped and opened only for a living one.
+// Returns `pid`, or the number of another thread of the process where the first one has ended and
+// others go on, because /proc shows mappings and open files only for a living thread.
 Pid LivingThread(Pid pid);
 
-// Fails with kNoTarget when there is no such process, kNotPermitted when its maps may not be read.
+// Reads /proc/PID/maps. Fails with kNoTarget where there is no such process, and with kNotPermitted
+// where its maps may not be read.
 absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid);
 
 // Opens the mapped file through /proc/PID/map_files (also when it was replaced or lies in another
-// mount namespace), else through /proc/PID/root when that is the same file. Neither waits for a
-// file system without an end (remote_file.h). kNotPermitted: neither root nor the process's user
-// may open it; kHostUnfit: its file system does not answer.
+// mount namespace), or else by its path below /proc/PID/root where that is the same file. Neither
+// waits for a file system for ever (remote_file.h). Fails with kNotPermitted where neither root nor
+// the process's user may open the file, and with kHostUnfit where its file system does not answer.
 absl::StatusOr<OpenedFile> OpenMappedFile(Pid pid, const MappedFile& file);
 
-// Opens it in the second of these ways alone. Where its numbers are not those in maps (btrfs, and
-// overlayfs before Linux 6.8), the file is the same one if it begins with what the process has
-// mapped first.
+// Opens the file by its path only. Where its numbers are not those in maps (as on btrfs, and on
+// overlayfs before Linux 6.8), it counts as the same file if its first bytes are those that the
+// process has mapped from the file's begin.
 absl::StatusOr<OpenedFile> OpenMappedFileByPath(Pid pid, const MappedFile& file);
 
-// Whether what lies at the file's path is still what the process has mapped: it was neither deleted
-// nor replaced since.
+// Whether the file at the path is still the one that the process has mapped: the mapped file was
+// neither deleted nor replaced.
 bool IsAtItsPath(Pid pid, const MappedFile& file);
 
 // Returns the name of a mapping in /proc/PID/map_files.
 std::string MappingRange(const Mapping& mapping);
 
-// Returns the link to a mapping's file. It is there for whoever may read the process's map; only
-// some may follow it.
+// Returns the path of the link to a mapping's file. Everybody who may read the process's maps sees
+// the link, but only some users may follow it.
 std::string MapFilesPath(Pid pid, const Mapping& mapping);
 
-// Returns a path of /proc/PID/maps as a process with that root has it: the kernel says it from our
-// root on where that leads to the file, as for a process that was only chroot()ed. `root`: what
-// /proc/PID/root says.
+// Returns a path from /proc/PID/maps as a process with the root directory `root` sees it. The
+// kernel shows paths from our root on where that leads to the file, as for a process that was only
+// chroot()ed. `root`: the target of the link /proc/PID/root.
 std::string PathBelowRoot(const std::string& path, const std::string& root);
 
-// Returns such a path as that process has it.
+// Returns a path from /proc/PID/maps as that process sees it.
 std::string PathInTarget(Pid pid, const std::string& path);
 
-// Returns the state of the file that is mapped there; nullopt: it cannot be looked at. `held`: it
-// may be this file, of which is known whether others are to be asked for it.
+// Returns the state of the file of a mapping; nullopt: it cannot be looked at. `held`: the file
+// that is expected there; it tells whether the file is remote, so that its file system must not be
+// asked directly.
 std::optional<FileState> StateOfMapping(Pid pid, const Mapping& mapping, const HeldFile& held);
 
 // Opens a regular file by its path in /proc/PID/maps, in the target's root; links in it cannot lead
 // out of there, and nothing but a regular file is ever opened. Null: it cannot be opened.
 std::shared_ptr<const HeldFile> OpenInTargetRoot(Pid pid, const std::string& path);
-// Opens such a file by a path from that root on.
+// Opens such a file by its path from the target's root on.
 std::shared_ptr<const HeldFile> OpenBelowRoot(Pid pid, const std::string& path);
 // Returns the first `limit_bytes` of an open file.
 std::string ReadWhole(const UniqueFd& fd, size_t limit_bytes);
@@ -112,11 +117,12 @@ std::string ReadSmallFileInTargetRoot(Pid pid, const std::string& path, size_t l
 // Returns the first `limit_bytes` of a file of ours or in /proc; empty: it cannot be read.
 std::string ReadSmallFile(const std::string& path, size_t limit_bytes);
 
-// Returns the numbers among the names in a folder of /proc: processes, threads, descriptors. Empty:
-// it cannot be read.
+// Returns the names in a folder of /proc that are numbers: processes, threads, descriptors. Empty:
+// the folder cannot be read.
 std::vector<uint32_t> ReadNumberedEntries(const std::string& folder);
 
-// Returns what a status file of /proc has for `name` ("State": "S (sleeping)"); empty: nothing.
+// Returns the value of `name` in the text of a status file of /proc ("State": "S (sleeping)");
+// empty: there is none.
 std::string_view StatusValue(std::string_view status, std::string_view name);
 
 }  // namespace proftrace

@@ -16,7 +16,7 @@ namespace proftrace {
 
 namespace {
 
-// A worker is given the memory of each process as a file, once.
+// The descriptors of /proc/PID/mem that a worker has; it asks once for each process.
 struct Memories {
   std::mutex mutex;
   std::map<Pid, UniqueFd> files;

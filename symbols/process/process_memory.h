@@ -1,4 +1,4 @@
-// Reads of another process' memory. Nothing that comes out of them may be trusted.
+// Reads the memory of another process. Nothing that was read there may be trusted.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct MemoryRange {
   uint64_t bytes = 0;
 };
 
-// The memory of one process. Lets tests put a made-up one in its place.
+// The memory of one process. An interface, so that tests can use made-up memory.
 class TargetMemory {
  public:
   virtual ~TargetMemory() = default;
@@ -25,7 +25,8 @@ class TargetMemory {
   std::optional<uint64_t> ReadWord(uint64_t address) const;
 };
 
-// process_vm_readv(2): needs CAP_SYS_PTRACE or the same user; stops nobody.
+// Reads by process_vm_readv(2), which needs CAP_SYS_PTRACE or the same user and does not stop the
+// process. A worker reads /proc/PID/mem instead.
 class ProcessMemory final : public TargetMemory {
  public:
   explicit ProcessMemory(Pid pid) : pid_(pid) {}
@@ -35,7 +36,8 @@ class ProcessMemory final : public TargetMemory {
   Pid pid_;
 };
 
-// Closes what a worker keeps of a process's memory: it has another program, or has ended.
+// Closes the descriptor by which a worker reads a process's memory. To be called when the process
+// has ended or runs another program.
 void ForgetMemory(Pid pid);
 
 // Returns the characters of the std::string at `address`: {pointer, length, …} of the C++11 ABI, or

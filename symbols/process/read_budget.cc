@@ -9,10 +9,10 @@
 namespace proftrace {
 namespace {
 
-// What a read costs besides its bytes: a system call.
+// The cost of a read besides its bytes, for its system call.
 constexpr uint64_t kReadBytes = 64;
-// The thread's clock is a system call too: it is asked after so many reads or turns of a loop, or
-// after a large read.
+// Reading the thread's clock is a system call too, so that it is read only after this many reads or
+// turns of a loop, or after a large read.
 constexpr uint32_t kBetweenLooks = 64;
 constexpr uint32_t kTurnsBetweenLooks = 1024;
 constexpr uint64_t kLargeReadBytes = uint64_t{64} << 10;

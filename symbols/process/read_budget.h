@@ -1,4 +1,4 @@
-// What reading a process, or one of its files, may cost: bytes, memory and processor time.
+// Limits the cost of reading a process, or one of its files: bytes, memory and processor time.
 #pragma once
 
 #include <atomic>
@@ -8,29 +8,29 @@
 
 namespace proftrace {
 
-// A process decides how much there is to read of it: lists without an end, files that say that they
-// have gigabytes, tables that lie over each other a thousand times. What is read of it is paid from
-// a budget; where that is used up each further read fails, as one of memory that is not there does,
-// so that readers end by themselves. The one who made the budget asks is_used_up() then, and names
-// what is missing with Why().
+// A hostile process decides how much there is to read: lists without an end, files that claim
+// gigabytes, tables that overlap a thousand times. So every read is paid from a budget. Where the
+// budget is used up, each further read fails like a read of memory that does not exist, so that
+// readers end by themselves. The owner of the budget then asks is_used_up(), and Why() gives the
+// reason for its message.
 //
 //   ReadBudget budget(limits);
 //   const ReadBudget::Scope scope(&budget);
 //   … all that this thread reads …
 //
-// Readers pay from the budget of their thread's innermost scope and from those around it, so that
-// none can be forgotten on the way to them; without a scope there is no limit. A budget is for the
-// thread that made it, and for those that join (Share).
+// Readers pay from the budget of their thread's innermost scope and from the budgets of all scopes
+// around it. Budgets are not passed as arguments, so that none can be forgotten. Without a scope
+// there is no limit. A budget is for the thread that made it, and for threads that join it (Share).
 class ReadBudget {
  public:
   struct Limits {
-    uint64_t bytes = UINT64_MAX;       // read, of files and of memory
-    uint64_t kept_bytes = UINT64_MAX;  // in memory of ours at once
-    int64_t cpu_ns = INT64_MAX;        // of each thread
-    // For file systems that are programs or far away: waiting for them uses up no budget, but when
-    // this is reached, none of them is asked any more.
+    uint64_t bytes = UINT64_MAX;       // bytes that are read of files and of memory
+    uint64_t kept_bytes = UINT64_MAX;  // bytes that are kept in our own memory at once
+    int64_t cpu_ns = INT64_MAX;        // processor time of each thread
+    // The limit of waiting for file systems that are programs or on other machines. When it is
+    // reached, none of them is asked any more; the budget is not used up by that.
     int64_t waiting_ns = INT64_MAX;
-    // Set from outside: nothing more is to be read. May be null.
+    // Another thread sets this flag to have the reading ended. May be null.
     const std::atomic<bool>* stop = nullptr;
   };
 
@@ -38,28 +38,30 @@ class ReadBudget {
   ReadBudget(const ReadBudget&) = delete;
   ReadBudget& operator=(const ReadBudget&) = delete;
 
-  // Pays for a read of so many bytes, and for the time until now. False: it may not be done.
+  // Pays for a read of `bytes`, and now and then for the time until now. False: the read may not be
+  // done.
   bool Pay(uint64_t bytes);
-  // Takes room for what is kept of what was read. False: there is none.
+  // Takes room for `bytes` that are kept in memory. False: there is no room.
   bool Keep(uint64_t bytes);
-  // Gives such room back.
+  // Gives back room that Keep() took.
   void Release(uint64_t bytes) { kept_ -= bytes; }
   uint64_t kept_bytes() const { return kept_; }
 
   bool is_used_up() const { return reason_ != Reason::kNone; }
-  // Returns true also where the time is over without anybody having read.
+  // Whether the budget is used up. Checks the time too, in case nothing was read since it was over.
   bool IsUsedUpNow();
-  // Returns a reason, "it has more than 4096 MB to be read". Empty: it is not used up.
+  // Returns the reason: "there is more than 4096 MB to be read". Empty: the budget is not used up.
   std::string Why() const;
 
   // Pays from all budgets of this thread.
   static bool PayAll(uint64_t bytes);
-  // Whether a loop over what was read already may go on. Costs some nanoseconds.
+  // Whether a loop over data that was read already may go on. Costs some nanoseconds.
   static bool MayGoOn();
 
-  // Returns how much of `wanted_ns` this thread may wait for an answer; 0 or less: not at all.
+  // Returns how long this thread may wait for an answer, `wanted_ns` at most; 0 or less: not at
+  // all.
   static int64_t MayWaitNs(int64_t wanted_ns);
-  // Notes that this thread waited so long.
+  // Notes that this thread has waited for `waited_ns`.
   static void PayWait(int64_t waited_ns);
 
   class Scope {
@@ -74,7 +76,8 @@ class ReadBudget {
   };
 
   class Join;
-  // Lets threads that help this one pay from its budgets: made by it, then joined by each of them.
+  // Lets other threads that work for this one pay from its budgets. This thread makes a Share, and
+  // each of the others makes a Join of it.
   class Share {
    public:
     Share();
@@ -101,7 +104,8 @@ class ReadBudget {
 
   void UseUp(Reason reason);
   bool CheckTime();
-  // Pay from budgets of the scopes around it, too: where one is used up, so is this one.
+  // Pay from this budget and from those of the scopes around it. Where one of these is used up,
+  // this one is used up as well.
   bool PayHereAndAround(uint64_t bytes);
   bool HasTimeHereAndAround();
 
@@ -111,7 +115,7 @@ class ReadBudget {
   std::atomic<uint64_t> kept_{0};
   std::atomic<int64_t> waited_ns_{0};
   std::atomic<Reason> reason_{Reason::kNone};
-  ReadBudget* around_ = nullptr;  // of the scope around this one's
+  ReadBudget* around_ = nullptr;  // the budget of the scope around
 };
 
 }  // namespace proftrace

@@ -32,16 +32,17 @@
 namespace proftrace {
 namespace {
 
-// An NFS server that is far away answers in a tenth of a second, one that starts again in minutes.
+// The longest wait for one answer. An NFS server that is far away answers in a tenth of a second,
+// one that restarts needs minutes.
 constexpr int64_t kLongestAnswerNs = 5'000'000'000;
-// One that has not answered is asked again after that.
+// A file system that has not answered is asked again after this time.
 constexpr int64_t kBetweenQuestionsNs = 60'000'000'000;
-// Between two looks whether the user wants to end.
+// The time between two looks whether the user wants to end.
 constexpr int kPollMs = 20;
-// A slow server sends so much within the time for one answer.
+// The bytes of one read. A slow server sends that much within the time for one answer.
 constexpr size_t kSharedBytes = size_t{1} << 20;
 
-// The first descriptors of the child; it has no others.
+// The descriptors that the child has; it keeps no others.
 constexpr int kSocket = 3;
 constexpr int kRoot = 4;
 constexpr int kUserNamespace = 5;
@@ -51,21 +52,23 @@ constexpr int64_t kOverlayType = 0x794c7630;  // OVERLAYFS_SUPER_MAGIC
 
 struct Request {
   uint64_t offset = 0;
-  uint64_t bytes = 0;  // 0: the file's state
+  uint64_t bytes = 0;  // 0: asks for the file's state
 };
 
 struct Answer {
   int32_t error = 0;
-  uint32_t is_remote = 0;  // of the first answer
+  uint32_t is_remote = 0;  // only in the first answer
   uint64_t bytes = 0;
-  uint64_t mount = 0;  // of the first answer; 0 = not known
+  uint64_t mount = 0;  // only in the first answer; 0 = not known
   struct stat status {};
 };
 
-// From here to Serve(): the child of a process that may have had many threads. Locks that these
-// held are held for ever, so that there is nothing here but system calls and arithmetic.
+// The functions from here to Serve() run in the child of a process that may have many threads.
+// Locks that other threads held at the fork stay held for ever in the child, so that these
+// functions only make system calls and compute.
 
-// The numbers behind `name` in a status file of /proc; how many there are.
+// Reads the numbers behind `name` in the text of a status file of /proc. Returns how many there
+// are.
 size_t NumbersBehind(const char* text, const char* name, gid_t* numbers, size_t most) {
   const char* line = std::strstr(text, name);
   size_t count = 0;
@@ -84,17 +87,18 @@ size_t NumbersBehind(const char* text, const char* name, gid_t* numbers, size_t 
   return count;
 }
 
-// Is from here on nobody but that user, in its user namespace. Not the process of which this is a
-// child: a user may send signals to what runs as that user.
+// Turns this process into that user, in the user's namespace, for good. Only the child does this,
+// because a user may send signals to processes that run as that user.
 bool Become(const RemoteUser& user) {
   constexpr size_t kMostGroups = 65536;  // NGROUPS_MAX
   static gid_t groups[kMostGroups];
   static char status[1 << 20];
   char path[64];
   std::snprintf(path, sizeof(path), "/proc/%u/status", Raw(user.process));
-  // EINVAL: it is this one.
+  // EINVAL: this process is in that namespace already.
   if (setns(kUserNamespace, CLONE_NEWUSER) != 0 && errno != EINVAL) return false;
-  // After that, as it has the numbers of the reader's namespace.
+  // The status is read after setns(), because the kernel shows its numbers as the reader's
+  // namespace has them.
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   size_t size = 0;
   while (fd >= 0 && size < sizeof(status) - 1) {
@@ -110,12 +114,13 @@ bool Become(const RemoteUser& user) {
   if (NumbersBehind(status, "\nGid:", ids, 2) != 2) return false;
   const gid_t gid = user.group.value_or(ids[1]);
   const size_t count = NumbersBehind(status, "\nGroups:", groups, kMostGroups);
-  // Some namespaces permit no change of groups; the raw calls are of this thread alone.
+  // The change of groups may fail, because some namespaces do not permit it. The raw system calls
+  // change this thread only, without the C library's work for all threads.
   (void)syscall(SYS_setgroups, count, groups);
   return syscall(SYS_setresgid, gid, gid, gid) == 0 && syscall(SYS_setresuid, uid, uid, uid) == 0;
 }
 
-// Whether a file system of this type asks nobody but this machine's kernel for its files.
+// Whether this machine's kernel alone serves the files of a file system of this type.
 bool IsLocal(int64_t type, bool are_overlays_remote) {
   if (type == kOverlayType) return !are_overlays_remote;
   constexpr int64_t kLocal[] = {
@@ -142,7 +147,8 @@ bool SendAnswer(const Answer& answer, int fd) {
   return SendWithDescriptor(kSocket, &part, 1, fd) == static_cast<ssize_t>(sizeof(answer));
 }
 
-// Opens what `place` names for reading, as root and then as the user. The errno where neither may.
+// Opens the file that `place` names for reading, as root and then as the user. Returns the errno
+// value where neither may, else 0.
 int OpenForReading(const RemoteUser& user, int place, int* file) {
   char link[32];
   std::snprintf(link, sizeof(link), "/proc/self/fd/%d", place);
@@ -161,13 +167,13 @@ int OpenForReading(const RemoteUser& user, int place, int* file) {
   Answer answer;
   int file = -1;
   int place = OpenPlace(link, path);
-  // A folder on the way that only the user may enter.
+  // A folder on the way may be one that only the user may enter.
   const bool is_refused = place < 0 && (errno == EACCES || errno == EPERM);
   if (is_refused && geteuid() == 0 && Become(user)) place = OpenPlace(link, path);
   if (place < 0) {
     answer.error = errno;
   } else {
-    // What is no regular file is not opened at all: opening a device may do something.
+    // Only a regular file is opened, because opening a device may have effects.
     answer.error = fstat(place, &answer.status) == 0 && !S_ISREG(answer.status.st_mode)
                        ? EINVAL
                        : OpenForReading(user, place, &file);
@@ -199,8 +205,8 @@ int OpenForReading(const RemoteUser& user, int place, int* file) {
   _exit(0);
 }
 
-// Keeps only these of the descriptors that the child has from its parent: the end of no other file
-// or process must wait for the child.
+// Closes all descriptors that the child has inherited but these three, so that no other file or
+// process has to wait for the child's end.
 void KeepDescriptors(int socket, int root, int user_namespace) {
   constexpr int kFar = 64;
   const int from[] = {socket, root, user_namespace};
@@ -215,8 +221,8 @@ void KeepDescriptors(int socket, int root, int user_namespace) {
   syscall(SYS_close_range, kFirstFree, ~0U, 0);
 }
 
-// Returns the answer, and a descriptor that may come with it. nullopt: there is none in time, or
-// the process has ended.
+// Returns the answer, and in `fd` a descriptor that may come with it. nullopt: no answer came in
+// time, or the child has ended.
 std::optional<Answer> Await(int socket, UniqueFd* fd) {
   const int64_t begin_ns = MonotonicNs();
   const int64_t longest_ns = ReadBudget::MayWaitNs(kLongestAnswerNs);
@@ -236,8 +242,7 @@ std::optional<Answer> Await(int socket, UniqueFd* fd) {
   return answer;
 }
 
-// The whole machine's file systems that have not answered, whoever asks, and when one may be asked
-// again.
+// File systems that have not answered any reader of this process, and when each may be asked again.
 struct SilentDevices {
   std::mutex mutex;
   std::map<uint64_t, int64_t> until_ns;
@@ -309,7 +314,8 @@ class RemoteReader::State {
     return answer;
   }
 
-  // One that waits for its file system may end later, or never: then it is init's.
+  // Kills the child. A child that waits for its file system may end later, or never; then nobody
+  // waits for it here.
   void End() {
     if (!socket_.valid()) return;
     socket_ = UniqueFd();
@@ -376,7 +382,7 @@ RemoteFile RemoteReader::Open(const RemotePath& path, const RemoteUser& user) {
   }
   if (!answer.has_value() || answer->error != 0 || !file.fd.valid()) {
     file.fd = UniqueFd();
-    if (file.error == 0) file.error = EMFILE;  // it came without a descriptor
+    if (file.error == 0) file.error = EMFILE;  // the answer came without its descriptor
     return file;
   }
   file.status = answer->status;

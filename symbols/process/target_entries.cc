@@ -20,7 +20,7 @@ namespace {
 // Set once in a worker, before it reads anything.
 WorkerChannel* entry_channel = nullptr;
 
-// Sets errno. The answer's bytes behind it.
+// Asks about an entry and sets errno from the answer. Returns the rest of the answer.
 WorkerAnswer AskFor(EntryQuestion kind, const std::string& path) {
   WorkerAnswer answer = entry_channel->Ask(static_cast<char>(kind) + path);
   uint32_t error = EPROTO;
@@ -32,7 +32,7 @@ WorkerAnswer AskFor(EntryQuestion kind, const std::string& path) {
   return answer;
 }
 
-// The most that is sent as one answer: maps of all the mappings that a process may have.
+// The most bytes of one answer: enough for the maps of a process with very many mappings.
 constexpr size_t kMostTextBytes = size_t{128} << 20;
 
 constexpr int kReadingFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;

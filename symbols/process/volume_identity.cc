@@ -12,7 +12,8 @@
 namespace proftrace {
 namespace {
 
-// The value in linux/stat.h of 6.8: the distribution's header may be older than the kernel.
+// The value is that in linux/stat.h of Linux 6.8, because the distribution's header may be older
+// than the kernel.
 constexpr unsigned kUniqueMountNumber = 0x4000;  // STATX_MNT_ID_UNIQUE
 constexpr size_t kMostLineBytes = 64;
 
@@ -22,12 +23,13 @@ std::string ReadLine(const std::string& path) {
   return line;
 }
 
-// Empty: it has none.
+// Returns the diskseq of a block device; empty: it has none.
 std::string MediumNumber(uint64_t device) {
   const std::string folder =
       "/sys/dev/block/" + std::to_string(major(device)) + ":" + std::to_string(minor(device));
   const std::string own = ReadLine(folder + "/diskseq");
-  return own.empty() ? ReadLine(folder + "/../diskseq") : own;  // a partition has its disk's
+  // A partition has the number of its disk
+  return own.empty() ? ReadLine(folder + "/../diskseq") : own;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tells the file system that a file lies on from every other one that this machine has had.
+// Identifies the file system that a file lies on, among all that this machine has had.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,16 @@
 
 namespace proftrace {
 
-// The numbers of a device are given to another file system when theirs is gone, and users may mount
-// some whose files have any number, size and time that they want (FUSE, and images by way of a loop
-// device): so a file's numbers alone do not tell it from one that was there before. The text names
-// the boot, and in it the medium of a block device (its diskseq, since Linux 5.15) or the mount of
-// any other file system (its unique number, since Linux 6.8). Empty: this kernel does not tell it.
+// Returns a text that no other file system has or had. The numbers of a file alone do not identify
+// it, because a device number is given to another file system when the first is gone, and users can
+// mount file systems whose files have any number, size and time that they want (FUSE, and images by
+// loop devices). The text names the boot, and the medium of a block device (its diskseq, since
+// Linux 5.15) or the mount of any other file system (its unique number, since Linux 6.8). Empty:
+// this kernel has no such number.
 std::string VolumeIdentity(const HeldFile& file);
 
-// Returns the number of the mount that a descriptor's file lies on, which no other has or had. 0:
-// this kernel tells none.
+// Returns the number of the mount that a descriptor's file lies on, which no other mount has or had
+// in this boot. 0: this kernel has no such numbers.
 uint64_t UniqueMountNumber(int fd);
 
 }  // namespace proftrace

@@ -15,15 +15,16 @@ constexpr char kCookie[] = "xdebugpy";
 constexpr size_t kWords = 111;  // of 3.15's _Py_DebugOffsets; 3.13's have 73, 3.14's 95
 constexpr size_t kVersionWord = 1;
 constexpr size_t kFreeThreadedWord = 2;
-constexpr size_t kSharedKeysWord315 = 67;  // ht_cached_keys; the versions before do not say it
-constexpr uint16_t kSharedKeys = 880;      // where they have it with a global interpreter lock
-// The largest offset of any field in its object: the largest object, PyInterpreterState, has 4 KB
-// up to what is read of it.
+constexpr size_t kSharedKeysWord315 = 67;  // ht_cached_keys; earlier versions do not publish it
+// Its offset in earlier versions with a global interpreter lock
+constexpr uint16_t kSharedKeys = 880;
+// The limit of all offsets. In the largest object, PyInterpreterState, the fields that are read lie
+// within 4 KB.
 constexpr uint64_t kMostOffset = 60000;
 constexpr uint64_t kPointerBytes = 8;
 constexpr uint16_t kCellValue = 16;
 
-// Where _Py_DebugOffsets have what, in words of 8 bytes.
+// Where _Py_DebugOffsets hold each offset, in words of 8 bytes.
 struct StackWord {
   uint16_t Stack::*field;
   uint8_t word_313;
@@ -62,7 +63,8 @@ constexpr LayoutWord kLayoutWords[] = {
     {&PythonLayout::tuple_items, 51, 57, 69},
 };
 
-// What only a free-threaded build has. Its 3.13 has no copies of a code object's instructions.
+// Offsets that only a free-threaded build has. The build of 3.13 has no copies of a code object's
+// instructions.
 constexpr StackWord kFreeThreadedWords[] = {
     {&Stack::code_copies, 0, 49, 57},
     {&Stack::frame_copy, 0, 38, 46},
@@ -73,16 +75,17 @@ struct Word {
   uint8_t word_314;
   uint8_t word_315;
 };
-// Where the GIL is that is an interpreter's own, in its state.
+// The word with the offset of an interpreter's own GIL in its state.
 constexpr Word kOwnGil = {15, 16, 16};
-// Where an object has its class; with a global interpreter lock that is kUsualObjectType.
+// The word with the offset of an object's class, which is kUsualObjectType with a global
+// interpreter lock.
 constexpr Word kObjectType = {45, 51, 59};
 constexpr uint16_t kUsualObjectType = 8;
-// A free-threaded build has a byte for what takes two bits else (PyASCIIObject.state.interned).
+// PyASCIIObject.state.interned takes a byte in a free-threaded build, and two bits in others.
 constexpr uint8_t kFreeThreadedTextShift = 6;
 
-// The value of FRAME_OWNED_BY_… from which on the frame is not Python's code (3.12 and later; 3.11
-// has none of them).
+// The lowest value of FRAME_OWNED_BY_… of a frame that does not run Python code (3.12 and later;
+// 3.11 has no such frames).
 constexpr uint16_t kOwnerLimit = 3;
 
 void SetFrameBytes(Stack* stack) {
@@ -108,15 +111,15 @@ PythonLayout CommonLayout(uint32_t version) {
   return layout;
 }
 
-// What lies at an offset, which decides where it may be.
+// The kind of data at an offset, which decides where the offset may lie.
 enum class Use : uint8_t {
-  kPointer,    // 8 bytes of an object, aligned; read where they lie
-  kNumber,     // 4 bytes of an object, aligned; read where they lie
-  kBytes,      // a place in an object, from which on bytes are read
-  kFrameWord,  // 8 bytes, aligned, of the PT_PYTHON_FRAME_BYTES that are copied of a frame
+  kPointer,    // 8 bytes of an object, aligned; read at their address
+  kNumber,     // 4 bytes of an object, aligned; read at their address
+  kBytes,      // a place in an object from which bytes are read
+  kFrameWord,  // 8 bytes, aligned, in the PT_PYTHON_FRAME_BYTES that are copied of a frame
   kFrameHalf,  // 4 bytes of these
   kFrameByte,  // 1 byte of these
-  kTextWord,   // 8 bytes of the kPythonTextHeadBytes that are copied of a str
+  kTextWord,   // 8 bytes in the kPythonTextHeadBytes that are copied of a str
   kTextByte,   // 4 bytes of these, of which the first is used
 };
 
@@ -142,7 +145,7 @@ bool IsUsableAt(Use use, uint64_t offset) {
   return false;
 }
 
-// All offsets of both structs; a new one that is missing here is not checked.
+// All offsets of both structs. A new offset must be added here to be checked.
 constexpr struct {
   uint16_t Stack::*field;
   Use use;
@@ -193,7 +196,8 @@ constexpr struct {
     {&PythonLayout::shared_keys, Use::kPointer},
 };
 
-// 3.9 and 3.10: a frame is an object, and the newest lies right in the thread's state.
+// Returns the layout of 3.9 or 3.10, where frames are objects and the thread's state points to the
+// newest one.
 PythonLayout ObjectFrames(uint32_t version) {
   PythonLayout layout = CommonLayout(version);
   Stack& stack = layout.stack;
@@ -224,7 +228,8 @@ PythonLayout ObjectFrames(uint32_t version) {
   return layout;
 }
 
-// 3.11 and 3.12: frames lie on a stack of their own; a _PyCFrame on the C stack has the newest.
+// Returns the layout of 3.11 or 3.12, where frames lie on a stack of their own and a _PyCFrame on
+// the C stack points to the newest one.
 PythonLayout StackFrames(uint32_t version) {
   PythonLayout layout = CommonLayout(version);
   Stack& stack = layout.stack;
@@ -267,31 +272,34 @@ bool IsFreeThreaded(const std::array<uint64_t, kWords>& words) {
   return words[kFreeThreadedWord] != 0;
 }
 
-// Reads what _Py_DebugOffsets say.
+// Reads the offsets in _Py_DebugOffsets.
 class OwnOffsets {
  public:
   OwnOffsets(const std::array<uint64_t, kWords>& words, uint32_t version)
       : words_(words), version_(version) {}
 
-  // False: an offset cannot be one.
+  // Returns false where an offset is impossible.
   bool are_possible() const { return are_possible_; }
 
   void Take(PythonLayout* layout) {
     for (const StackWord& word : kStackWords) layout->stack.*word.field = At(word);
     for (const LayoutWord& word : kLayoutWords) layout->*word.field = At(word);
-    // They are said for the GIL that lies in the interpreter's state.
+    // The offsets in the GIL are given from the begin of the interpreter's state, in which the
+    // interpreter's own GIL lies.
     const uint16_t own_gil = At(kOwnGil);
     are_possible_ = are_possible_ && own_gil <= std::min(layout->gil_holder, layout->gil_locked);
     layout->gil_holder = static_cast<uint16_t>(layout->gil_holder - own_gil);
     layout->gil_locked = static_cast<uint16_t>(layout->gil_locked - own_gil);
-    // Behind the characters' place of an ASCII str: the UTF-8 text and its length.
+    // Another str has a pointer to its UTF-8 text and the length of that text where an ASCII str
+    // has its characters, so that its own characters lie behind these two.
     layout->stack.text_wide = static_cast<uint16_t>(layout->stack.text_ascii + 2 * kPointerBytes);
     layout->stack.owner_limit = kOwnerLimit;
     layout->stack.pointer_tags = version_ == kPython313 ? 0 : 3;
     layout->shared_keys = version_ == kPython315 ? AtWord(kSharedKeysWord315) : kSharedKeys;
   }
 
-  // For 3.14 and 3.15 alone; to be called after Take().
+  // Takes the offsets of a free-threaded build, for 3.14 and 3.15 only. Must be called after
+  // Take().
   void TakeFreeThreaded(PythonLayout* layout) {
     for (const StackWord& word : kFreeThreadedWords) layout->stack.*word.field = At(word);
     const uint16_t type = At(kObjectType);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kChildren = "_modules";
 
-// Reads no more than so much: a tree that is made to have no end is left.
+// Reads memory up to a limit, so that the reading of a tree that is made to have no end does end.
 class LimitedMemory final : public TargetMemory {
  public:
   LimitedMemory(const TargetMemory& memory, size_t bytes) : memory_(memory), left_(bytes) {}
@@ -26,7 +26,7 @@ class LimitedMemory final : public TargetMemory {
   bool is_used_up() const { return left_ == 0; }
 
  private:
-  static constexpr size_t kReadBytes = 64;  // what a read costs besides its bytes
+  static constexpr size_t kReadBytes = 64;  // the cost of a read besides its bytes
 
   const TargetMemory& memory_;
   mutable size_t left_;
@@ -55,11 +55,11 @@ class ModuleWalk {
 
  private:
   struct Level {
-    uint64_t parent = 0;                                     // of all of them
-    std::string path;                                        // its path
-    std::vector<std::pair<uint64_t, std::string>> children;  // and their names
+    uint64_t parent = 0;  // the module that holds all the children
+    std::string path;     // the path of that module
+    std::vector<std::pair<uint64_t, std::string>> children;  // the children's addresses and names
     size_t next = 0;
-    size_t bytes = 0;  // that it keeps
+    size_t bytes = 0;  // how many bytes the names take
   };
 
   void Enter(uint64_t object, uint64_t parent, const std::string& path) {
@@ -100,7 +100,7 @@ class ModuleWalk {
     levels_.push_back(std::move(level));
   }
 
-  // False: there is no room for so many bytes more.
+  // Takes room for `bytes`. False: there is no room left.
   bool Keep(size_t bytes) {
     if (bytes > limits_.kept_bytes - kept_bytes_) return false;
     kept_bytes_ += bytes;

@@ -12,13 +12,14 @@ namespace {
 
 // Offsets that are equal in every version with the global interpreter lock. In a free-threaded
 // build all of them but those of the head itself are larger by pt_python_layout.object_head.
-constexpr uint64_t kTypeNameOffset = 24;  // in a class: to its name in C
+constexpr uint64_t kTypeNameOffset = 24;  // in a class: the pointer to tp_name
 constexpr uint64_t kTypeFlagsOffset = 168;
 constexpr uint64_t kTypeBasicSizeOffset = 32;
 constexpr uint64_t kTypeDictOffset = 288;
 constexpr uint64_t kTypeMroOffset = 344;
-constexpr uint64_t kSizeOffset = 16;    // in a tuple or a list
-constexpr uint64_t kDigitsOffset = 24;  // in an int: each of 30 bits in 32, the lowest first
+constexpr uint64_t kSizeOffset = 16;  // in a tuple or a list
+// In an int: its digits of 30 bits, each in 4 bytes, the lowest first
+constexpr uint64_t kDigitsOffset = 24;
 constexpr uint64_t kListItemsOffset = 24;
 constexpr uint64_t kDictKeysOffset = 32;
 constexpr uint64_t kDictValuesOffset = 40;
@@ -38,7 +39,7 @@ constexpr uint64_t kTextFlag = uint64_t{1} << 28;   // Py_TPFLAGS_UNICODE_SUBCLA
 constexpr uint64_t kBytesFlag = uint64_t{1} << 27;  // Py_TPFLAGS_BYTES_SUBCLASS
 
 constexpr size_t kMostTypeNameBytes = 256;
-constexpr size_t kMostClasses = 256;  // that one is made from
+constexpr size_t kMostClasses = 256;  // the most classes in the __mro__ of a class
 
 }  // namespace
 
@@ -49,8 +50,8 @@ std::optional<uint64_t> PythonObjects::TypeOf(uint64_t object, uint64_t flag) co
   return type;
 }
 
-// A free-threaded build counts its owner's references in four bytes, and above two bits those of
-// all other threads.
+// A free-threaded build counts the references of the thread that owns the object in four bytes, and
+// those of all other threads in another word, above its two lowest bits.
 bool PythonObjects::IsReferenced(uint64_t object) const {
   if (layout_.stack.object_head == 0) {
     return static_cast<uint32_t>(memory_.ReadWord(object).value_or(0)) != 0;
@@ -64,7 +65,7 @@ std::optional<std::string> PythonObjects::CText(uint64_t address, size_t limit_b
   std::string text;
   std::array<char, 32> part;
   while (text.size() < limit_bytes) {
-    // Never past the end of a page: the next one may not be there.
+    // No read crosses the end of a page, because the next page may not be mapped.
     const uint64_t at = address + text.size();
     const size_t bytes = std::min<uint64_t>(part.size(), 4096 - at % 4096);
     if (!memory_.Read(at, part.data(), bytes)) return std::nullopt;
@@ -78,8 +79,8 @@ std::optional<std::string> PythonObjects::CText(uint64_t address, size_t limit_b
 std::optional<uint64_t> PythonObjects::Number(uint64_t object) const {
   const auto size = TypeOf(object, kLongFlag) ? Word(object, kSizeOffset) : std::nullopt;
   if (!size) return std::nullopt;
-  // Since 3.12 the count lies above two bits of the sign (2 = negative) and one of the
-  // interpreter's.
+  // Since 3.12 the number of digits lies above three bits: two for the sign (2 = negative) and one
+  // that the interpreter uses itself.
   const bool has_tag = layout_.stack.version >= kPython312;
   if (has_tag && (*size & 3) == 2) return std::nullopt;
   const uint64_t digits = has_tag ? *size >> 3 : *size;
@@ -119,7 +120,8 @@ std::optional<std::string> PythonObjects::Text(uint64_t object, size_t limit_byt
   if (width != 1 && width != 2 && width != 4) return std::nullopt;
   uint64_t at = object + (is_ascii ? layout.text_ascii : layout.text_wide);
   if (!is_compact) {
-    // An instance of a class made from str: a pointer lies where a compact one would begin.
+    // An instance of a subclass of str has a pointer to its characters where a compact str has the
+    // characters.
     const auto characters = memory_.ReadWord(object + layout.text_wide);
     if (!characters) return std::nullopt;
     at = *characters;
@@ -157,7 +159,8 @@ uint64_t PythonObjects::ValuesAt(uint64_t values) const {
   return layout_.stack.version >= kPython313 ? values + 8 : values;
 }
 
-// PyDictKeysObject: a head, the hash table's indices, the entries in order of their insertion.
+// A PyDictKeysObject has a head, then the indices of the hash table, then the entries in order of
+// their insertion.
 std::optional<std::vector<PythonItem>> PythonObjects::KeysItems(uint64_t keys,
                                                                 uint64_t values) const {
   uint64_t words[5];
@@ -166,7 +169,8 @@ std::optional<std::vector<PythonItem>> PythonObjects::KeysItems(uint64_t keys,
   uint64_t count = 0;
   bool has_hashes = true;
   if (layout_.stack.version >= kPython311) {
-    // Logarithms of how many indices there are and of their bytes, then the kind of keys.
+    // The word holds, in a byte each, the logarithms of the number of indices and of their size in
+    // bytes, then the kind of keys.
     const uint64_t index_bytes_log = (words[1] >> 8U) & 0xffU;
     has_hashes = ((words[1] >> 16U) & 0xffU) == 0;
     count = words[3];
@@ -207,8 +211,9 @@ std::optional<std::vector<PythonItem>> PythonObjects::DictItems(uint64_t object)
   return KeysItems(*keys, *values == 0 ? 0 : ValuesAt(*values));
 }
 
-// Where an instance keeps its attributes (each version's Objects/object.c and dictobject.c): before
-// 3.11 in a dict; since then in values whose keys the class has, until a dict is asked for.
+// Before 3.11 an instance keeps its attributes in a dict. Since then it keeps them in values whose
+// keys the class has, until somebody asks for the dict (Objects/object.c and dictobject.c of each
+// version).
 std::optional<std::vector<PythonItem>> PythonObjects::AttributeItems(uint64_t object) const {
   const auto type = TypeOf(object, 0);
   const auto flags = type ? Word(*type, kTypeFlagsOffset) : std::nullopt;
@@ -219,17 +224,18 @@ std::optional<std::vector<PythonItem>> PythonObjects::AttributeItems(uint64_t ob
     const auto dict = memory_.ReadWord(object + *offset);
     return dict ? DictItems(*dict) : std::nullopt;
   }
-  // In front of the object; with a global interpreter lock the collector's two words lie between.
+  // The pointer lies in front of the object. With a global interpreter lock, the garbage
+  // collector's two words lie between.
   auto dict = memory_.ReadWord(object - (layout_.stack.object_head == 0 ? 24 : 8));
   uint64_t values = 0;
   if (layout_.stack.version == kPython311) {
     values = memory_.ReadWord(object - 32).value_or(0);
   } else if (layout_.stack.version == kPython312) {
-    // One word for both: odd when it is one less than where the values are.
+    // One word holds either pointer. An odd word is the address of the values less one.
     if (dict && (*dict & 1U) != 0) values = *dict + 1;
   } else if (dict == uint64_t{0} && (*flags & kInlineValuesFlag) != 0) {
     const auto size = Word(*type, kTypeBasicSizeOffset);
-    uint8_t head[4];  // room, number, inline, valid
+    uint8_t head[4];  // capacity, size, whether the values are embedded, whether they are valid
     if (!size || *size > 4096 || !memory_.Read(object + *size, head, sizeof(head)) ||
         head[3] != 1) {
       return std::nullopt;

@@ -14,9 +14,9 @@
 namespace proftrace {
 namespace {
 
-// PATH_MAX; longer ones lead nowhere.
+// PATH_MAX: no longer path can be opened.
 constexpr size_t kMostPathBytes = 4096;
-// The limit for all of them, which become a table of the capture.
+// The limit for all paths together, which become a table of the capture.
 constexpr size_t kMostBytes = size_t{16} << 20;
 
 std::string LinkOf(Pid pid, const char* name) {
@@ -28,8 +28,8 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-// site.getsitepackages(), and what Debian's has in its place: a folder that is none of the process'
-// has no files of its.
+// Adds the folders of site.getsitepackages(), and those of Debian's version of that function. A
+// folder that the process does not use does no harm, because no file of the process lies in it.
 void AddSitePackages(const std::string& prefix, const std::string& library_folder,
                      const std::string& version, std::vector<std::string>* paths) {
   for (const std::string& library : {library_folder, std::string("lib")}) {
@@ -56,7 +56,7 @@ std::string AbsolutePythonPath(std::string_view path, std::string_view folder) {
       parts.pop_back();
     }
   }
-  // Two slashes at the beginning stay, as POSIX allows; three or more are one.
+  // Exactly two slashes at the beginning stay, as POSIX allows; three or more become one.
   std::string absolute = joined.starts_with("//") && !joined.starts_with("///") ? "/" : "";
   for (const std::string_view part : parts) absolute += "/" + std::string(part);
   return parts.empty() ? absolute + "/" : absolute;
@@ -80,7 +80,7 @@ std::vector<std::string> ReadPythonPaths(Pid pid, const TargetMemory& memory,
   if (const auto items = path ? objects.Items(*path) : std::nullopt) {
     size_t bytes = 0;
     for (const uint64_t item : *items) {
-      auto folder = objects.Text(item, kMostPathBytes + 1);  // a longer one is cut there
+      auto folder = objects.Text(item, kMostPathBytes + 1);  // a longer text is cut there
       if (!folder || folder->size() > kMostPathBytes) continue;
       bytes += folder->size() + sizeof(std::string);
       if (bytes > kMostBytes) break;

@@ -1,4 +1,4 @@
-// The folders that torch.profiler leaves out of the names of Python files.
+// Finds the folders that torch.profiler leaves out of the names of Python files.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace proftrace {
 
-// Returns what torch/profiler/python_tracer.py, _prefix_regex() gives in the process: each ends
-// with "/", and the first one that fits is taken. Reads the variables of the modules sys, site and
-// torch; those of them that are not loaded add nothing. Leaves out paths of more than 4096 bytes,
-// and what is beyond 16 MiB of sys.path.
+// Returns the prefixes that _prefix_regex() in torch/profiler/python_tracer.py would use in the
+// process. Each ends with "/", and the first that fits a file's name must be taken. Reads the
+// variables of the modules sys, site and torch; a module that is not loaded adds nothing. Leaves
+// out paths of more than 4096 bytes, and everything after 16 MiB of sys.path.
 std::vector<std::string> ReadPythonPaths(Pid pid, const TargetMemory& memory,
                                          const PythonRuntime& runtime);
 
-// Returns os.path.abspath() of a process whose working directory is `folder`.
+// Returns the result of os.path.abspath(path) in a process whose working directory is `folder`.
 std::string AbsolutePythonPath(std::string_view path, std::string_view folder);
 
 }  // namespace proftrace

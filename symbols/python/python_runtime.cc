@@ -20,7 +20,7 @@ constexpr std::string_view kRuntimeSymbol = "_PyRuntime";
 constexpr std::string_view kVersionSymbol = "Py_Version";   // from 3.11 on
 constexpr std::string_view kRuntimeSection = ".PyRuntime";  // from 3.11 on
 
-// An interpreter's file and its symbols have 30 MB.
+// The most bytes that are read. An interpreter's file and its symbols have 30 MB.
 constexpr uint64_t kMostPythonBytes = uint64_t{4} << 30;
 constexpr int kTries = 64;  // a few microseconds each
 constexpr PythonLimits kChecked{.threads = 64, .frames = 16};
@@ -72,7 +72,7 @@ std::optional<PythonPlace> PlaceIn(Pid pid, const TargetMemory& memory, const Ma
   return place;
 }
 
-// Whether what a frame points to is a code object in every respect that is known.
+// Whether everything that a frame points to looks like a code object.
 bool IsCode(const TargetMemory& memory, const PythonLayout& layout, const PythonStackFrame& frame) {
   const auto code = ReadPythonCode(memory, layout, frame.code);
   const auto lines = memory.ReadWord(frame.code + layout.stack.code_lines);
@@ -81,8 +81,8 @@ bool IsCode(const TargetMemory& memory, const PythonLayout& layout, const Python
          (frame.instruction == UINT32_MAX || frame.instruction < kInstructionsAtMost);
 }
 
-// A thread whose frames all are Python's. On x86-64 the first word at pthread_self() is
-// pthread_self() itself, in every C library.
+// Whether all frames of the thread are frames of Python code. On x86-64 the first word at
+// pthread_self() is pthread_self() itself, in every C library.
 bool IsThread(const TargetMemory& memory, const PythonLayout& layout, const PythonThread& thread) {
   return !thread.frames.empty() && !thread.failed && thread.thread_id != 0 &&
          memory.ReadWord(thread.thread_id) == thread.thread_id &&
@@ -116,7 +116,7 @@ absl::StatusOr<PythonLayout> LayoutOf(const TargetMemory& memory, const PythonPl
   return *known;
 }
 
-// "3.9.18" as the module sys has it; "3.9" where it does not.
+// Returns the version in the module sys ("3.9.18"), or "3.9" where sys cannot be read.
 std::string OwnVersion(const TargetMemory& memory, const PythonRuntime& runtime) {
   const PythonObjects objects(memory, runtime.layout);
   const std::string version = PythonVersionText(runtime.layout.stack.version);

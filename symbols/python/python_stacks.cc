@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kMostInterpreters = 1024;
 
-// 0 where the frame's bytes do not hold it.
+// Returns the value at an offset in the frame's bytes; 0 where it lies outside.
 template <typename T>
 T Field(const std::array<uint8_t, PT_PYTHON_FRAME_BYTES>& bytes, size_t offset) {
   return ByteView(bytes).Get<T>(offset).value_or(T{});
@@ -34,7 +34,7 @@ class ThreadWalk {
   }
 
  private:
-  // Where an interpreter's lock is; 0 = not known.
+  // Returns the address of an interpreter's lock; 0 = not known.
   uint64_t LockOf(uint64_t interpreter) const {
     if (layout_.interpreter_gil == 0) {
       return layout_.stack.interpreters - layout_.interpreters_head + layout_.runtime_gil;
@@ -42,7 +42,7 @@ class ThreadWalk {
     return memory_.ReadWord(interpreter + layout_.interpreter_gil).value_or(0);
   }
 
-  // The PyThreadState that has the lock; 0 = none.
+  // Returns the PyThreadState that has the lock; 0 = none.
   uint64_t HolderOf(uint64_t gil) const {
     uint32_t locked = 0;
     if (gil == 0 || !memory_.Read(gil + layout_.gil_locked, &locked, sizeof(locked)) ||
@@ -91,7 +91,7 @@ class ThreadWalk {
       thread->failed = true;
       return;
     }
-    // Each look at a frame counts, shown or not.
+    // Every frame that is looked at counts for the limits, whether it is shown or not.
     for (size_t looks = 0; *frame != 0; ++looks) {
       if (looks >= limits_.frames || frames_ >= limits_.frames_in_all) {
         thread->is_cut = true;
@@ -116,7 +116,7 @@ class ThreadWalk {
     const abi::pt_python_layout& layout = layout_.stack;
     PythonStackFrame frame;
     frame.code = Field<uint64_t>(bytes, layout.frame_code) & ~uint64_t{layout.pointer_tags};
-    // Up to 3.10 it has four bytes and may end the frame.
+    // Up to 3.10 the number has four bytes, which may be the frame's last ones.
     const uint64_t instruction = layout.code_instructions == 0
                                      ? Field<uint32_t>(bytes, layout.frame_instruction)
                                      : Field<uint64_t>(bytes, layout.frame_instruction);

@@ -16,12 +16,13 @@
 namespace proftrace {
 namespace {
 
-// The size of glibc's thread control block: its first data of threads ends before.
+// The size of glibc's thread control block. The thread-specific data of its first keys lies inside.
 constexpr size_t kControlBlockBytes = 2304;
 constexpr size_t kWords = kControlBlockBytes / 8;
-// In front of each datum glibc keeps which use of its key it belongs to: odd, and not many.
+// In front of each datum, glibc keeps the number of times that its key was made or deleted. For a
+// key in use, the number is odd and small.
 constexpr uint64_t kMostUses = uint64_t{1} << 32;
-constexpr int kTries = 64;  // threads begin and end meanwhile
+constexpr int kTries = 64;  // several, because threads begin and end meanwhile
 constexpr size_t kComparedThreads = 256;
 constexpr int kTriesOfMany = 4;
 constexpr int kTriesOfVariables = 100;
@@ -29,17 +30,18 @@ constexpr useconds_t kBetweenTriesUs = 1000;
 constexpr std::string_view kClearsLinkedFrames = "3.11.0";  // CPython's issue 99729
 constexpr PythonLimits kAllThreads{.threads = 65536, .frames = 0};
 
-// A thread may have a state in each interpreter.
-using StatesOfThreads = std::map<uint64_t, std::set<uint64_t>>;  // by the control block
+// The PyThreadStates of each thread, which may have one in each interpreter.
+// By the address of the thread control block
+using StatesOfThreads = std::map<uint64_t, std::set<uint64_t>>;
 
 bool IsAlive(const std::array<uint64_t, kWords>& words, uint64_t block) {
   return words[0] == block && static_cast<uint32_t>(words[kPthreadTid / 8]) != 0;
 }
 
-// Offsets from the control block.
+// Offsets from the thread control block.
 using Places = std::set<int32_t>;
 
-// Where a thread keeps one of `states` with its thread-specific data.
+// Returns where a thread keeps one of `states` in its thread-specific data.
 Places PlacesInBlock(const std::array<uint64_t, kWords>& words, const std::set<uint64_t>& states) {
   Places places;
   for (size_t i = 1; i < words.size(); ++i) {
@@ -49,8 +51,8 @@ Places PlacesInBlock(const std::array<uint64_t, kWords>& words, const std::set<u
   return places;
 }
 
-// Where a thread keeps one of `states` in its thread-local variables: those of the program and of
-// the libraries that it began with lie right in front of the control block.
+// Returns where a thread keeps one of `states` in its thread-local variables. The variables of the
+// program, and of the libraries with which it was started, lie right in front of the control block.
 Places PlacesBeforeBlock(const TargetMemory& memory, uint64_t block,
                          const std::set<uint64_t>& states) {
   std::vector<uint64_t> words(kMostStatePlace / 8);
@@ -71,7 +73,8 @@ Places PlacesInAll(const TargetMemory& memory, uint32_t version, const StatesOfT
   bool is_first = true;
   size_t compared = 0;
   for (const auto& [block, states] : threads) {
-    // A subinterpreter keeps the state of a thread that has made it, and ended.
+    // Threads that have ended are left out. A subinterpreter keeps the state of the thread that
+    // made it even after that thread's end.
     std::array<uint64_t, kWords> words{};
     if (!memory.Read(block, words.data(), sizeof(words)) || !IsAlive(words, block)) continue;
     if (++compared > kComparedThreads) break;
@@ -92,8 +95,9 @@ StatesOfThreads ReadStates(const TargetMemory& memory, const PythonLayout& layou
   return states;
 }
 
-// Another variable (_Py_tss_tstate) has the state while the thread runs Python, and none while it
-// waits or computes without it: what is always the state is told apart in time.
+// Returns the place of the variable that always has the state; 0 = not found. Another variable
+// (_Py_tss_tstate) has the state only while the thread runs Python, so that repeated looks tell the
+// two apart.
 int16_t PlaceOfVariable(const TargetMemory& memory, const PythonLayout& layout) {
   Places places;
   for (int i = 0; i < kTriesOfVariables; ++i) {
@@ -117,9 +121,11 @@ int16_t FindKeptPythonState(const TargetMemory& memory, const PythonLayout& layo
   for (int i = 0; i < kTries; ++i) {
     const StatesOfThreads states = ReadStates(memory, layout);
     const Places places = PlacesInAll(memory, layout.stack.version, states);
-    // Others who keep it for themselves (pybind11) made their keys later than Python.
+    // Other libraries (pybind11) keep the state too, but have made their keys later than Python. So
+    // the first place is Python's.
     if (!places.empty()) return static_cast<int16_t>(*places.begin());
-    // Many threads take their time, and one that is just beginning is one of many.
+    // With many threads each try takes long, and a thread that is just beginning is only one of
+    // many, so that few tries are enough.
     if (states.size() > kComparedThreads && i >= kTriesOfMany) break;
   }
   return 0;

@@ -1,7 +1,7 @@
-// Finds where a thread of a CPython keeps the pointer to its own PyThreadState. Up to 3.14 it is
-// with its other thread-specific data (pthread_getspecific), which glibc has in the thread control
-// block; from 3.15 on in a thread-local variable (_Py_tss_gilstate), which lies in front of that
-// block.
+// Finds where a thread of a CPython keeps the pointer to its own PyThreadState. Up to 3.14 the
+// pointer is with the thread-specific data (pthread_getspecific), which glibc keeps in the thread
+// control block. From 3.15 on it is in a thread-local variable (_Py_tss_gilstate), which lies in
+// front of that block.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -14,16 +14,17 @@
 
 namespace proftrace {
 
-// An offset from the thread control block is one of -kMostStatePlace to kMostStatePlace bytes.
+// The largest distance of the pointer from the thread control block, in bytes.
 inline constexpr int32_t kMostStatePlace = 8192;
 
-// Returns its offset from the thread control block, in bytes, by all threads that have such a
-// state; 0 = no place is the same in all of them, as with another C library than glibc, or
-// from 3.15 on more than one.
+// Returns the pointer's offset from the thread control block, in bytes, at which all threads with a
+// PyThreadState have it. 0 = there is no such offset, as with another C library than glibc, or,
+// from 3.15 on, there are several.
 int16_t FindKeptPythonState(const TargetMemory& memory, const PythonLayout& layout);
 
-// Finds the offset for threads that read it themselves. FailedPrecondition, with the reason: there
-// is none, or they may not, as where Python has begun to end.
+// Finds the offset for jumps, by which threads read the pointer themselves. Fails with
+// FailedPrecondition and the reason where the offset was not found, or where threads may not read
+// there because Python has begun to end or is 3.11.0.
 absl::StatusOr<int32_t> FindPythonStatePlace(const TargetMemory& memory,
                                              const PythonRuntime& runtime);
 

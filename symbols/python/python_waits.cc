@@ -32,7 +32,7 @@ abi::pt_python_lock LockAt(const TargetMemory& memory, const PythonLayout& layou
   return is_lock ? abi::PT_PYTHON_OWNED_LOCK : abi::PT_PYTHON_NO_LOCK;
 }
 
-// Returns the code of the thread's innermost frame of Python's.
+// Returns the code object of the thread's innermost Python frame; nullopt: it cannot be read.
 std::optional<uint64_t> InnermostCode(const TargetMemory& memory, const PythonLayout& layout,
                                       uint64_t thread_id) {
   const abi::pt_python_layout& at = layout.stack;

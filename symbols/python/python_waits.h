@@ -1,6 +1,7 @@
-// Tells what a thread of a CPython waits for, where it sleeps as threads do that wait for a
-// semaphore: one of Python's locks, or something else. The kernel's programs look at threads that
-// begin to wait (bpf/kernel/system_waits.bpf.h); this is for those that waited already.
+// Tells whether a sleeping thread of a CPython waits for one of Python's locks or for something
+// else. The BPF programs look at threads that begin to wait during the recording
+// (bpf/kernel/system_waits.bpf.h); the functions here look at threads that waited already when it
+// began.
 #pragma once
 
 #include "bpf/abi/system_records.h"
@@ -12,10 +13,10 @@ namespace proftrace {
 // Returns the address of the interpreter's lock; 0 = not known.
 uint64_t FindPythonGil(const TargetMemory& memory, const PythonRuntime& python);
 
-// Returns which lock that another thread holds the thread waits for: the interpreter's own, or a
-// threading.Lock or RLock. None where threading itself waits with a lock (Condition.wait,
-// Thread.join), and where that cannot be read. The thread must not have run since `wait` was taken,
-// or the answer means nothing.
+// Returns the kind of lock that the thread waits for: the interpreter's own, or a threading.Lock or
+// RLock that another thread holds. Returns PT_PYTHON_NO_LOCK where the module threading uses a lock
+// to wait for something else (Condition.wait, Thread.join), and where this cannot be read. The
+// answer is valid only if the thread has not run since `wait` was taken.
 abi::pt_python_lock AwaitedPythonLock(const TargetMemory& memory, const PythonLayout& layout,
                                       uint64_t gil, const abi::pt_begun_wait& wait);
 

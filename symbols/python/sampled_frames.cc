@@ -7,12 +7,12 @@
 namespace proftrace {
 namespace {
 
-// A code object has fewer: co_code's size is an int.
+// No code object has as many instructions, because the size of co_code is an int.
 constexpr int64_t kMostInstructions = int64_t{1} << 30;
 
 using FrameBytes = std::array<uint8_t, PT_PYTHON_FRAME_BYTES>;
 
-// 0 where the frame's bytes do not hold it.
+// Returns the value at an offset in the frame's bytes; 0 where it lies outside.
 template <typename T>
 T Field(const FrameBytes& bytes, size_t offset) {
   return ByteView(bytes).Get<T>(offset).value_or(T{});
@@ -31,7 +31,7 @@ std::optional<uint64_t> InnermostPythonFrame(const TargetMemory& memory, const P
   return memory.ReadWord(*frame + layout.stack.thread_indirect - 1);
 }
 
-// struct _PyCodeArray: a number, then so many pointers.
+// A struct _PyCodeArray is a number, followed by as many pointers.
 std::optional<uint64_t> BeginOfCopy(const TargetMemory& memory, const abi::pt_python_layout& layout,
                                     uint64_t code, uint32_t copy) {
   const auto copies = memory.ReadWord(code + layout.code_copies);
@@ -106,7 +106,7 @@ size_t FramesOfOneCall(const PythonLayout& layout, const abi::pt_sampled_frame* 
                        size_t count) {
   const abi::pt_python_layout& at = layout.stack;
   if (count == 0) return 0;
-  // Up to 3.10 each frame is a call of its own.
+  // Up to 3.10 each frame is run by a call of its own.
   if (at.frame_owner == 0) return 1;
   for (size_t i = 0; i < count; ++i) {
     const bool is_last = at.frame_entry != 0

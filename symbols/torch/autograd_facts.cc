@@ -27,12 +27,12 @@ constexpr KnownFunction kFunctions[] = {
      AutogradFunction::kRuleBySet},
     {"_ZN3c1024runtimeDispatchKeySetHasENS_11DispatchKeyES0_", AutogradFunction::kAlias},
 };
-// Keys below these are those of backends.
+// Lower keys are those of backends.
 constexpr int kLeastKey = 32;
 constexpr int kMostKey = 60;
 
-// The variable that the function returns (`loads` 1), or a reference to it (0), on the ways on
-// which it is clear. They must agree.
+// Returns the variable whose value (`loads` 1) or address (`loads` 0) the function returns. All
+// paths on which this is clear must agree.
 ThreadVariable ReturnedVariable(const FlowGraph& graph, size_t loads, ThreadVariable* compared) {
   ThreadVariable found;
   bool clear = true;
@@ -66,7 +66,7 @@ std::optional<uint8_t> ByteLoadOffset(Bytes bytes) {
   return std::nullopt;
 }
 
-// The one byte that the function loads, where it takes bit 0 of it.
+// Returns the offset of the one byte that the function loads and takes bit 0 of.
 std::optional<uint8_t> GradModeOffset(const FlowGraph& graph) {
   static constexpr uint8_t kAndOne[] = {0x83, 0xe0, 0x01};  // and $1, %eax
   std::optional<uint8_t> found;
@@ -82,8 +82,8 @@ std::optional<uint8_t> GradModeOffset(const FlowGraph& graph) {
   return takes_lowest_bit ? found : std::nullopt;
 }
 
-// The lowest bit of three set ones that are all of `bits` from kLeastKey on; 0 = it is not like
-// that.
+// Returns the number of the lowest bit, where exactly three bits of `bits` from kLeastKey on are
+// set, side by side; 0 = this is not so.
 uint8_t LowestOfThree(uint64_t bits) {
   bits = bits >> kLeastKey << kLeastKey;
   if (bits == 0) return 0;
@@ -91,8 +91,8 @@ uint8_t LowestOfThree(uint64_t bits) {
   return bits >> lowest == 7 && lowest <= kMostKey ? static_cast<uint8_t>(lowest) : 0;
 }
 
-// The key in the constants of the function's code, or of what they leave out; 0 where there is none
-// or more than one.
+// Returns the lowest key by the constants in the function's code, or by their complements; 0: there
+// is none, or more than one.
 uint8_t LowestKeyInConstants(const FlowGraph& graph) {
   uint8_t found = 0;
   for (size_t i = 0; i < graph.size(); ++i) {

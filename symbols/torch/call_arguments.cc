@@ -12,13 +12,14 @@ namespace {
 constexpr unsigned kGeneralRegisters = 6;
 constexpr unsigned kVectorRegisters = 8;
 
-// How a C++ type is passed.
+// How an argument of a C++ type is passed.
 enum class Passing {
-  kWord,           // a general register: a number, or an address
-  kTwoWords,       // two of them, or none
-  kDouble,         // a vector register
-  kDoubleAndWord,  // one of each, or none: std::optional<double>
-  kMemory,         // three words on the stack: an object of 24 bytes
+  kWord,      // a general register: a number, or an address
+  kTwoWords,  // two general registers, or two words on the stack
+  kDouble,    // a vector register
+  // A vector and a general register, or two words on the stack: std::optional<double>
+  kDoubleAndWord,
+  kMemory,  // three words on the stack: an object of 24 bytes
 };
 
 struct TypeRule {
@@ -40,7 +41,7 @@ constexpr TypeRule kPlainTypes[] = {
     {"c10::ArrayRef<c10::Scalar>", abi::PT_ARGUMENT_SCALARS, Passing::kTwoWords},
     {"c10::ArrayRef<at::Dimname>", abi::PT_ARGUMENT_NAMES, Passing::kTwoWords},
     {"c10::Scalar const&", abi::PT_ARGUMENT_SCALAR, Passing::kWord},
-    // Its copy constructor is not trivial: the caller passes the address of a copy.
+    // The copy constructor is not trivial, so that the caller passes the address of a copy.
     {"c10::SymInt", abi::PT_ARGUMENT_SYMBOLIC_INT, Passing::kWord},
     {"long", abi::PT_ARGUMENT_INT, Passing::kWord},
     {"bool", abi::PT_ARGUMENT_BOOL, Passing::kWord},
@@ -67,11 +68,11 @@ const TypeRule* FindRule(std::string_view type) {
 // Gives each argument its registers or its place on the stack, in order.
 class Placer {
  public:
-  // `before`: how many general registers hold what comes before the arguments.
+  // `before`: how many general registers hold words that come before the arguments.
   Placer(OptionalForm form, unsigned before) : form_(form), general_(before) {}
 
   std::optional<abi::pt_argument> Place(std::string_view type);
-  // An object that is passed by its address.
+  // Places an object that is passed by its address.
   abi::pt_argument PlaceObject(abi::pt_argument_kind kind);
 
  private:
@@ -79,7 +80,7 @@ class Placer {
     return static_cast<uint8_t>(general_ < kGeneralRegisters ? general_++ : StackWord());
   }
   unsigned StackWord() { return abi::PT_ARGUMENT_STACK + stack_++; }
-  // Two words that are passed alike.
+  // Places two words that are passed together: both in registers or both on the stack.
   void TwoWords(uint8_t* first, uint8_t* second) {
     const bool fits = general_ + 2 <= kGeneralRegisters;
     *first = static_cast<uint8_t>(fits ? general_++ : StackWord());
@@ -137,7 +138,7 @@ abi::pt_argument Placer::PlaceOptionalList(abi::pt_argument_kind kind) {
   return argument;
 }
 
-// An optional that is passed by its address.
+// Places an optional that is passed by its address.
 std::optional<abi::pt_argument> Placer::PlaceReference(std::string_view inner) {
   const bool is_scalar = inner == "c10::Scalar";  // 32 bytes, aligned to 16
   abi::pt_argument argument = NewArgument(is_scalar               ? abi::PT_ARGUMENT_SCALAR
@@ -184,7 +185,8 @@ std::optional<abi::pt_argument> Placer::PlaceOptional(std::string_view inner) {
     return argument;
   }
   if (inner == "double" || inner == "long") {
-    // A union with a char: c10::optional<double> has no vector register.
+    // A c10::optional<double> has a union with a char, so that it is not passed in a vector
+    // register.
     TwoWords(is_c10 ? &argument.flag : &argument.place, is_c10 ? &argument.place : &argument.flag);
     return argument;
   }
@@ -219,8 +221,8 @@ std::optional<abi::pt_argument> Placer::Place(std::string_view type) {
   return PlaceOptional(StripBlanks(type));
 }
 
-// Whether the caller passes the place of the result as a first argument; nullopt: a type is not
-// known.
+// Whether the caller passes the address of the result as a first argument; nullopt: the type of the
+// result is not known.
 std::optional<bool> IsResultByAddress(const OperatorSchema& schema) {
   if (schema.returns.empty()) return false;
   if (schema.returns.size() > 1) return true;  // a std::tuple, also of references
@@ -240,8 +242,8 @@ std::optional<bool> IsResultByAddress(const OperatorSchema& schema) {
 
 namespace {
 
-// Returns the kind of an argument that is an object; nullopt: its type is not known here. Torch
-// shows nothing of most of these, or only that they are empty.
+// Returns the kind of an argument that is an object; nullopt: its type is not known here. torch
+// shows nothing of most such objects, or only that they are empty.
 std::optional<abi::pt_argument_kind> KindOfObject(std::string_view type) {
   if (type == "at::Tensor") return abi::PT_ARGUMENT_TENSOR;  // the address of a copy
   if (!type.ends_with("> const&") && !type.ends_with(">")) return std::nullopt;
@@ -254,7 +256,7 @@ std::optional<abi::pt_argument_kind> KindOfObject(std::string_view type) {
   return is_text ? std::optional(abi::PT_ARGUMENT_OTHER) : std::nullopt;
 }
 
-// Whether the place is not one of the words that a row's arguments are told by.
+// Whether the place lies outside of the PT_ROW_WORDS words of a row's arguments.
 bool IsBeyondRow(uint8_t place) {
   return place >= PT_ROW_WORDS && place < abi::PT_ARGUMENT_VECTOR_REGISTER;
 }
@@ -281,7 +283,8 @@ std::optional<std::vector<abi::pt_argument>> PlaceKernelArguments(std::string_vi
       if (!kind) return std::nullopt;
       argument = placer.PlaceObject(*kind);
     }
-    // Words of vector registers stand for those of what comes before the arguments.
+    // A row's vector registers stand in its first words, in place of the words before the
+    // arguments.
     if (argument->place >= abi::PT_ARGUMENT_VECTOR_REGISTER &&
         argument->place < abi::PT_ARGUMENT_IN_MEMORY) {
       argument->place -= abi::PT_ARGUMENT_VECTOR_REGISTER;

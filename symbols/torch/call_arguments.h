@@ -1,6 +1,6 @@
-// Finds where the arguments of at::_ops::X::call are at its entry, and what torch shows of them:
-// from the C++ types in its mangled name, what it returns by its schema, and System V's calling
-// convention for x86-64.
+// Finds the places of the arguments of at::_ops::X::call at its entry, and their kinds, which
+// decide what torch shows of them. Both follow from the C++ types in the mangled name, the returns
+// in the schema, and System V's calling convention for x86-64.
 #pragma once
 
 #include <optional>
@@ -13,9 +13,9 @@
 
 namespace proftrace {
 
-// How torch's optionals lie in memory. c10::optional (up to 2.1): the flag, then the value; an
-// optional ArrayRef without a value is a null pointer with a count. std::optional: the value, then
-// the flag.
+// The layout of torch's optionals in memory. A c10::optional (up to 2.1) has the flag and then the
+// value; an optional ArrayRef without a value is a null pointer with a count. A std::optional has
+// the value and then the flag.
 enum class OptionalForm { kC10, kStd };
 
 // Returns one place for each argument of the schema. nullopt: a type is not known, or the name and
@@ -25,13 +25,13 @@ std::optional<std::vector<abi::pt_argument>> PlaceArguments(std::string_view sym
                                                             OptionalForm form);
 
 // Places the arguments of an operator's kernel, from its demangled C++ type ("at::Tensor
-// (at::Tensor const&)"). Before them come the place of the result, if there is one, and then the
-// kernel and the dispatch keys (`before` words).
+// (at::Tensor const&)"). The address of the result, if there is one, and the kernel and the
+// dispatch keys (`before` words) come before the arguments.
 std::optional<std::vector<abi::pt_argument>> PlaceKernelArguments(std::string_view demangled,
                                                                   OptionalForm form,
                                                                   unsigned before = 2);
 
-// Returns the types between the parentheses of a demangled function.
+// Returns the types of the parameters in the name of a demangled function.
 std::vector<std::string> ParameterTypes(std::string_view demangled);
 
 }  // namespace proftrace

@@ -15,8 +15,9 @@ struct KnownFunction {
   uint8_t bytes_argument;
 };
 
-// CUDA Runtime API and CUDA Driver API, reference manuals 11.8 to 13.0. Not those that Kineto
-// leaves out too (which device, the last error, making and destroying events).
+// The functions of the CUDA Runtime API and the CUDA Driver API by the reference manuals 11.8 to
+// 13.0, without those that Kineto leaves out too (which device, the last error, making and
+// destroying events).
 constexpr KnownFunction kRuntime[] = {
     {"LaunchKernel", kNoBytes},
     {"LaunchKernelExC", kNoBytes},
@@ -114,7 +115,8 @@ bool ConsumeEnd(std::string_view* text, std::string_view end) {
   return true;
 }
 
-// "_v2" and the like, and the forms for a default stream of each thread.
+// Returns the name without "_v2" and similar suffixes, and without those of the forms for a default
+// stream of each thread.
 std::string_view WithoutVersion(std::string_view name) {
   if (!ConsumeEnd(&name, "_ptsz")) ConsumeEnd(&name, "_ptds");
   const size_t size = name.size();

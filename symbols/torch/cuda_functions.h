@@ -1,5 +1,5 @@
-// Functions of the CUDA Runtime (libcudart) and the CUDA Driver (libcuda) that give work to a
-// device, wait for it, or allocate its memory: the rows that Kineto calls cuda_runtime and
+// Knows the functions of the CUDA Runtime (libcudart) and the CUDA Driver (libcuda) that give work
+// to a device, wait for it, or allocate its memory: the rows that Kineto calls cuda_runtime and
 // cuda_driver, seen from outside.
 #pragma once
 
@@ -21,7 +21,8 @@ struct CudaFunction {
 // "cudaLaunchKernel_ptsz".
 CudaFunction FindCudaFunction(std::string_view symbol);
 
-// Whether a file that defines this symbol has rows for all functions that FindCudaFunction() knows.
+// Whether the symbol is the launch of a kernel. A file that defines it gets rows for all functions
+// that FindCudaFunction() knows.
 bool IsCudaLaunch(std::string_view symbol);
 
 }  // namespace proftrace

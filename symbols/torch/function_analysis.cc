@@ -16,10 +16,11 @@
 namespace proftrace {
 namespace {
 
-// What a thread takes at a time: enough that taking costs nothing, few enough to share evenly.
+// How many operators a thread takes at a time: so many that taking costs nothing, and so few that
+// the work is shared evenly.
 constexpr size_t kOperatorsATurn = 32;
 
-// By the letter that stands for `double` in mangled names.
+// Whether the function may have arguments of type double: mangled names have a "d" for each.
 bool MayTakeDoubles(std::string_view symbol) {
   return Contains(symbol.substr(std::min(symbol.rfind("4callE"), symbol.size())), "d");
 }
@@ -44,8 +45,8 @@ void FunctionAnalysis::AddFunctionGap(const ProbedFunction& function, std::strin
 }
 
 absl::StatusOr<FlowGraph> FunctionAnalysis::BuildGraph(uint64_t start, uint64_t end) {
-  // A symbol's size can be wrong (one operator of Debian's 1.13); the unwind tables are what
-  // exceptions rely on.
+  // A symbol's size can be wrong (one operator of Debian's 1.13), but the unwind tables are right,
+  // because exceptions rely on them.
   const auto unwind = image_.UnwindRangeAt(start);
   if (unwind && unwind->start == start) end = unwind->end;
   if (end <= start) return absl::InvalidArgumentError("its size is not known");
@@ -66,7 +67,7 @@ void FunctionAnalysis::Add(ProbedFunction function, const FlowGraph& graph, Work
   function.begin_emulated = begin->emulated;
   if (!HasNoEnd(function.role)) {
     ExitSites sites = FindExitSites(graph, work);
-    // Where the names of the work are known, that is the better rule for code that cleans up by
+    // kNamed is the better rule where the names of the work are known and the code cleans up by
     // indirect calls.
     if (sites.rule == ExitRule::kNone || sites.rule == ExitRule::kReturn) {
       if (work == WorkRule::kNamed && image_.has_full_symbols()) {

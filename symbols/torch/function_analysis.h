@@ -1,6 +1,6 @@
-// What one file's functions contribute to its ModuleFacts, function by function. The analysis of a
-// function does not depend on any other, so the operators, of which a libtorch has three thousand,
-// are shared out among threads.
+// Analyses a file's functions one by one for its ModuleFacts. The analysis of a function does not
+// depend on any other function, so that the operators, of which a libtorch has three thousand, are
+// shared out among threads.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -23,31 +23,34 @@ struct NamedFunction {
   uint64_t size = 0;  // in bytes; may be wrong
 };
 
-// Belongs to one thread: it counts the processor time of the thread that made it.
+// An object is for one thread, because its limit counts the processor time of the thread that made
+// it.
 class FunctionAnalysis {
  public:
-  // `step_callbacks`: at::getStepCallbacksUnlessEmpty, as in RowTargets. After `limit_ns` of
-  // processor time every further function is a gap. `image` and `step_callbacks` must outlive it.
+  // `step_callbacks`: addresses of at::getStepCallbacksUnlessEmpty, as in RowTargets. After
+  // `limit_ns` of processor time, further functions only become gaps. `image` and `step_callbacks`
+  // must outlive it.
   FunctionAnalysis(const ModuleImage& image, const std::vector<uint64_t>& step_callbacks,
                    int64_t limit_ns);
 
-  // Builds the graph of the unwind table's range, else of the symbol's.
+  // Builds the graph of the function by the unwind table's range, or else by the symbol's.
   absl::StatusOr<FlowGraph> BuildGraph(uint64_t start, uint64_t end);
-  // Finds where `graph` asks for the profiler's callbacks, if its key set is found there.
+  // Finds the call by which `graph` asks for the profiler's callbacks, if the dispatch key set is
+  // found there.
   CallbacksCall FindCallbacksCall(const FlowGraph& graph) const;
 
-  // Each adds a function with its sites, or a gap that says why there is none.
+  // Add a function with its sites, or a gap that says why it has none.
   void Add(ProbedFunction function, const FlowGraph& graph, WorkRule work);
   void AddOperator(const NamedFunction& symbol);
   void AddGap(std::string feature, std::string reason);
   void AddFunctionGap(const ProbedFunction& function, std::string_view reason);
 
-  int64_t left_ns() const;  // what is left of the limit
+  int64_t left_ns() const;  // the processor time that is left of the limit
 
-  // What was found, in the order in which it was asked for.
+  // The results, in the order of the calls.
   std::vector<ProbedFunction> functions;
   std::vector<PlanGap> gaps;
-  bool is_cut = false;  // the limit came before the last function
+  bool is_cut = false;  // the limit was reached before the last function
 
  private:
   const ModuleImage& image_;

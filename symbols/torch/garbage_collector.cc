@@ -16,14 +16,14 @@ namespace proftrace {
 namespace {
 
 constexpr std::string_view kCollectorText = "gc: collecting generation %d...\n";
-// There are as many places that refer to the text as there are copies of the function.
+// The most references to the text. A real file has one for each copy of the function.
 constexpr size_t kMostTextReferences = 64;
 constexpr size_t kMostCollectors = 64;
 constexpr size_t kScannedChunkBytes = size_t{1} << 20;
 constexpr uint8_t kCallOpcode = 0xe8;
 
-// Returns where the instruction begins that puts the address of one of `texts` into a register, if
-// its last four bytes are at `at`: lea text(%rip) or, in programs at fixed addresses, mov $text.
+// Returns the address of an instruction that puts the address of one of `texts` into a register and
+// has its last four bytes at `at`: lea text(%rip) or, in programs at fixed addresses, mov $text.
 std::optional<uint64_t> ReferenceAt(const uint8_t* at, uint64_t address,
                                     const std::vector<uint64_t>& texts) {
   uint32_t word;
@@ -57,8 +57,8 @@ std::vector<uint64_t> FindTextReferences(const ElfFile& file, const std::vector<
   return found;
 }
 
-// The function around `reference`, and those that its code jumps into: the reference is mostly in a
-// part that the compiler has put apart, as it is seldom run.
+// Adds the function around `reference`, and functions that its code jumps into. The reference is
+// mostly in a part that the compiler has split off, because it seldom runs.
 void AddCandidates(const ModuleImage& image, uint64_t reference,
                    std::map<uint64_t, FunctionRange>* candidates) {
   const auto add = [&](uint64_t address) {
@@ -81,7 +81,7 @@ void AddCandidates(const ModuleImage& image, uint64_t reference,
   }
 }
 
-// Functions are called, their parts are not.
+// Returns those of the candidates that are called: functions are, their split-off parts are not.
 std::set<uint64_t> CalledOnes(const ElfFile& file,
                               const std::map<uint64_t, FunctionRange>& candidates,
                               const FunctionAnalysis& analysis) {

@@ -1,7 +1,8 @@
 // Finds the function of CPython that collects garbage. Its name is local to the interpreter and has
 // changed (collect, gc_collect_main, with suffixes of the compiler), and interpreters are stripped;
-// but with gc.DEBUG_STATS it says what it does, so it is known by the code that refers to that text
-// (Modules/gcmodule.c, Python/gc.c and Python/gc_free_threading.c, 3.7 to 3.13).
+// but with gc.DEBUG_STATS the function prints what it does, so that it is recognised by the code
+// that refers to the printed text (Modules/gcmodule.c, Python/gc.c and Python/gc_free_threading.c,
+// 3.7 to 3.13).
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,8 @@ namespace proftrace {
 // A file that defines this symbol is an interpreter with a collector.
 inline constexpr std::string_view kCollectorEntry = "PyGC_Collect";
 
-// Returns the functions that say that they collect, ascending by address: mostly one, but the
-// compiler may have made several of it. `analysis` builds their graphs. Takes some ten
-// milliseconds.
+// Returns the functions that refer to that text, ascending by address: mostly one, but the compiler
+// may have made several copies. `analysis` builds their graphs. Takes some ten milliseconds.
 std::vector<FunctionRange> FindCollectors(const ModuleImage& image, FunctionAnalysis* analysis);
 
 }  // namespace proftrace

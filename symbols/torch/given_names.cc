@@ -26,7 +26,8 @@ std::optional<Value> TextArgument(std::string_view callee, const ValueState& sta
   std::string_view rest = callee;
   const bool with_scope = ConsumeText(&rest, kWithScope) || ConsumeText(&rest, kWithHandle);
   if (!with_scope && !ConsumeText(&rest, kBefore)) return std::nullopt;
-  // By value on the stack: std::variant<std::string_view, …>, whose length comes first (libstdc++).
+  // A std::variant<std::string_view, …> is passed by value on the stack, with the length of the
+  // text first (libstdc++).
   const bool variant = with_scope
                            ? Contains(rest, "7variantI")
                            : rest.starts_with("St7variantI") || rest.starts_with("N3c107variantI");
@@ -64,7 +65,7 @@ std::optional<abi::pt_place> NamePlace(const Value& value, const ValueSums& sums
   return place;
 }
 
-// Whether the way to `value` leads through the pointer `through`.
+// Whether `value` is loaded through the pointer `through`.
 bool LeadsThrough(const Value& value, const Value& through) {
   const size_t steps = through.offsets.size();
   return value.base == through.base && steps >= 2 && value.offsets.size() > steps &&
@@ -72,15 +73,16 @@ bool LeadsThrough(const Value& value, const Value& through) {
          std::equal(through.offsets.begin(), through.offsets.end() - 1, value.offsets.begin());
 }
 
-// Whether the first of two names is given where a pointer is not null, and the other one where it
-// is. False: the code chooses by something else.
+// Whether the code gives the first of two names where a tested pointer is not null, and the other
+// one where it is null. False: the code chooses by something else.
 bool IsChosenByPointer(const Value& first, const Value& other, const std::vector<Value>& tested) {
   return std::any_of(tested.begin(), tested.end(), [&](const Value& pointer) {
     return LeadsThrough(first, pointer) && !LeadsThrough(other, pointer);
   });
 }
 
-// Addresses of texts, or of places where such are: all that the code may give.
+// Makes a name of `texts`, the addresses of all texts that the code may give. nullopt: the name is
+// not clear.
 std::optional<RowName> NameOf(const CodeImage& image, std::vector<Value> texts,
                               const std::vector<Value>& tested, const ValueSums& sums) {
   RowName name;
@@ -138,7 +140,8 @@ std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& gr
     naming.Visit(walk, node, state, [&](std::string_view callee, const ValueState& at) {
       const auto text = TextArgument(callee, at);
       is_over |= text.has_value();
-      // The same name is given with and without inputs: one of both ways may be hard to follow.
+      // The code gives the same name with and without inputs. A text that cannot be followed on one
+      // of the two paths is ignored.
       if (text && (text->is_address() || NamePlace(*text, sums))) note(*text, &texts);
     });
     return !is_over;

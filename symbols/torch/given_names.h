@@ -1,5 +1,5 @@
-// Finds the name that code gives a row while a profiler runs, and how to read it where the row
-// begins.
+// Finds the name that code gives a row while a profiler runs, and how to read that name where the
+// row begins.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@
 
 namespace proftrace {
 
-// A name: a text of the file, or a text at a place of the target.
+// A name: a text in the file, or the place of a text in the target.
 struct RowName {
   std::string literal;
   std::optional<abi::pt_place> place;
-  // Where the name is if `place` leads through a null pointer.
+  // The place of the name where `place` leads through a null pointer.
   std::optional<abi::pt_place> otherwise;
 };
 
-// Tells what virtual functions return, where names are read from that.
+// Tells the value that a virtual function returns, for names that are read through it.
 using VirtualReturn = ValueWalk::VirtualReturn;
 
-// Finds the name that the code after node `from` (a call that begins a row) gives the row; nullopt:
-// it is not clear. `stops`: calls of these begin another row.
+// Finds the name that the code after node `from`, the call that begins a row, gives the row;
+// nullopt: the name is not clear. `stops`: functions whose calls begin another row.
 std::optional<RowName> FindGivenName(const CodeImage& image, const FlowGraph& graph, uint32_t from,
                                      const std::vector<uint64_t>& stops,
                                      const VirtualReturn& virtual_return = nullptr);

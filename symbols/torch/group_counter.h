@@ -1,4 +1,4 @@
-// Where a backend of torch.distributed keeps the number of its collectives.
+// Finds where a backend of torch.distributed keeps the number of its collectives.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,10 @@
 
 namespace proftrace {
 
-// Gives each collective of a group of gloo the group's next number, and returns what it was.
+// The function of gloo that counts a group's collectives: it increments the counter and returns its
+// old value.
 inline constexpr std::string_view kGlooNextTag = "_ZN4c10d16ProcessGroupGloo7nextTagEv";
-// So many bytes of such a function's code are enough for CounterOfCode().
+// How many bytes of a function's code CounterOfCode() needs.
 inline constexpr size_t kCounterCodeBytes = 16;
 
 // Where a backend counts the collectives that it has begun.
@@ -18,9 +19,9 @@ struct GroupCounter {
   uint32_t bytes = 0;   // 4 or 8; 0 = not known
 };
 
-// Reads that from a function that returns the counter: gloo's nextTag(), NCCL's
-// getSequenceNumberForGroup(). Its code begins with a load from the object; other code tells
-// nothing.
+// Finds the counter in the code of a function that returns it: gloo's nextTag() or NCCL's
+// getSequenceNumberForGroup(). The code must begin with a load from the object; otherwise the
+// result has 0 bytes.
 GroupCounter CounterOfCode(std::span<const uint8_t> code);
 
 }  // namespace proftrace

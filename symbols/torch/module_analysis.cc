@@ -50,8 +50,8 @@ constexpr std::string_view kEnqueueWork = "_ZN4c10d16ProcessGroupNCCL11workEnque
 constexpr std::string_view kBeginCatch = "__cxa_begin_catch";
 constexpr std::string_view kUnwinderSetIp = "_Unwind_SetIP";
 constexpr std::string_view kUnwinderGetCfa = "_Unwind_GetCFA";
-// c10/core/CPUAllocator.h and Allocator.h. Their last argument's types differ between versions, its
-// place does not.
+// Functions in c10/core/CPUAllocator.h and Allocator.h. The type of their last argument differs
+// between versions, but its place does not.
 struct MemoryFunction {
   std::string_view prefix;
   FunctionRole role;
@@ -66,9 +66,10 @@ constexpr MemoryFunction kMemoryFunctions[] = {
 constexpr std::string_view kPythonInit = "THPAutograd_initFunctions";
 // A vtable begins with offset-to-top and typeinfo; objects point behind them (Itanium C++ ABI).
 constexpr uint64_t kVtableHeaderBytes = 16;
-// More than any build has operators; a hostile file may claim millions.
+// The most operators of a file. No real build has as many, but a hostile file may claim millions.
 constexpr size_t kMaxFunctions = 20000;
-// The longest mangled name of an operator, as names are kept: torch's own have up to 600 bytes.
+// The longest mangled name of an operator that is accepted, because names are kept. torch's own
+// have up to 600 bytes.
 constexpr size_t kLongestOperator = 4096;
 constexpr size_t kMaxCallers = 5000;
 
@@ -83,7 +84,7 @@ bool IsStepConstructor(std::string_view name) {
 }
 
 bool IsRecordFunctionEnd(std::string_view name) {
-  // Not D0, the deleting one: it calls D1.
+  // D0, the deleting destructor, does not count, because it calls D1.
   if (!name.starts_with(kRecordFunctionDestructor)) return name == kRecordFunctionEnd;
   name.remove_prefix(kRecordFunctionDestructor.size());
   return name == "1Ev" || name == "2Ev";
@@ -107,7 +108,7 @@ bool IsInteresting(std::string_view name, bool is_defined) {
 
 std::string StatusText(const absl::Status& status) { return std::string(status.message()); }
 
-// Reads one file's facts together, step by step.
+// Collects one file's facts, step by step.
 class Analysis {
  public:
   Analysis(ElfFile* file, int64_t limit_ns)
@@ -137,7 +138,7 @@ class Analysis {
   ModuleFacts facts_;
   std::vector<NamedFunction> operators_;
   std::vector<NamedFunction> catches_;
-  uint64_t unwinder_set_ip_ = 0;  // addresses, 0 = not here
+  uint64_t unwinder_set_ip_ = 0;  // the addresses of both functions; 0 = not in this file
   uint64_t unwinder_get_cfa_ = 0;
   std::vector<std::pair<FunctionRole, NamedFunction>> memory_functions_;
   std::map<uint64_t, NamedFunction> range_functions_;  // by address
@@ -148,9 +149,9 @@ class Analysis {
   std::optional<NamedFunction> dist_engine_;
   std::optional<NamedFunction> callbacks_;
   std::vector<std::pair<AutogradFunction, NamedFunction>> autograd_functions_;
-  RowTargets targets_;  // places whose callers make rows, or end them
+  RowTargets targets_;  // functions whose callers make rows, or end them
   FunctionAnalysis analysis_;
-  std::vector<CallSite> calls_;  // to any of them
+  std::vector<CallSite> calls_;  // calls of any of `targets_`
   std::optional<RowMakerSearch> row_makers_;
   std::vector<std::string> other_callers_;
 };
@@ -171,7 +172,8 @@ void Analysis::NoteSymbol(const ElfSymbol& symbol) {
     }
     return;
   }
-  // Both take a std::string const&: "Ss" is the pre-C++11 one, the other is spelled out.
+  // Both functions take a std::string const&, which is "Ss" for the pre-C++11 string and is spelled
+  // out for the other one.
   if (name.starts_with(kCheckFailed) || name.starts_with(kEnterAnnotation)) {
     facts_.old_string_abi |= Contains(name, "RKSs");
   }
@@ -237,7 +239,8 @@ void Analysis::ReadSymbols() {
   image_.file().ForEachSymbol(/*full=*/false, [&](const ElfSymbol& s) { NoteSymbol(s); });
   image_.file().ForEachSymbol(/*full=*/true, [&](const ElfSymbol& s) { NoteSymbol(s); });
   image_.file().ForgetFullSymbols();
-  // Both tables name the exported ones, and a symbol may have two versions.
+  // An operator may be in the list several times, because both tables name exported symbols and a
+  // symbol may have two versions.
   std::stable_sort(operators_.begin(), operators_.end(),
                    [](const auto& a, const auto& b) { return a.address < b.address; });
   operators_.erase(std::unique(operators_.begin(), operators_.end(),
@@ -331,7 +334,8 @@ void Analysis::AddEntry(FunctionRole role, const NamedFunction& symbol) {
       const bool is_driver = FindCudaFunction(symbol.name).api == CudaApi::kDriver;
       rule = is_driver ? WorkRule::kThroughWord : WorkRule::kAnyCall;
     }
-    // Cleans up by indirect calls; what it is for has a name, as it is in the same library.
+    // The function cleans up by indirect calls. Its work has names, because that is in the same
+    // library.
     if (role == FunctionRole::kDistEngine) rule = WorkRule::kNamed;
     analysis_.Add(std::move(function), *graph, rule);
   } else {
@@ -346,7 +350,7 @@ void Analysis::AddEntries() {
 }
 
 void Analysis::AddUnwinderEntry() {
-  // What is unwound by another one ends where the exception is caught.
+  // A row that an unwinder not found here unwinds ends where the exception is caught.
   std::vector<HiddenUnwinderEntry> entries = FindHiddenUnwinders(image_.file());
   if (unwinder_set_ip_ != 0 && unwinder_get_cfa_ != 0) {
     const auto entry = FindUnwinderEntry(image_, unwinder_set_ip_, unwinder_get_cfa_);
@@ -379,9 +383,9 @@ void Analysis::AddRanges() {
   }
 }
 
-// ProcessGroupNCCL keeps the row of a work only if a profiler runs, and ends it when it has given
-// the collective to the device. By then it has set the work's timeout (2.4 and later), or queues
-// it.
+// Adds the ends of rows of NCCL's works. ProcessGroupNCCL keeps such a row only if a profiler runs,
+// and ends it when it has given the collective to the device. The row is ended here at the next
+// step: setting the work's timeout (2.4 and later), or queueing the work.
 void Analysis::AddNcclWorkEnds() {
   for (const std::string_view which : {kAssignTimeout, kEnqueueWork}) {
     for (const NamedFunction& symbol : nccl_work_ends_) {
@@ -407,7 +411,8 @@ void Analysis::AddCudaCalls() {
   for (const auto& [address, symbol] : cuda_functions_) AddEntry(FunctionRole::kCudaCall, symbol);
 }
 
-// Nothing is said where none is found: the plan does where one is asked for.
+// Adds Python's garbage collectors. Adds no gap where none is found; the plan does that, if
+// collections are wanted.
 void Analysis::AddCollectors() {
   if (!has_collector_) return;
   for (const FunctionRange& range : FindCollectors(image_, &analysis_)) {
@@ -481,7 +486,8 @@ ModuleFacts Analysis::Run() {
   AddNcclWorkEnds();
   AddCudaCalls();
   AddCollectors();
-  // Only torch's Python binding has the class; it imports what it makes rows with.
+  // Only torch's Python binding has the class: a file without operators that imports the functions
+  // which make rows.
   if (facts_.python_node_vtable == 0 && operators_.empty() && !targets_.step_callbacks.empty()) {
     facts_.python_node_vtable = FindVtable(image_.file(), kPythonNodeType).value_or(0);
   }
@@ -512,7 +518,7 @@ std::string_view OperatorIdentifier(std::string_view symbol) {
 bool MayContribute(ElfFile& file, bool full, bool has_collector) {
   bool found = false;
   file.ForEachSymbol(full, [&](const ElfSymbol& symbol) {
-    // nvtxRangePushA, cudaLaunchKernel
+    // 'n' as in nvtxRangePushA, 'c' as in cudaLaunchKernel.
     const char first = symbol.text[0];
     const bool may_be = first == '_' || first == 'n' || first == 'c';
     if (!found && may_be) found = IsInteresting(symbol.name(), symbol.is_defined);

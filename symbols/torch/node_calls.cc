@@ -16,11 +16,10 @@ namespace proftrace {
 namespace {
 
 constexpr std::string_view kBeginCatch = "__cxa_begin_catch";
-// More than any function of torch has.
+// The most bytes of a function's part; no function of torch has as many.
 constexpr uint64_t kMostPartBytes = 1 << 20;
 
-// Whether all ways to the call lead there with the scope of backward functions as its second
-// argument.
+// Whether the call's argument is the scope of backward functions on all paths to it.
 bool HasBackwardScope(const FlowGraph& graph, uint32_t call) {
   const Value backward{Value::kConstant, {static_cast<int64_t>(Scope::kBackwardFunction)}};
   bool is_reached = false;
@@ -36,7 +35,8 @@ bool HasBackwardScope(const FlowGraph& graph, uint32_t call) {
   return is_reached && is_clear;
 }
 
-// The object whose virtual function `called` is: a word of what its first word points to.
+// Returns the object whose virtual function `called` is: `called` is a word of the table to which
+// the object's first word points.
 Value ObjectOf(Value called) {
   const size_t count = called.offsets.size();
   if (!called.is_whole() || count < 3 || called.offsets.back() != 0) return Value();
@@ -48,7 +48,7 @@ bool IsSame(const abi::pt_place& a, const abi::pt_place& b) {
   return std::memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-// The instructions of [start, end), one after the other.
+// Returns the instructions of [start, end), one after the other.
 std::vector<Instruction> InstructionsOf(const CodeImage& image, const FunctionRange& part) {
   if (part.end <= part.start || part.end - part.start > kMostPartBytes) return {};
   std::vector<uint8_t> bytes(part.end - part.start);
@@ -79,9 +79,9 @@ std::optional<NodeCall> FindCalledNode(const FlowGraph& graph, uint32_t from) {
   ValueWalk walk(graph);
   walk.Run(from, [&](uint32_t node, const ValueState& state) {
     if (node == from || !graph.node(node).is_call) return true;
-    // With callbacks an at::RecordFunction is made first.
+    // On the path with callbacks, an at::RecordFunction is made before apply() is called.
     if (!graph.node(node).is_indirect) return false;
-    // apply(inputs); rdi: where the result goes.
+    // This is apply(inputs). rdi holds the address of the result.
     const Value object = ObjectOf(walk.CalledAt(node, state));
     const auto place = object.known() && object == state.reg(kRsi)
                            ? PlaceOf(object, abi::PT_PLACE_WORD)
@@ -99,8 +99,9 @@ std::optional<NodeCall> FindCalledNode(const FlowGraph& graph, uint32_t from) {
 std::optional<uint16_t> FindNodeSequence(const FlowGraph& graph) {
   constexpr std::string_view kMakes = "_ZN2at14RecordFunctionC";
   constexpr std::string_view kBefore = "_ZN2at14RecordFunction6beforeE";
-  // The node comes as the second argument of operator(), behind the place of its result. Where the
-  // row is made it has been kept somewhere, as its fields may have changed in what was called.
+  // The node is the second argument of operator(), behind the address of the result. Where the row
+  // is made, the code has kept the node's address somewhere. The second walk starts there, because
+  // functions that were called before may have changed the node's fields.
   std::optional<uint32_t> made;
   std::optional<Value> kept;
   ValueWalk(graph).Run(0, [&](uint32_t node, const ValueState& state) {
@@ -117,7 +118,8 @@ std::optional<uint16_t> FindNodeSequence(const FlowGraph& graph) {
   ValueWalk walk(graph);
   walk.Run(*made, walk.FrameAt(*made), [&](uint32_t node, const ValueState& state) {
     if (!graph.node(node).is_call || !graph.node(node).callee.starts_with(kBefore)) return true;
-    // before(row, name, number): a name on the stack takes no register.
+    // In before(row, name, number), the number is in rdx or, where the name is on the stack, in
+    // rsi.
     for (const unsigned argument : {kRdx, kRsi}) {
       Value number = state.reg(argument);
       if (!number.is_whole() || number.offsets.size() != kept->offsets.size() + 1) continue;
@@ -137,7 +139,7 @@ std::optional<uint16_t> FindNodeSequence(const FlowGraph& graph) {
 
 std::vector<uint64_t> FindCatches(const ModuleImage& image, const FunctionRange& function) {
   std::set<uint64_t> catches;
-  std::map<uint64_t, FunctionRange> cold;  // by where they begin
+  std::map<uint64_t, FunctionRange> cold;  // by their first addresses
   const auto add_part = [&](uint64_t address) {
     if (address >= function.start && address < function.end) return;
     if (address == 0 || image.IsPltStub(address)) return;

@@ -14,7 +14,7 @@ namespace {
 
 // 2.15 registers 3700 operators; a job's own libraries add some hundreds.
 constexpr size_t kMaxOperators = 100000;
-// A list that changes all the time is walked so often: it takes some milliseconds.
+// How often a list that changes all the time is walked. A walk takes some milliseconds.
 constexpr int kMostWalks = 16;
 constexpr size_t kMaxNameBytes = 512;
 // A list node is {next, previous, OperatorDef}; the OperatorDef begins with OperatorName{name,
@@ -27,7 +27,8 @@ bool IsPlausibleName(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-// The strings of a node whose bytes were read already: short ones lie inside.
+// Returns a string of a node whose bytes were read already. The characters of a short string are
+// among these bytes.
 std::optional<std::string> NodeString(const TargetMemory& memory, uint64_t node, ByteView bytes,
                                       size_t offset, bool old_abi) {
   if (!old_abi) {
@@ -41,8 +42,8 @@ std::optional<std::string> NodeString(const TargetMemory& memory, uint64_t node,
   return ReadStdString(memory, node + offset, old_abi, kMaxNameBytes);
 }
 
-// One walk through the list whose sentinel is at `head`. Each node must point back to where the
-// walk came from: one that was taken out meanwhile, and whose place is used again, does not.
+// Walks once through the list whose sentinel is at `head`. Each node must point back to the node
+// before it; a node that was removed meanwhile and whose memory is used again does not.
 OperatorList WalkOperators(const TargetMemory& memory, uint64_t head, bool old_abi) {
   OperatorList list;
   const size_t string_bytes = old_abi ? kOldStringBytes : kNewStringBytes;

@@ -1,4 +1,4 @@
-// The operators that a live process has registered: c10::Dispatcher's list, read from outside.
+// Reads the operators that a live process has registered, from the list of c10::Dispatcher.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,21 @@ namespace proftrace {
 
 struct OperatorList {
   std::vector<OperatorInfo> operators;  // ascending by address
-  bool is_whole = false;                // from the list's begin to its end, every link in order
+  // true: the list was read from its begin to its end, with all links in order
+  bool is_whole = false;
 };
 
-// Reads the operators of the Dispatcher to which the word at `slot` points: its first member is a
-// std::list of OperatorDef, each beginning with name and overload name. `old_abi`: these are
-// pre-C++11 strings. A list that changes while it is read is read again; one that never holds
-// together gives what was read up to the first node that cannot be one. Empty, and not whole: there
-// is no list yet.
+// Reads the operators of the Dispatcher to which the word at `slot` points. Its first member is a
+// std::list of OperatorDef, each of which begins with a name and an overload name. `old_abi`: these
+// are pre-C++11 strings. A list that changes while it is read is read again. If it is never read
+// whole, the result has the operators up to the first broken node. Empty and not whole: there is no
+// list yet.
 OperatorList ReadOperatorList(const TargetMemory& memory, uint64_t slot, bool old_abi);
 
-// Adds gaps that name what the plan lacks of the Dispatcher's list.
+// Adds gaps that name the operators of the Dispatcher's list that the plan lacks.
 void AddOperatorGaps(ProbePlan* plan);
 
-// Returns the name of the operator in a node of that list; empty: it cannot be read.
+// Returns the name of the operator in a node of that list; empty: the node cannot be read.
 std::string NameOfOperatorNode(const TargetMemory& memory, uint64_t node, bool old_abi);
 
 // Returns at::_ops' identifier for an operator: "aten::add", "Tensor" -> "add_Tensor".

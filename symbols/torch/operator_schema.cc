@@ -14,15 +14,15 @@ namespace {
 
 // torch's longest schemas have 40 arguments.
 constexpr uint64_t kMostArguments = 256;
-constexpr uint64_t kMostListValues = 64;  // of a default value
-constexpr uint64_t kMostSets = 16;        // of an argument's alias sets
+constexpr uint64_t kMostListValues = 64;  // the most values of a list that is a default value
+constexpr uint64_t kMostSets = 16;        // the most alias sets of an argument
 constexpr uint64_t kMostContained = 4;
 constexpr size_t kMaxTextBytes = 4096;
 // The limit for all schemas together; torch's own are 600 KB.
 constexpr size_t kMostBytes = size_t{32} << 20;
 
-// c10::IValue: payload, then a tag. These numbers are the same from 1.13 on; Bool and those after
-// it moved when SymBool (2.1) and UInt (2.11) were put before it.
+// A c10::IValue is a payload and then a tag. These numbers of tags are the same since 1.13. Bool
+// and the tags behind it got other numbers when SymBool (2.1) and UInt (2.11) were put before it.
 constexpr uint64_t kValueBytes = 16;
 constexpr uint32_t kTagNone = 0;
 constexpr uint32_t kTagDouble = 3;
@@ -37,7 +37,7 @@ struct Value {
   uint32_t tag = 0;
 };
 
-// A schema whose default values are not texts yet.
+// A schema whose default values have not been made into texts yet.
 struct Draft {
   uint64_t address = 0;
   OperatorSchema schema;
@@ -92,8 +92,8 @@ class SchemaReader {
         string_bytes_(old_abi ? 8 : 32),
         types_(memory, old_abi, flag_first) {}
 
-  // Where the FunctionSchema of an operator is, when it has one; nullopt: memory there is not as
-  // expected.
+  // The place of an operator's FunctionSchema, if it has one. FindSchema() returns nullopt where
+  // the memory is not as expected.
   struct Place {
     bool is_there;
     uint64_t address;
@@ -112,7 +112,7 @@ class SchemaReader {
     uint64_t begin;
     uint64_t count;
   };
-  // A std::vector with at most `most` elements.
+  // Reads a std::vector; nullopt: it makes no sense, or has more than `most` elements.
   std::optional<Range> ReadVector(uint64_t address, uint64_t element_bytes, uint64_t most) const;
   std::optional<bool> ReadFlag(uint64_t address) const;
   std::optional<std::string> ReadString(uint64_t address);
@@ -159,8 +159,8 @@ std::optional<std::string> SchemaReader::ReadString(uint64_t address) {
   return text;
 }
 
-// OperatorEntry: OperatorName {name, overload name}, optional<AnnotatedSchema>; AnnotatedSchema:
-// FunctionSchema, debug string.
+// An OperatorEntry has an OperatorName {name, overload name} and an optional<AnnotatedSchema>,
+// which has a FunctionSchema and a debug string.
 std::optional<SchemaReader::Place> SchemaReader::FindSchema(uint64_t operator_def) const {
   const uint64_t field = operator_def + 2 * string_bytes_;
   const uint64_t schema = field + (flag_first_ ? 8 : 0);
@@ -176,8 +176,8 @@ bool SchemaReader::HasName(uint64_t schema, const OperatorInfo& info) const {
              info.overload_name;
 }
 
-// A std::unordered_set<Symbol>: buckets, their number, the first node, how many; a node: next,
-// value.
+// A std::unordered_set<Symbol> has the buckets, their number, the first node and the number of
+// nodes. A node has the next one and a value.
 bool SchemaReader::ReadSets(uint64_t address, std::vector<std::string>* names) {
   uint64_t words[4];
   if (!memory_.Read(address, words, sizeof(words)) || words[3] > kMostSets) return false;
@@ -194,7 +194,7 @@ bool SchemaReader::ReadSets(uint64_t address, std::vector<std::string>* names) {
   return node == 0;
 }
 
-// AliasInfo: the sets before, the sets after, contained AliasInfos, is_write.
+// An AliasInfo has the sets before, the sets after, contained AliasInfos, and is_write.
 bool SchemaReader::ReadAlias(uint64_t address, int depth, AliasSets* alias) {
   constexpr uint64_t kSetBytes = 56;
   constexpr uint64_t kAliasBytes = 2 * kSetBytes + 24 + 8;
@@ -274,7 +274,7 @@ bool SchemaReader::ReadArguments(uint64_t vector, bool is_return, Draft* draft) 
   return true;
 }
 
-// FunctionSchema: OperatorName, arguments, returns, two flags.
+// A FunctionSchema has an OperatorName, the arguments, the returns and two flags.
 std::optional<Draft> SchemaReader::ReadDraft(uint64_t schema, const OperatorInfo& info) {
   Draft draft;
   draft.address = info.address;
@@ -306,8 +306,8 @@ bool SchemaReader::LearnTags(const std::vector<Draft>& drafts) {
   return bool_tag_ >= kLeastBoolTag && bool_tag_ <= kMostBoolTag;
 }
 
-// c10::detail::ListImpl: an intrusive_ptr_target, then a std::vector<IValue>. The target's header
-// is a vtable and two counts of 4 bytes each, or 8 each (2.1 and before).
+// A c10::detail::ListImpl is an intrusive_ptr_target, then a std::vector<IValue>. The target's
+// header is a vtable and two counts of 4 bytes each, or 8 each (2.1 and before).
 std::optional<std::vector<Value>> SchemaReader::ReadList(uint64_t list) const {
   const auto word = memory_.ReadWord(list + 16);
   if (!word) return std::nullopt;
@@ -321,7 +321,7 @@ std::optional<std::vector<Value>> SchemaReader::ReadList(uint64_t list) const {
   return values;
 }
 
-// c10::ivalue::ConstantString: as above, then a std::string.
+// A c10::ivalue::ConstantString is an intrusive_ptr_target, then a std::string.
 std::optional<std::string> SchemaReader::ReadConstantString(uint64_t object) const {
   const auto word = memory_.ReadWord(object + 16);
   if (!word) return std::nullopt;
@@ -379,8 +379,8 @@ bool SchemaReader::FormatDefaults(Draft* draft) {
   return true;
 }
 
-// Whether `flag_first` is the form of optionals here: the first operators with a schema repeat
-// their names.
+// Whether `flag_first` is the form of optionals in this process: with the right form, the schemas
+// of the first operators repeat the operators' names.
 bool IsForm(const TargetMemory& memory, const std::vector<OperatorInfo>& operators, bool old_abi,
             bool flag_first) {
   const SchemaReader reader(memory, old_abi, flag_first, nullptr);
@@ -444,7 +444,7 @@ std::string FormatSchema(const OperatorSchema& schema) {
   for (const SchemaArgument& value : schema.returns) {
     returns += (returns.empty() ? "" : ", ") + FormatArgument(value);
   }
-  // A single return stands without parentheses, unless it would look like several.
+  // A single return is written without parentheses, unless it would look like several returns.
   const bool is_single = schema.returns.size() == 1 && !schema.has_variable_returns;
   const bool is_bare = (is_single && !returns.starts_with('(')) ||
                        (schema.returns.empty() && schema.has_variable_returns);

@@ -9,14 +9,14 @@
 namespace proftrace {
 namespace {
 
-// IValue toTypeInferredIValue(pybind11::handle): rdi has where the value goes.
+// IValue toTypeInferredIValue(pybind11::handle). rdi holds the address of the result.
 constexpr std::string_view kConversion = "_ZN5torch3jit20toTypeInferredIValueE";
-// The function that the conversion calls: a file without local symbols has no name for the
-// conversion itself.
+// The function that the conversion calls. It serves to find the conversion in a file without local
+// symbols, where the conversion itself has no name.
 constexpr std::string_view kTypedConversion = "_ZN5torch3jit8toIValueE";
 constexpr uint64_t kMostBytes = 4096;
 
-// Whether calls convert an object of Python's into a value.
+// Tells whether a call converts a Python object into a value.
 class Conversions {
  public:
   explicit Conversions(const CodeImage& image) : image_(image) {}
@@ -46,8 +46,8 @@ class Conversions {
   std::map<uint64_t, bool> nameless_;  // by address
 };
 
-// The object that `item` is loaded from. pybind11 looks for a list's items, too, which are one load
-// further: where it is a tuple, is checked when it is read.
+// Returns the object that `item` is loaded from. pybind11's code also handles lists, whose items
+// are one load further. Whether the object is a tuple is checked when it is read.
 std::optional<Value> ObjectOfItem(Value item) {
   const bool in_frame = item.base == static_cast<int>(kRsp) && item.offsets.size() == 2;
   if (!item.known() || item.is_byte || item.offsets.size() < 2 || item.offsets.back() != 0 ||
@@ -76,7 +76,8 @@ std::optional<RowInputs> FindPythonArguments(const CodeImage& image, const FlowG
     } else if (object && object->offsets.size() == tuple->offsets.size()) {
       clear &= *object == *tuple;
     }
-    return false;  // the first item: going around would use up the visits of other ways
+    // The first item is enough: following the loop would use up the visits of other paths
+    return false;
   });
   if (!tuple || !clear) return std::nullopt;
   const auto place = PlaceOf(*tuple, abi::PT_PLACE_WORD);

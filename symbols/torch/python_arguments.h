@@ -1,4 +1,4 @@
-// Rows whose arguments come from Python and are made into values only while a profiler runs
+// Finds the arguments of rows that come from Python and become values only while a profiler runs
 // (torch.autograd._record_function_with_args_enter).
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace proftrace {
 
-// Finds, for a row that begins at node `from`, the tuple whose items the code makes values of
-// afterwards, each of them (torch::jit::toTypeInferredIValue). nullopt: the code does not do so, or
-// the tuple is not to be found at `from`.
+// Finds the place, at node `from` where the row begins, of the tuple whose items the code later
+// converts into values one by one (torch::jit::toTypeInferredIValue). nullopt: the code does not do
+// so, or the tuple's place at `from` is not clear.
 std::optional<RowInputs> FindPythonArguments(const CodeImage& image, const FlowGraph& graph,
                                              uint32_t from);
 

@@ -13,8 +13,8 @@ constexpr char kModule[] = "torch.distributed.distributed_c10d";
 constexpr size_t kMostGroups = 4096;
 constexpr size_t kLongestName = 256;
 constexpr size_t kLongestConfig = 1024;
-// Behind PyObject_HEAD: the value of an object of one C++ class (pybind11's instance, simple
-// layout).
+// The offset of the pointer to the C++ object in a Python object of one C++ class, behind
+// PyObject_HEAD (pybind11's instance, simple layout).
 constexpr uint64_t kPybindValue = 16;
 
 std::optional<int> Rank(const PythonObjects& objects, uint64_t object) {
@@ -25,7 +25,8 @@ std::optional<int> Rank(const PythonObjects& objects, uint64_t object) {
   return static_cast<int>(*number);
 }
 
-// The keys of a dict from ranks of the job to ranks of the group, which count up.
+// Returns the keys of a dict that maps ranks in the job to ranks in the group, where the latter
+// count up from 0.
 std::optional<std::vector<int>> RanksIn(const PythonObjects& objects, uint64_t dict) {
   const auto items = objects.DictItems(dict);
   if (!items) return std::nullopt;
@@ -39,7 +40,7 @@ std::optional<std::vector<int>> RanksIn(const PythonObjects& objects, uint64_t d
   return ranks;
 }
 
-// The value of the object `key` in the dict of a variable.
+// Returns the value for the object `key` among the items of a dict.
 std::optional<uint64_t> ValueOf(const std::vector<PythonItem>& items, uint64_t key) {
   const auto item = std::find_if(items.begin(), items.end(),
                                  [key](const PythonItem& one) { return one.key == key; });

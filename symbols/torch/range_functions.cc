@@ -9,10 +9,10 @@ struct RangeFunction {
   std::string_view symbol;
   uint8_t role;
 };
-// A range with a number, which may end on another thread. Without a tool in the process all of them
-// have the same number: where one ends is not known, that it starts is.
+// Starts a range that has a number and may end on another thread. Without a tool in the process all
+// ranges get the same number, so that only a range's start is known, not its end.
 constexpr std::string_view kStart = "nvtxRangeStartA";
-// torch/csrc/itt_wrapper.h; nvToolsExt.h.
+// The functions of torch/csrc/itt_wrapper.h and nvToolsExt.h.
 constexpr RangeFunction kFunctions[] = {
     {"_ZN5torch8profiler14itt_range_pushEPKc", abi::PT_ROLE_RANGE_PUSH},
     {"_ZN5torch8profiler13itt_range_popEv", abi::PT_ROLE_RANGE_POP},

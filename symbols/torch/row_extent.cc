@@ -11,11 +11,11 @@
 namespace proftrace {
 namespace {
 
-// A place that is emulated by the kernel is looked for within so many instructions.
+// How many instructions the search for one that the kernel emulates goes on.
 constexpr int kMostMoves = 12;
 
-// Whether a node for which `is_goal(node)` can be reached from `from` without passing any of
-// `around`.
+// Whether a node for which is_goal(node) is true can be reached from `from` without passing a node
+// of `around`.
 template <typename Goal>
 bool CanReachAny(const NormalFlow& flow, uint32_t from, const std::vector<uint32_t>& around,
                  Goal&& is_goal) {
@@ -33,7 +33,7 @@ bool CanReachAny(const NormalFlow& flow, uint32_t from, const std::vector<uint32
   return false;
 }
 
-// Whether a normal exit can.
+// Whether a normal exit can be reached from `from` without passing a node of `around`.
 bool CanLeave(const NormalFlow& flow, uint32_t from, const std::vector<uint32_t>& around) {
   return CanReachAny(flow, from, around, [&flow](uint32_t node) { return flow.is_exit(node); });
 }
@@ -48,7 +48,7 @@ bool IsFirstTest(const FlowGraph& graph, uint32_t from, uint32_t node) {
   return true;
 }
 
-// Some way from `from` to an exit.
+// Returns a shortest path from `from` to an exit.
 std::vector<uint32_t> WayOut(const NormalFlow& flow, uint32_t from) {
   std::vector<uint32_t> before(flow.size(), UINT32_MAX);
   std::vector<uint32_t> queue = {from};
@@ -83,7 +83,7 @@ std::optional<uint32_t> FindMeetingPoint(const FlowGraph& graph, uint32_t from) 
   if (flow.successors(branch).size() < 2) return std::nullopt;
   for (uint32_t node : WayOut(flow, branch)) {
     if (CanLeave(flow, branch, {node})) continue;
-    // Reached without the begin, it would end what never began.
+    // A place that can be reached without passing the begin would end a row that never began.
     const auto is_node = [node](uint32_t other) { return other == node; };
     if (CanReachAny(flow, 0, {from}, is_node)) return std::nullopt;
     for (int moves = 0; moves < kMostMoves && !graph.node(node).instruction.emulated; ++moves) {

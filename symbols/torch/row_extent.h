@@ -1,4 +1,4 @@
-// Finds where a row that is a piece of a function is over.
+// Finds the ends of a row that is only a part of a function.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace proftrace {
 
-// Returns the instruction at which the row that began at node `from` is over, whether there were
-// callbacks or not: where both ways meet again, moved on to a cheap instruction. nullopt: the row
-// outlives the function.
+// Returns the instruction at which the row that began at node `from` has ended, with callbacks or
+// without: where both paths meet again, or a cheaper instruction right behind that. nullopt: there
+// is no such place, as where the row outlives the function.
 std::optional<uint32_t> FindMeetingPoint(const FlowGraph& graph, uint32_t from);
 
-// Does this for functions that destroy the callbacks on each way separately: returns the jumps
-// after the tests whether there were any, of which each way passes one. Empty: it is not so.
+// Finds the ends in functions that destroy the callbacks on each path separately: returns the jumps
+// after the tests whether there were callbacks. Every path passes one of them. Empty: the function
+// is not like that.
 std::vector<uint32_t> FindFlagTests(const FlowGraph& graph, uint32_t from);
 
-// Does this for unoptimised code: returns the calls that destroy the callbacks.
+// Finds the ends in unoptimised code: returns the calls that destroy the callbacks.
 std::vector<uint32_t> FindDestructions(const FlowGraph& graph, uint32_t from);
 
 }  // namespace proftrace

@@ -20,10 +20,10 @@ namespace {
 
 constexpr std::string_view kBefore = "_ZN2at14RecordFunction6beforeE";
 constexpr std::string_view kWithScope = "record_function_with_scope";
-// rdi, rsi, rdx, rcx, r8, r9: in the order of enum pt_register.
+// rdi, rsi, rdx, rcx, r8, r9, in the order of enum pt_register.
 constexpr std::array<unsigned, 6> kArgumentRegisters = {7, 6, 2, 1, 8, 9};
-// at::RecordFunction: StepCallbacks come first; it has 344 bytes in 2.15. Behind it lie registers
-// that the function saves.
+// An at::RecordFunction begins with StepCallbacks, and has 344 bytes in 2.15. Behind it lie
+// registers that the function saves.
 constexpr int64_t kLeastInputsOffset = 64;
 constexpr int64_t kRecordFunctionBytes = 344;
 constexpr int64_t kMostValues = 256;
@@ -54,8 +54,8 @@ std::optional<abi::pt_place> WordPlace(const Value& value) {
   return place;
 }
 
-// Returns where the first two words of an object lie, side by side, before they are moved into it:
-// a std::vector that is handed on is read there.
+// Returns the place from which the first two words of an object were moved into it, if they lie
+// side by side there. A std::vector that is handed on is read at that place.
 std::optional<Value> PlaceBeforeMove(const std::map<int64_t, Value>& words) {
   const auto first = words.find(0);
   const auto second = words.find(8);
@@ -72,8 +72,9 @@ std::optional<Value> PlaceBeforeMove(const std::map<int64_t, Value>& words) {
   return address;
 }
 
-// A word that a kernel gets, at the row's begin. An object that is made on the way is not there
-// yet: it may be known where it lies before, or where its first word comes from.
+// Returns the place, at the row's begin, of a word that a kernel gets. If the word is the address
+// of an object that is made later, returns the place from which the object is moved, or that of its
+// first word.
 abi::pt_place KernelWord(const Value& word, const ValueState& state) {
   if (const auto before = PlaceBeforeMove(state.WordsOf(word, 16))) {
     if (const auto place = WordPlace(*before)) return *place;
@@ -84,8 +85,8 @@ abi::pt_place KernelWord(const Value& word, const ValueState& state) {
   return place.value_or(UnknownPlace());
 }
 
-// All that an unboxed kernel gets. See PlaceKernelArguments: words of vector registers are where
-// those of the kernel and its keys would be, of which nothing is shown.
+// Returns the places of all words that an unboxed kernel gets. Vector registers stand in the first
+// words, in place of the kernel and its keys, of which nothing is shown (see PlaceKernelArguments).
 std::vector<abi::pt_place> KernelWords(unsigned first_argument, const ValueState& state) {
   std::vector<abi::pt_place> words;
   for (unsigned i = 0; i < PT_ROW_WORDS; ++i) {
@@ -101,7 +102,8 @@ bool IsSame(const abi::pt_place& a, const abi::pt_place& b) {
   return std::memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-// Forgets vector registers that are no arguments: what lies in them may differ from way to way.
+// Forgets vector registers that are no arguments, because their content may differ from path to
+// path.
 void ForgetOtherVectors(unsigned first_argument, RowInputs* one, RowInputs* other) {
   if (one->kind != RowInputKind::kKernel) return;
   for (unsigned i = 0; i < first_argument; ++i) {
@@ -110,8 +112,8 @@ void ForgetOtherVectors(unsigned first_argument, RowInputs* one, RowInputs* othe
   }
 }
 
-// Notes what the row has on one way, of a kernel behind so many other arguments. False: another way
-// says something else.
+// Notes the inputs of the row on one path. `first_argument`: how many words come before the
+// kernel's arguments. False: another path has other inputs.
 bool NoteAgreed(unsigned first_argument, RowInputs inputs, std::optional<RowInputs>* found) {
   bool same = true;
   if (*found) {
@@ -129,8 +131,8 @@ struct GivenInputs {
   Value count;
 };
 
-// Returns the inputs of the call of RecordFunction::before at `state`: an ArrayRef<IValue> that it
-// takes, or, where that overload is inlined, the one that was stored into the object.
+// Returns the inputs of the call of RecordFunction::before at `state`: its argument of type
+// ArrayRef<IValue> or, where that overload is inlined, the one that was stored into the object.
 std::optional<GivenInputs> InputsOfCall(std::string_view callee, const ValueState& state) {
   if (!callee.starts_with(kBefore)) return std::nullopt;
   if (Contains(callee, "ArrayRefIK") && Contains(callee, "6IValueE")) {
@@ -145,11 +147,12 @@ std::optional<GivenInputs> InputsOfCall(std::string_view callee, const ValueStat
   return std::nullopt;
 }
 
-// An array of the function's own in its frame, or the last values of a Stack, as torch::jit::last()
-// takes them: its end, less the bytes of `count` of them.
+// Returns the places of inputs that are an array in the function's frame, a whole Stack, or the
+// last values of a Stack as torch::jit::last() takes them: from its end less the bytes of `count`
+// values.
 std::optional<RowInputs> PlacesOf(const GivenInputs& inputs, ValueSums* sums) {
   if (inputs.count.is_number() && inputs.count.offsets[0] == 0) return RowInputs();
-  // All that a std::vector has: from its begin, the difference of its end and that.
+  // These are all elements of a std::vector where data and count lead from its begin to its end.
   Value end = sums->Add(inputs.data, inputs.count, kValueBytes);
   const size_t steps = inputs.data.offsets.size();
   if (steps >= 2 && inputs.data.offsets.back() == 0) {
@@ -181,7 +184,8 @@ bool IsOneOf(const std::vector<uint64_t>& targets, const FlowNode& call) {
   return std::binary_search(targets.begin(), targets.end(), call.instruction.target);
 }
 
-// Returns what all ways from `from` to a call of `before` that has inputs agree on.
+// Returns the inputs on which all paths from `from` to a call of RecordFunction::before with inputs
+// agree.
 std::optional<RowInputs> OnWhichAllAgree(const CodeImage& image, const FlowGraph& graph,
                                          uint32_t from, const std::vector<uint64_t>& stops) {
   std::optional<RowInputs> agreed;
@@ -208,8 +212,9 @@ std::optional<RowInputs> OnWhichAllAgree(const CodeImage& image, const FlowGraph
   return clear ? agreed : std::nullopt;
 }
 
-// Whether a row that begins at `from` has inputs at all: `start` is that, or the function's begin,
-// where registers that were set on the way to the row are told as well.
+// Whether a row that begins at `from` has inputs at all. `start`, where the walk begins, is `from`
+// or the function's begin; from there, registers that are set before the row begins are known as
+// well.
 bool HasInputs(const CodeImage& image, const FlowGraph& graph, uint32_t start, uint32_t from,
                const std::vector<uint64_t>& stops) {
   bool found = false;
@@ -264,8 +269,8 @@ std::optional<abi::pt_place> FindArgument(const FlowGraph& graph, uint32_t at, u
 
 namespace {
 
-// callWithDispatchKeySlowPath<…>(TypedOperatorHandle<TYPE> const&, …): TYPE, demangled; empty where
-// the name is another one.
+// Returns TYPE, demangled, of callWithDispatchKeySlowPath<…>(TypedOperatorHandle<TYPE> const&, …);
+// empty: `callee` is another function.
 std::string TypeOfSlowPath(std::string_view callee) {
   const std::string demangled = Demangle(std::string(callee)).value_or("");
   const std::vector<std::string> parameters = ParameterTypes(demangled);
@@ -277,13 +282,14 @@ std::string TypeOfSlowPath(std::string_view callee) {
 }
 
 struct SymbolicInputs {
-  bool are_there = false;  // the operator takes numbers that may be symbolic
+  bool are_there = false;  // whether the operator takes numbers that may be symbolic
   std::optional<RowInputs> told;
 };
 
-// Finds the inputs of an operator that takes numbers that may be symbolic. Where nobody listens,
-// one of two kernels is called, of which the other one gets plain numbers; where there are
-// callbacks, always the same function, with copies that are made right before.
+// Finds the inputs of an operator that takes numbers that may be symbolic. Without callbacks, the
+// code calls one of two kernels, of which one gets plain numbers. With callbacks, it always calls
+// the same function with copies that are made right before, so that the inputs are taken from
+// there.
 SymbolicInputs FindSymbolicInputs(const FlowGraph& graph, uint32_t from, const ValueState& frame) {
   SymbolicInputs inputs;
   bool clear = true;
@@ -295,7 +301,7 @@ SymbolicInputs FindSymbolicInputs(const FlowGraph& graph, uint32_t from, const V
     const FlowNode& call = graph.node(node);
     if (node == from || !call.is_call || !IsSlowPath(call.callee)) return true;
     const auto slow_call = SlowCallAt(call, frame, state);
-    // Another operator's that is called behind this one says nothing of it.
+    // The call may belong to another operator that is called behind this one.
     if (!slow_call || !Contains(call.callee, "6SymInt")) return false;
     inputs.are_there = true;
     RowInputs one{RowInputKind::kKernel, {}, TypeOfSlowPath(call.callee)};
@@ -314,7 +320,7 @@ std::optional<RowInputs> FindCallInputs(const FlowGraph& graph, uint32_t from) {
   std::optional<RowInputs> found;
   bool clear = true;
   ValueWalk walk(graph);
-  // The address of an object that is made on the way may lie in the frame from before.
+  // The frame may hold addresses of objects that are made on the way already.
   const ValueState frame = walk.FrameAt(from);
   SymbolicInputs symbolic = FindSymbolicInputs(graph, from, frame);
   if (symbolic.are_there) return std::move(symbolic.told);
@@ -332,15 +338,15 @@ std::optional<RowInputs> FindCallInputs(const FlowGraph& graph, uint32_t from) {
     if (kernel->form == KernelForm::kBoxed) {
       const Value& values = state.reg(kArgumentRegisters[kernel->first_argument]);
       const auto stack = WordPlace(values);
-      // Where an unboxed call has only a boxed kernel, its Stack is made on the way.
+      // Where an unboxed call has only a boxed kernel, its Stack is made after the row's begin.
       if (!stack || !state.WordsOf(values, kVectorBytes).empty()) return false;
       inputs = RowInputs{RowInputKind::kStack, {*stack}};
     } else {
       inputs.kind = RowInputKind::kKernel;
       inputs.words = KernelWords(kernel->first_argument, state);
     }
-    // An unboxed kernel's words are what its schema says; boxed calls may be another way of the
-    // same call, with a Stack that is made for it.
+    // The words of an unboxed kernel are preferred, because they are those of the operator's
+    // schema. A boxed call may be another path of the same call, with a Stack that is made for it.
     if (found && found->kind == RowInputKind::kKernel && inputs.kind != found->kind) return false;
     if (found && found->kind != inputs.kind) found.reset();
     clear &= NoteAgreed(kernel->first_argument, std::move(inputs), &found);

@@ -1,5 +1,6 @@
-// What a row that is no whole function is called with, and where the words of that are when the row
-// begins. Data flow in the code tells, which looks at them only while a profiler runs.
+// Finds the inputs of a row that is only a part of a function: the places of their words when the
+// row begins. The code itself looks at the inputs only while a profiler runs, so that they are
+// found by its data flow.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,9 @@ enum class RowInputKind : uint8_t {
   kStack = 3,            // words: a Stack*
   kTensorVector = 4,     // words: the address of an optional std::vector<at::Tensor>
   kPythonValues = 5,     // words: a Python tuple
-  kKernel = 6,           // words: as PlaceKernelArguments counts them
-  kUnknown = 7,          // it has some: the code makes them only while a profiler runs
-  kPythonArguments = 8,  // words: a Python tuple, each item of which is one
+  kKernel = 6,           // words: in the order of PlaceKernelArguments()
+  kUnknown = 7,          // the row has inputs, but the code makes them only while a profiler runs
+  kPythonArguments = 8,  // words: a Python tuple, each item of which is an input
   kInferredValues = 9,  // words: a Python list or tuple, or null; a dict of keyword values, or null
   kTensors = 10,        // words: the address of a std::vector<at::Tensor>
 };
@@ -30,24 +31,26 @@ struct RowInputs {
   RowInputKind kind = RowInputKind::kNone;
   // PT_PLACE_UNKNOWN where a word is not known; only kKernel has such words.
   std::vector<abi::pt_place> words;
-  // kKernel: the operator's C++ type, demangled, where the words are not a kernel's, but those of
-  // Dispatcher::callWithDispatchKeySlowPath.
+  // Only for kKernel: the operator's C++ type, demangled, where the words are those of
+  // Dispatcher::callWithDispatchKeySlowPath instead of a kernel.
   std::string type{};
-  // kInferredValues: the row's scope is what the keyword "scope" says.
+  // Only for kInferredValues: whether the keyword "scope" gives the row's scope.
   bool has_keyword_scope = false;
 };
 
-// Finds the inputs of a row that begins at node `from` with an at::RecordFunction, or with the
-// question whether there are callbacks for one: values that lie there already; kUnknown for others.
-// nullopt: the row has no inputs. `stops`: calls of these (ascending) begin another row.
+// Finds the inputs of a row that begins at node `from`, where an at::RecordFunction is made or the
+// code asks for callbacks. Finds values that exist already at that node; the result is kUnknown for
+// other inputs. nullopt: the row has no inputs. `stops`: addresses (ascending) of functions whose
+// calls begin another row.
 std::optional<RowInputs> FindGivenInputs(const CodeImage& image, const FlowGraph& graph,
                                          uint32_t from, const std::vector<uint64_t>& stops);
 
-// Finds the inputs of an operator that is called with the dispatcher's code inlined: what a boxed
-// kernel gets or, else, an unboxed one.
+// Finds the inputs of an operator that is called with the dispatcher's code inlined: the arguments
+// of its unboxed kernel or, if there is no such call, of its boxed kernel.
 std::optional<RowInputs> FindCallInputs(const FlowGraph& graph, uint32_t from);
 
-// Finds an argument of the function, by its hardware register, where it is at node `at`.
+// Finds the place at node `at` of an argument of the function. `argument`: the hardware number of
+// its register at the entry.
 std::optional<abi::pt_place> FindArgument(const FlowGraph& graph, uint32_t at, unsigned argument);
 
 }  // namespace proftrace

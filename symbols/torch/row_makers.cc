@@ -33,21 +33,24 @@ namespace {
 constexpr std::string_view kGlooWork = "_ZN4c10d16ProcessGroupGloo9AsyncWork";
 // recordAsyncWorkProfilingInfo(const char* title, tensors)
 constexpr WorkArguments kGlooWorkArguments = {kRsi, kRdx, /*is_later=*/true};
-// What std::make_shared makes, and where the object lies in it.
+// The class of std::make_shared's objects, and the at::RecordFunction's offset in them.
 constexpr std::string_view kSharedRow = "_ZTVSt23_Sp_counted_ptr_inplaceIN2at14RecordFunctionE";
 constexpr int64_t kInSharedBytes = 16;
 constexpr std::string_view kGivenToPython = "_ZN5torch3jit10toPyObjectE";
 constexpr std::string_view kScriptMethod = "5torch3jit6Method";
-// What a Method of a module calls: the one torch::jit::Function that TorchScript's compiler makes.
+// The vtable of the torch::jit::Function that a Method of a module calls: TorchScript's compiler
+// makes only this class.
 constexpr std::string_view kScriptFunctionTable = "_ZTVN5torch3jit13GraphFunctionE";
 constexpr uint64_t kVtableFunctions = 16;  // behind the offset to the top and the typeinfo
-// Its lists have element types of another class (c10::DynamicType).
+// The mobile interpreter. Its inputs are not read: its lists have element types of another class
+// (c10::DynamicType).
 constexpr std::string_view kMobile = "5torch3jit6mobile";
 constexpr std::string_view kCold = ".cold";
-// What the contexts of Python's are given keyword values by (torch 2.4 and later).
+// The argument by which Python contexts get keyword values (torch 2.4 and later).
 constexpr std::string_view kKeywordsArgument = "keyword_values";
 constexpr std::string_view kIsObserved = "_ZNK3c104impl13OperatorEntry10isObservedEv";
-// The flag lies behind the dispatch table of an OperatorDef, which has a hundred entries and more.
+// The is-observed flag lies behind the dispatch table of an OperatorDef, which has at least a
+// hundred entries.
 constexpr int64_t kLeastFlagOffset = 1024;
 constexpr int64_t kMostFlagOffset = 32768;
 constexpr int64_t kPythonObjectBytes = 16;
@@ -119,7 +122,7 @@ std::optional<abi::pt_place> FindCalledOperator(const FlowGraph& graph, uint32_t
     if (graph.node(node).is_call) {
       const std::string_view callee = graph.node(node).callee;
       if (callee != kIsObserved) return IsOfCallbacks(callee);
-      op = state.reg(kRdi);  // an OperatorDef has its OperatorEntry first
+      op = state.reg(kRdi);  // an OperatorDef begins with its OperatorEntry
     } else {
       const auto byte = walk.ComparedByteAt(node, state);
       if (!byte || byte->offset < kLeastFlagOffset || byte->offset > kMostFlagOffset) return true;
@@ -138,7 +141,8 @@ std::optional<abi::pt_place> FindCalledOperator(const FlowGraph& graph, uint32_t
 NamelessMaker KindOfNameless(const CodeImage& image, const FlowGraph& graph,
                              const std::vector<uint64_t>& constructors) {
   NamelessMaker kind = NamelessMaker::kNeither;
-  // Python's _record_function_with_args_enter: its rows do not begin through the dispatcher.
+  // The code is Python's _record_function_with_args_enter, whose rows do not begin through the
+  // dispatcher.
   if (CallsAny(graph, [](std::string_view callee) { return callee.starts_with(kGivenToPython); })) {
     return kind;
   }
@@ -197,7 +201,8 @@ absl::StatusOr<FlowGraph> RowMakerSearch::Graph(const FunctionRange& range) cons
   return FlowGraph::Build(image_, range.start, whole ? unwind->end : range.end);
 }
 
-// Returns what the virtual function of a TorchScript function at this offset of its vtable returns.
+// Returns the value that the virtual function at `offset` of a TorchScript function's vtable
+// returns.
 std::optional<Value> RowMakerSearch::NamesFunctionReturn(int64_t offset) {
   uint64_t table = 0;
   image_.file().ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
@@ -230,7 +235,7 @@ std::optional<RowProbe> RowMakerSearch::Probe(uint64_t address, uint8_t role, ui
 
 namespace {
 
-// at::sequence_number::peek(): the row gets what it returns.
+// Whether the function calls at::sequence_number::peek(), and so gives its row a sequence number.
 bool CallsPeek(const FlowGraph& graph) {
   return CallsAny(
       graph, [](std::string_view callee) { return callee == "_ZN2at15sequence_number4peekEv"; });
@@ -266,7 +271,8 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
     probe->otherwise = name->otherwise;
     probe->inputs =
         FindGivenInputs(image_, *graph, *node, targets_.constructors).value_or(RowInputs());
-    // The object may be out of sight where its inputs are stored: then it seems to have none.
+    // The walk may have lost the object where its inputs are stored, so that the row seems to have
+    // none.
     if (probe->inputs.kind == RowInputKind::kUnknown || probe->inputs.kind == RowInputKind::kNone) {
       const auto arguments = FindPythonArguments(image_, *graph, *node);
       if (arguments) probe->inputs = *arguments;
@@ -276,7 +282,7 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
     }
     if (CallsPeek(*graph)) {
       probe->handle_register |= PT_GUARD_HAS_SEQUENCE;
-      // A custom Function's: (class, tuple of arguments).
+      // This is a custom Function, called with (class, tuple of arguments).
       const auto arguments = FindArgument(*graph, *node, kRsi);
       if (arguments) probe->inputs = RowInputs{RowInputKind::kPythonValues, {*arguments}};
     }
@@ -289,7 +295,7 @@ void RowMakerSearch::AddGuardsOf(const Function& function) {
 }
 
 void RowMakerSearch::AddGuardEnds() {
-  // Cold parts of functions that only run with a profiler.
+  // Functions that only run with a profiler; their cold parts are left out by these names.
   std::set<std::string, std::less<>> slow;
   std::set<std::string, std::less<>> engine;
   for (const Function& function : functions_) {
@@ -319,8 +325,8 @@ void RowMakerSearch::AddGuardEnds() {
   }
 }
 
-// The at::RecordFunction of a work is kept only if a profiler runs: the row lasts until the work is
-// finished, which may be on another thread.
+// Adds the row of a work. The row lasts until the work is finished, which may be on another thread;
+// its at::RecordFunction itself is kept only if a profiler runs.
 void RowMakerSearch::AddWork(const Function& function, const WorkArguments& arguments) {
   const auto graph = Graph(function.range);
   std::optional<RowProbe> begin;
@@ -357,7 +363,8 @@ void RowMakerSearch::AddWork(const Function& function, const WorkArguments& argu
   }
 }
 
-// nullopt: where the count is cannot be told from the function's code.
+// Returns the probe that reads a group's counter; nullopt: the function's code does not show the
+// counter's place.
 std::optional<RowProbe> RowMakerSearch::GroupCallProbe(uint64_t address) const {
   std::array<uint8_t, kCounterCodeBytes> code{};
   if (image_.ReadCode(address, code.data(), code.size()) != code.size()) return std::nullopt;
@@ -382,7 +389,7 @@ std::vector<RowProbe> RowMakerSearch::FindWorkProbes() const {
         name.starts_with("_ZN4c10d4Work14finishAndThrowE")) {
       role = abi::PT_ROLE_GUARD_END;
     } else if (name.starts_with("_ZN4c10d16ProcessGroupGloo9AsyncWork7executeE")) {
-      role = abi::PT_ROLE_WORK_BEGIN;  // of an intrusive_ptr, by reference or by value
+      role = abi::PT_ROLE_WORK_BEGIN;  // the argument is an intrusive_ptr, by reference or by value
     }
     if (role == 0) return;
     const auto probe = Probe(symbol.address, role, kRdi, 0);
@@ -423,7 +430,8 @@ bool RowMakerSearch::AddOperatorCall(const FunctionRange& function, const FlowGr
   return AddPlaced(function, graph, call, *std::move(begin));
 }
 
-// A row that is over where the callbacks are destroyed.
+// Adds a row that ends where the callbacks are destroyed. Returns false where its ends are not
+// clear.
 bool RowMakerSearch::AddPlaced(const FunctionRange& function, const FlowGraph& graph, uint32_t call,
                                RowProbe begin) {
   std::vector<uint32_t> ends;
@@ -461,8 +469,8 @@ bool RowMakerSearch::AddNodeCall(const FunctionRange& function, const FlowGraph&
   return true;
 }
 
-// A call with another name than an operator's, one way with callbacks and one without: static
-// runtime's.
+// Adds the row of a call that is named by the code itself, not by an operator, as in the static
+// runtime.
 bool RowMakerSearch::AddNamedCall(const FunctionRange& function, const FlowGraph& graph,
                                   uint32_t call) {
   const auto name = FindGivenName(image_, graph, call, {});
@@ -485,7 +493,7 @@ bool RowMakerSearch::AddFrames(const FunctionRange& function, const FlowGraph& g
   if (!name || !name->place || name->place->base != slot->frame || name->place->count < 2) {
     return false;
   }
-  // The name is the code's, and the code is what the frame points to first.
+  // The name is that of the frame's code, to which the first step of the name's place leads.
   const int64_t code = name->place->offsets[0];
   auto begin = Probe(graph.node(slot->node).instruction.address, abi::PT_ROLE_FRAME_BEGIN,
                      slot->frame, code);
@@ -513,8 +521,8 @@ bool RowMakerSearch::AddCaller(const FunctionRange& range) {
     for (const CallSite& call : function.calls) {
       if (!IsMemberOf(targets_.step_callbacks, call.target)) continue;
       const auto node = NodeAt(*graph, call.address);
-      if (!node) continue;          // in code that only exceptions run
-      if (IsTimeUp()) return true;  // it has its gap
+      if (!node) continue;          // the call is in code that only exceptions run
+      if (IsTimeUp()) return true;  // the gap was added
       all &= AddOperatorCall(range, *graph, *node) || AddFrames(range, *graph, *node) ||
              AddNodeCall(range, *graph, *node) || AddNamedCall(range, *graph, *node);
     }
@@ -523,7 +531,7 @@ bool RowMakerSearch::AddCaller(const FunctionRange& range) {
 }
 
 bool RowMakerSearch::HasOtherProbes(const FunctionRange& range) const {
-  // caffe2's makes the type of an object, not a row.
+  // caffe2's functions with that prefix make types of objects, not rows.
   return contexts_.contains(range.start) || range.name.starts_with("_ZN6caffe26detail");
 }
 
@@ -535,7 +543,7 @@ NamelessMaker RowMakerSearch::KindOf(const Function& function) const {
 }
 
 void RowMakerSearch::AddAnnotationGuards(const Function& function) {
-  // They begin through the dispatcher, which tells their name; only a future ends them otherwise.
+  // Annotations begin through the dispatcher. Their guards are noted because a future may end them.
   for (const CallSite& call : function.calls) {
     if (!IsMemberOf(targets_.constructors, call.target)) continue;
     const auto probe = Probe(call.address, abi::PT_ROLE_ANNOTATION_GUARD, kRdi, 0);
@@ -556,7 +564,7 @@ void RowMakerSearch::AddFastContexts() {
     contexts_.insert(enter->start);
     const auto graph = Graph(*enter);
     if (!graph.ok()) continue;
-    // The first str of the object that is passed on is the name.
+    // The name is the first str of the object that the code passes on.
     std::optional<abi::pt_place> place;
     ValueWalk(*graph).Run(0, [&](uint32_t node, const ValueState& state) {
       if (!graph->node(node).is_call || place) return true;
@@ -578,7 +586,7 @@ void RowMakerSearch::AddFastContexts() {
     }
     begin->place = place;
     begin->inputs = FindContextInputs(*graph, targets_.constructors);
-    // Its words are the inputs and the keywords.
+    // Both words, for the inputs and for the keywords, should have been found.
     if (begin->inputs.words.size() < 2 &&
         !FindReadOnlyText(image_.file(), kKeywordsArgument).empty()) {
       AddGap("keyword values of torch._C._profiler._RecordFunctionFast (--record-shapes)",

@@ -1,7 +1,7 @@
-// Rows that torch makes outside at::_ops::*::call, Dispatcher::callBoxed, Node::operator() and the
-// autograd engine. With no profiler running a function still constructs its at::RecordFunction and
-// destroys it, or still asks for callbacks: these places are probed, and the name is read where the
-// code would read it if a profiler ran.
+// Finds rows that torch makes outside of at::_ops::*::call, Dispatcher::callBoxed, Node::operator()
+// and the autograd engine. With no profiler running a function still constructs its
+// at::RecordFunction and destroys it, or still asks for callbacks: these places are probed, and the
+// name is read where the code would read it if a profiler ran.
 #pragma once
 
 #include <cstdint>
@@ -21,41 +21,42 @@
 
 namespace proftrace {
 
-// Ascending addresses of functions, of their stubs and slots.
+// Addresses of functions and of their PLT stubs and GOT slots, ascending.
 struct RowTargets {
   std::vector<uint64_t> step_callbacks;     // at::getStepCallbacksUnlessEmpty
   std::vector<uint64_t> constructors;       // at::RecordFunction(RecordScope)
   std::vector<uint64_t> step_constructors;  // at::RecordFunction(StepCallbacks&&)
   std::vector<uint64_t> ends;               // ~RecordFunction, RecordFunction::end
-  std::vector<uint64_t> engine;             // Engine::evaluate_function: has probes of its own
+  std::vector<uint64_t> engine;  // Engine::evaluate_function, which has probes of its own
 };
 
-// Finds where the OperatorDef* is at the call `from` to getStepCallbacksUnlessEmpty that the
-// inlined dispatcher makes: the code tests its is-observed flag when there are callbacks.
+// Finds the place of the OperatorDef* at `from`, the call of getStepCallbacksUnlessEmpty in the
+// inlined dispatcher. The operator is the object whose is-observed flag the code tests where there
+// are callbacks.
 std::optional<abi::pt_place> FindCalledOperator(const FlowGraph& graph, uint32_t from);
 
-// What a context of Python's is called with: the members of its object (rdi at the entry) that the
-// code looks through as a sequence and as a dict. Where the scope that it gives the constructor is
-// not always that of functions, a keyword tells it.
+// Finds the inputs of a Python context: the members of its object (in rdi at the entry) that the
+// code reads as a sequence and as a dict. Where the scope that the code gives the constructor is
+// not always that of functions, a keyword sets the scope.
 RowInputs FindContextInputs(const FlowGraph& graph, const std::vector<uint64_t>& constructors);
 
-// c10d's asynchronous works: the arguments (by hardware number) that are the title of their row and
-// its inputs.
+// The arguments, by hardware number, of a function that makes the row of an asynchronous work of
+// c10d.
 struct WorkArguments {
   unsigned title = 0;
-  unsigned tensors = 0;   // std::optional<std::vector<at::Tensor>> const&
-  bool is_later = false;  // made on one thread, and its row begins on the one that executes it
+  unsigned tensors = 0;  // std::optional<std::vector<at::Tensor>> const&
+  // The work is made on one thread, and its row begins on the thread that executes it
+  bool is_later = false;
 };
 
-// What a function without a name in its file is, by the object of the user's scope that it makes
-// off the stack. Gloo's works are made by std::make_shared, annotations as members of a class of
-// torch's own.
+// The kind of a function that has no name in its file, by the at::RecordFunction of the user's
+// scope that it makes on the heap. Gloo's works are made by std::make_shared, annotations as
+// members of one of torch's own classes.
 enum class NamelessMaker : uint8_t { kNeither, kAnnotation, kGlooWork };
 NamelessMaker KindOfNameless(const CodeImage& image, const FlowGraph& graph,
                              const std::vector<uint64_t>& constructors);
 
-// Adds what the file makes to `facts`: rows, ends, gaps. `handled`: functions that have other
-// probes.
+// Adds to `facts` the rows that the file's functions make, their ends, and gaps.
 class RowMakerSearch {
  public:
   // Leaves out functions, with one gap, when `limit_ns` of the thread's processor time are used up.
@@ -64,10 +65,10 @@ class RowMakerSearch {
 
   // Adds the class behind Python's torch._C._profiler._RecordFunctionFast.
   void AddFastContexts();
-  // Adds all other functions with an at::RecordFunction of their own.
+  // Adds the rows of all other functions with an at::RecordFunction of their own.
   void AddGuards();
-  // Adds a caller of getStepCallbacksUnlessEmpty that is not one of the dispatcher's functions.
-  // Returns false where it could not be resolved.
+  // Adds the rows of a caller of getStepCallbacksUnlessEmpty that is not one of the dispatcher's
+  // functions. Returns false where one of its calls is not understood.
   bool AddCaller(const FunctionRange& function);
 
   // Whether functions were left out.
@@ -99,17 +100,18 @@ class RowMakerSearch {
   bool Calls(const Function& function, const std::vector<uint64_t>& targets) const;
   bool HasOtherProbes(const FunctionRange& range) const;
   void AddGap(std::string feature, std::string reason);
-  // Whether there is no time for more.
+  // Whether the time is used up; adds a gap the first time.
   bool IsTimeUp();
 
   const ModuleImage& image_;
   const RowTargets& targets_;
-  std::vector<Function> functions_;  // with a call to any target, ascending
+  std::vector<Function> functions_;  // functions with a call to any target, ascending
   std::set<uint64_t> contexts_;      // functions that AddFastContexts has taken
   ModuleFacts* facts_;
   const int64_t deadline_ns_;
   bool is_cut_ = false;
-  std::vector<RelocatedPointer> pointers_;  // of the file; read when they are first needed
+  // The file's relocations; read when they are first needed
+  std::vector<RelocatedPointer> pointers_;
 };
 
 }  // namespace proftrace

@@ -8,23 +8,24 @@
 namespace proftrace {
 namespace {
 
-// An interpreter's state and a CodeImpl are no longer than this, in bytes.
+// The largest offset that is accepted in an interpreter's state or a CodeImpl, in bytes.
 constexpr int64_t kMostOffset = 4096;
-// How many ways through moduleHierarchy() are followed: its begin has all that is looked for.
+// How many nodes of moduleHierarchy() are visited. Everything that is needed is near its begin.
 constexpr int kMostVisits = 4096;
 constexpr uint64_t kMostFrameWords = 512;
 
-// Returns x with x * odd == 1, modulo 2^64. By Newton: each round doubles the bits that are right.
+// Returns x with x * odd == 1 modulo 2^64, by Newton's method: each round doubles the number of
+// correct bits.
 uint64_t InverseOf(uint64_t odd) {
   uint64_t inverse = odd;
   for (int i = 0; i < 6; ++i) inverse *= 2 - odd * inverse;
   return inverse;
 }
 
-// A vector's size is its bytes / sizeof(frame). Compilers multiply by the inverse of the odd part
-// of that, behind a shift by the rest of it: 3, as a frame is an odd number of words in all known
-// versions. Returns how many bytes the frames of the code's divisions have; 0: none, or they
-// differ.
+// Returns the size of a frame in bytes, by which the code divides the vector's bytes to get its
+// size; 0: there is no such division, or there are different ones. Compilers shift by the power of
+// two in sizeof(frame) and multiply by the inverse of its odd part. The shift is by 3, because a
+// frame is an odd number of words in all known versions.
 uint16_t DividedBytes(const FlowGraph& graph) {
   uint64_t found = 0;
   bool shifts_by_3 = false;
@@ -54,7 +55,7 @@ std::optional<ScriptState> ReadCurrentModules(const FlowGraph& graph) {
   ValueWalk walk(graph);
   walk.Run(0, [&](uint32_t node, const ValueState& state) {
     const FlowNode& at = graph.node(node);
-    // A call that does not return is the stack protector's.
+    // A call that does not return belongs to the stack protector.
     if (!at.is_call || at.is_indirect || IsNoReturn(at.callee)) return true;
     const auto variable = VariableAt(state.reg(kRsi), 1);
     if (!variable) return true;
@@ -68,7 +69,8 @@ std::optional<ScriptState> ReadCurrentModules(const FlowGraph& graph) {
 }
 
 std::optional<ScriptFrames> ReadScriptFrames(const FlowGraph& graph) {
-  // The offsets in `this` (rsi: the result's address comes first) of words that the code loads.
+  // The offsets of words in *this that the code loads. `this` is in rsi, behind the result's
+  // address.
   std::set<int64_t> loaded;
   int visits = 0;
   ValueWalk walk(graph);

@@ -1,5 +1,5 @@
-// Where a thread has what TorchScript's interpreter runs, read from the code of a few functions of
-// libtorch_cpu. torch's own torch::jit::currentModuleHierarchy() reads the same words.
+// Finds where a thread keeps the state of TorchScript's interpreter, from the code of a few
+// functions of libtorch_cpu. torch's own torch::jit::currentModuleHierarchy() reads the same words.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,27 @@ inline constexpr std::string_view kCurrentModules =
 // const std::vector<Node*>& torch::jit::Code::instructions_source() const
 inline constexpr std::string_view kCodeNodes = "_ZNK5torch3jit4Code19instructions_sourceEv";
 
-// What currentModuleHierarchy() calls for a thread whose interpreter runs.
+// The interpreter's state of a thread, and the function that currentModuleHierarchy() calls with
+// it.
 struct ScriptState {
   ThreadVariable variable;       // a pointer to the interpreter's state
   uint64_t hierarchy_entry = 0;  // address of InterpreterStateImpl::moduleHierarchy() const
 };
 
-// Reads currentModuleHierarchy(); nullopt: its code is not as it should be.
+// Reads the code of currentModuleHierarchy(); nullopt: the code is not as expected.
 std::optional<ScriptState> ReadCurrentModules(const FlowGraph& graph);
 
 struct ScriptFrames {
-  uint16_t offset = 0;  // in the interpreter's state: std::vector of frames
-  uint16_t bytes = 0;   // of a frame
+  uint16_t offset = 0;  // of the std::vector of frames in the interpreter's state
+  uint16_t bytes = 0;   // the size of a frame
 };
 
-// Reads moduleHierarchy(), which looks at nothing of the state but its frames; nullopt as above.
+// Reads the code of moduleHierarchy(), which uses only the frames of the state; nullopt: the code
+// is not as expected.
 std::optional<ScriptFrames> ReadScriptFrames(const FlowGraph& graph);
 
-// Reads Code::instructions_source(): returns the vector's offset in the code (CodeImpl) that the
-// Code points to; nullopt as above.
+// Reads Code::instructions_source() and returns the vector's offset in the CodeImpl to which the
+// Code points; nullopt: the code is not as expected.
 std::optional<uint16_t> ReadCodeNodes(const FlowGraph& graph);
 
 }  // namespace proftrace

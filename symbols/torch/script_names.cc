@@ -9,7 +9,8 @@
 namespace proftrace {
 namespace {
 
-// Offsets that all known versions agree on (torch/csrc/jit/ir/ir.h, ATen/core/qualified_name.h).
+// Offsets that are the same in all known versions (torch/csrc/jit/ir/ir.h,
+// ATen/core/qualified_name.h).
 constexpr uint64_t kKindOfNode = 8;  // 4 bytes
 constexpr uint64_t kInputsOfNode = 16;
 constexpr uint64_t kOutputsOfNode = 40;
@@ -82,7 +83,7 @@ class Reader {
     return Text(function + kNameOfFunction);
   }
 
-  // Returns the first value of a vector of values; 0: it is empty.
+  // Returns the first value of a vector of values; 0: the vector is empty.
   std::optional<uint64_t> FirstOf(uint64_t vector) const {
     uint64_t words[2] = {};
     if (!memory_.Read(vector, words, sizeof(words)) || words[1] < words[0]) return std::nullopt;
@@ -97,7 +98,7 @@ class Reader {
     return FirstOf(*input + kOutputsOfNode);
   }
 
-  // Returns the class of the graph's first input; empty: that is no object.
+  // Returns the class of the graph's first input; empty: the input is no object.
   std::optional<std::string> SelfType(uint64_t graph) const {
     const auto self = FirstInput(graph);
     if (!self || *self == 0) return self ? std::optional<std::string>("") : std::nullopt;
@@ -155,7 +156,7 @@ class Reader {
     return std::nullopt;
   }
 
-  // Returns what a call says of the frame that it makes.
+  // Returns the prefix that a call gives the frame that it makes.
   std::optional<std::string> PrefixOfNext(uint64_t graph, uint64_t node) const {
     const auto kind = Number(node + kKindOfNode);
     if (!kind) return std::nullopt;
@@ -169,7 +170,8 @@ class Reader {
     return FirstInput(graph) == object ? "SELF" : "INSTANCE_NAME_UNKNOWN";
   }
 
-  // `maker`: the constant that is the function.
+  // Returns the prefix for the call of a function. `maker`: the node of the constant that is the
+  // function.
   std::optional<std::string> FunctionPrefix(uint64_t maker) const {
     const uint64_t value = FirstOf(maker + kOutputsOfNode).value_or(0);
     const uint64_t type = value == 0 ? 0 : memory_.ReadWord(value + kTypeOfValue).value_or(0);

@@ -1,5 +1,5 @@
-// The names of nn.Modules and functions that a node of a TorchScript graph is in, read from a live
-// process: what torch's own Module Hierarchy says of one frame of the interpreter.
+// Reads the names of the nn.Modules and functions around a node of a TorchScript graph from a live
+// process: the part of torch's own Module Hierarchy for one frame of the interpreter.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace proftrace {
 
-// How torch's graphs lie in memory. Offsets in bytes; 0 = none.
+// The layout of torch's graphs in memory. Offsets in bytes; 0 = the field does not exist.
 struct ScriptLayout {
   uint16_t code_name = 0;         // in a CodeImpl: std::string
   uint16_t code_graph = 0;        // in a CodeImpl: pointer to its Graph
@@ -29,10 +29,11 @@ struct ScriptLayout {
 };
 
 // Returns the layout of a version ("2.11.0+cu130"), measured with the headers of 1.13, 2.11 and
-// 2.15, which agree where they have the same fields; nullopt: it is not known.
+// 2.15, which agree on the fields that they share; nullopt: the version is not known.
 std::optional<ScriptLayout> ScriptLayoutOf(std::string_view torch_version);
 
-// What tells objects of torch's classes, and nodes of the kinds that matter, in one process.
+// Vtables and numbers by which objects of torch's classes, and nodes of the kinds that matter, are
+// recognised in one process.
 struct ScriptKinds {
   // Vtables as objects point to them.
   uint64_t class_type = 0;
@@ -43,18 +44,18 @@ struct ScriptKinds {
   uint32_t call_method = 0;
   uint32_t call_function = 0;
   uint32_t get_attribute = 0;
-  uint32_t name = 0;  // of an attribute
+  uint32_t name = 0;  // the symbol of the attribute "name"
 };
 
-// What one frame adds to a hierarchy. The whole is "TOP" and, for each frame, `text` and the next
-// one's `prefix`.
+// The part of one frame in a hierarchy. The whole is "TOP", then for each frame its `text` and the
+// `prefix` of the next frame.
 struct ScriptNames {
   std::string text;    // "(Net)::forward.fc1(Linear)::forward."
   std::string prefix;  // "fc1" where the frame calls a method of an instance; mostly empty
 };
 
-// Reads the names of the node that a frame with that code runs. Every object is told by its vtable,
-// or by what points back to it. nullopt: something is not as it should be, or has gone.
+// Reads the names for the node that a frame with that code runs. Every object is recognised by its
+// vtable, or by a pointer back to it. nullopt: an object is not as expected, or no longer exists.
 std::optional<ScriptNames> ReadScriptNames(const TargetMemory& memory, const ScriptLayout& layout,
                                            const ScriptKinds& kinds, uint64_t code, uint64_t node);
 

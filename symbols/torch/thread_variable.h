@@ -1,4 +1,4 @@
-// A thread_local variable of a library, as its code finds it.
+// Describes a thread_local variable of a library, as the library's code finds it.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace proftrace {
 
-// As __tls_get_addr finds it.
+// A variable that is found by __tls_get_addr.
 struct ThreadVariable {
   uint64_t index = 0;  // address (before relocation) of its tls_index; 0 = not found
-  int64_t offset = 0;  // from the address that __tls_get_addr gives for it
+  int64_t offset = 0;  // from the address that __tls_get_addr returns
 
   bool known() const { return index != 0; }
 };
 
-// Returns the variable whose address (`loads` 0) or value (1) a value in a walk is; nullopt: it is
-// none.
+// Returns the variable whose address (`loads` 0) or content (`loads` 1) `value` is; nullopt: it is
+// that of no variable.
 std::optional<ThreadVariable> VariableAt(const Value& value, size_t loads);
 
 }  // namespace proftrace

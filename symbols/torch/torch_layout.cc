@@ -11,8 +11,9 @@
 namespace proftrace {
 namespace {
 
-// Versions with one form of the bits in DispatchKeySet and of c10::Scalar (c10/core/DispatchKey.h,
-// Scalar.h). A bit's number is that of its functionality plus the number of backends.
+// A range of versions with the same bits in DispatchKeySet and the same c10::Scalar
+// (c10/core/DispatchKey.h, Scalar.h). A bit's number is that of its functionality plus the number
+// of backends.
 struct VersionRule {
   int major;
   int first_minor;
@@ -32,8 +33,8 @@ constexpr VersionRule kVersions[] = {
     {2, 3, 15, 0x2000000, 0x1c00000, OptionalForm::kStd, 16, 2, 3, 4},
 };
 
-// TensorImpl's flags lie between its device and key_set_, in the same order in 1.13 to 2.15
-// (c10/core/TensorImpl.h): counted from data_type_ on.
+// The first flag of a TensorImpl, as a bit number counted from data_type_ on. The flags lie between
+// the device and key_set_, in the same order in 1.13 to 2.15 (c10/core/TensorImpl.h).
 constexpr unsigned kFirstFlag = 40;
 constexpr uint8_t kSymbolicBit = kFirstFlag + 12;
 // The flags of the undefined tensor: contiguous, no access to its storage, non-overlapping; then
@@ -42,16 +43,16 @@ constexpr uint64_t kFlagsMask = 0x7fff;
 constexpr uint64_t kUndefinedFlags = 0x2543;
 
 constexpr uint16_t kKeySetOffsets[] = {168, 176, 184};
-// From sizes_and_strides_ to key_set_, as bpf/shared/inputs.bpf.h has it.
+// The words from sizes_and_strides_ to key_set_, as in bpf/shared/inputs.bpf.h.
 constexpr size_t kTensorWords = 15;
 constexpr uint64_t kKeySetWord = 14;
-// ScalarType::Undefined comes behind all types; 18 in 1.13, 47 in 2.15.
+// ScalarType::Undefined comes behind all types: it is 18 in 1.13 and 47 in 2.15.
 constexpr uint16_t kFewestTypes = 16;
 constexpr uint16_t kMostTypes = 64;
 constexpr uint32_t kBoolTagWithUint = 10;  // UInt was put before it (2.11)
 constexpr uint8_t kUintTag = 6;
 
-// The number of the undefined type, where the object is laid out so.
+// Returns the number of ScalarType::Undefined, where the object has this layout.
 std::optional<uint16_t> UndefinedTypeAt(const TargetMemory& memory, uint64_t object,
                                         uint16_t key_set_offset) {
   uint64_t words[kTensorWords];

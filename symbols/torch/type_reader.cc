@@ -11,14 +11,15 @@ namespace {
 
 constexpr int kDeepestType = 16;
 constexpr size_t kMostTypes = 100'000;
-constexpr size_t kMostElements = 64;  // of a tuple; torch's own have up to 5
+// The most elements of a tuple; torch's own tuples have up to 5
+constexpr size_t kMostElements = 64;
 constexpr size_t kMaxNameBytes = 512;
 constexpr uint64_t kTypePointerBytes = 16;  // {Type*, control block}
 constexpr uint64_t kFieldsOffset = 32;      // behind SharedType
-// UnionType: bool, vector, bool; then OptionalType's contained_.
+// A UnionType has bool, vector, bool; then comes OptionalType's contained_.
 constexpr uint64_t kOptionalElementOffset = kFieldsOffset + 40;
 
-// Type::str() of the classes without contents (jit_type.h).
+// The texts of Type::str() for classes that contain no other type (jit_type.h).
 constexpr std::pair<std::string_view, std::string_view> kPlainTypes[] = {
     {"AnyType", "Any"},
     {"AnyEnumType", "AnyEnumType"},
@@ -50,11 +51,12 @@ constexpr std::pair<std::string_view, std::string_view> kPlainTypes[] = {
     {"FunctionType", "Function"},
 };
 
-// Classes that hold one type right behind SharedType, and what stands around it in the text.
+// Classes that hold one type right behind SharedType, and the text in front of that type's text.
 constexpr std::pair<std::string_view, std::string_view> kWrappers[] = {
     {"FutureType", "Future("}, {"AwaitType", "Await("}, {"RRefType", "RRef("}};
 
-// "N3c107IntTypeE" -> "IntType"; empty for anything but a class right in c10.
+// Returns "IntType" for "N3c107IntTypeE"; empty for a name that is not that of a class directly in
+// c10.
 std::string ParseClassName(std::string_view mangled) {
   if (mangled.starts_with('*')) mangled.remove_prefix(1);
   constexpr std::string_view kPrefix = "N3c10";
@@ -104,7 +106,8 @@ std::optional<std::string> TypeReader::JoinElements(uint64_t vector, int depth) 
   return text;
 }
 
-// NamedType: optional<QualifiedName>; QualifiedName: vector of atoms, then the whole name.
+// A NamedType has an optional<QualifiedName>; a QualifiedName has a vector of atoms, then the whole
+// name.
 std::optional<std::string> TypeReader::QualifiedName(uint64_t address) const {
   const uint64_t value = address + kFieldsOffset + (flag_first_ ? 8 : 0);
   const uint64_t string_bytes = old_abi_ ? 8 : 32;
@@ -152,7 +155,7 @@ bool TypeReader::Describe(uint64_t address, int depth, TypeFacts* facts) {
     const uint64_t elements = address + kFieldsOffset + named_bytes;
     const auto schema = memory_.ReadWord(elements + 24 + 8);
     if (!schema) return false;
-    // Only a NamedTuple has a schema of its fields; it is shown by its name.
+    // Only a NamedTuple has a schema of its fields. Its text is its name.
     text = *schema != 0 ? QualifiedName(address) : JoinElements(elements, depth);
     if (text && *schema == 0) text = "(" + *text + ")";
   } else if (facts->class_name == "ClassType") {

@@ -12,14 +12,15 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMostAccessorBytes = 32;
-// In libgcc's unwind-dw2.c the accessors of a context follow each other.
+// How many bytes around one accessor of a context are searched for the others, which follow each
+// other in libgcc's unwind-dw2.c.
 constexpr size_t kNeighbours = 1024;
 constexpr size_t kChunkBytes = size_t{1} << 20;
-// The limit for one file; no copy of the unwinder is known that lies in a larger one.
+// The limit for one file. No larger file with a copy of the unwinder is known.
 constexpr uint64_t kMostScannedBytes = uint64_t{256} << 20;
 constexpr size_t kMostHidden = 16;
-// Functions of that form in a chunk that are looked at closely: others' accessors, and made-up
-// ones.
+// How many functions of the right form are looked at closely in a chunk. Other code has such
+// accessors too, and a hostile file may have many.
 constexpr size_t kMostCandidates = 1000;
 
 constexpr uint8_t kEndbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -39,7 +40,8 @@ bool Consume(Code* code, Code bytes) {
   return true;
 }
 
-// The displacement of a function that does nothing but `mov` (kSetter, kGetter).
+// Returns the displacement in a function that does nothing but `mov` (kSetter, kGetter); nullopt:
+// it is another function.
 std::optional<int32_t> ReadAccessor(Code code, Code mov) {
   Consume(&code, kEndbr64);
   const bool has_frame = Consume(&code, kPushFrame);
@@ -57,7 +59,8 @@ std::optional<int32_t> ReadAccessor(const CodeImage& image, uint64_t function, C
   return ReadAccessor({bytes, image.ReadCode(function, bytes, sizeof(bytes))}, mov);
 }
 
-// struct _Unwind_Context of libgcc: ..., void *cfa; void *ra; void *lsda; ...
+// Returns the probe for the setter of `ra`, at the offset `address_at`. libgcc's struct
+// _Unwind_Context has: ..., void *cfa; void *ra; void *lsda; ...
 std::optional<RowProbe> EntryProbe(int32_t address_at) {
   const int32_t stack_pointer = address_at - 8;
   if (stack_pointer <= 0 || stack_pointer > INT16_MAX) return std::nullopt;
@@ -68,7 +71,7 @@ std::optional<RowProbe> EntryProbe(int32_t address_at) {
   return probe;
 }
 
-// Whether a getter of the displacement lies in `code`.
+// Whether `code` has a getter with that displacement.
 bool HasGetter(Code code, int32_t displacement) {
   uint8_t wanted[sizeof(kGetter) + sizeof(displacement)];
   std::memcpy(wanted, kGetter, sizeof(kGetter));
@@ -83,7 +86,7 @@ bool HasGetter(Code code, int32_t displacement) {
   return false;
 }
 
-// Returns where the function begins whose `mov` lies at `at`.
+// Returns the begin of the function whose `mov` lies at `at`.
 size_t FunctionBegin(Code code, size_t at) {
   for (const Code prologue : {Code(kPushFrame), Code(kEndbr64)}) {
     if (at < prologue.size()) continue;
@@ -93,8 +96,8 @@ size_t FunctionBegin(Code code, size_t at) {
   return at;
 }
 
-// Whether a file may have an unwinder of its own: one looks for all libraries' tables, and nobody
-// imports what he has.
+// Whether a file may have an unwinder of its own: an unwinder looks for the tables of all
+// libraries, and a file that has one does not import another.
 bool MayHideUnwinder(ElfFile& file) {
   bool looks_for_tables = false;
   bool imports_unwinder = false;
@@ -132,7 +135,7 @@ std::vector<HiddenUnwinderEntry> FindUnwindersIn(Code code, uint64_t address) {
     ++candidates;
     const size_t from = begin - std::min(begin, kNeighbours);
     const Code around = code.subspan(from, std::min(code.size() - from, 2 * kNeighbours));
-    // _Unwind_GetCFA, _Unwind_GetIP and _Unwind_GetLanguageSpecificData.
+    // The others are _Unwind_GetCFA, _Unwind_GetIP and _Unwind_GetLanguageSpecificData.
     const bool has_others = HasGetter(around, *address_at - 8) && HasGetter(around, *address_at) &&
                             HasGetter(around, *address_at + 8);
     if (has_others) found.push_back({address + begin, *probe});
@@ -146,7 +149,8 @@ std::vector<HiddenUnwinderEntry> FindHiddenUnwinders(ElfFile& file) {
   uint64_t left = kMostScannedBytes;
   std::vector<uint8_t> bytes(kChunkBytes + 2 * kNeighbours);
   for (const ElfSection* section : file.CodeSections(nullptr)) {
-    // What lies around a place in a chunk is in the buffer, too.
+    // The buffer also holds the bytes around the chunk, so that the neighbours of every place in it
+    // are there.
     for (uint64_t at = 0; at < section->size && left > 0; at += kChunkBytes) {
       const uint64_t from = at - std::min<uint64_t>(at, kNeighbours);
       const uint64_t end = std::min(section->size, at + kChunkBytes + kNeighbours);

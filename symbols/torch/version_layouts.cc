@@ -48,7 +48,8 @@ std::optional<PythonValueLayout> PythonValueLayoutOf(std::string_view torch_vers
   layout.items = python_minor == 14 ? 32 : 24;
   layout.long_tag = python_minor >= 12;
   layout.dict_kind = python_minor >= 13 ? 2 : python_minor >= 11 ? 1 : 0;
-  // torch/csrc/autograd/python_function.cpp, unpack_input: tensors only up to 2.2, then both.
+  // Up to 2.2 unpack_input() in torch/csrc/autograd/python_function.cpp keeps only tensors, later
+  // numbers too.
   layout.shows_numbers = major > 2 || (major == 2 && minor >= 3);
   if ((major == 1 && minor == 13) || (major == 2 && minor <= 9)) {
     layout.tensor = 24;  // behind the flag of a c10::MaybeOwned

@@ -3,11 +3,11 @@
 namespace proftrace {
 namespace {
 
-// In the order of enum pt_register.
+// The argument registers in the order of enum pt_register.
 constexpr unsigned kArgumentRegisters[] = {kRdi, kRsi, kRdx, kRcx, kR8, kR9};
 constexpr unsigned kLostRegisters[] = {kRax, kRcx, kRdx, kRsi, kRdi, kR8, kR9, 10, 11};
-// A callee may change an object that it gets the address of. None that is made of arguments is
-// larger.
+// How many bytes of an object a callee may change whose address it gets. No object that is made of
+// arguments is larger.
 constexpr size_t kObjectBytes = 64;
 
 }  // namespace
@@ -55,7 +55,7 @@ void ArgumentState::Copy(const Place& to, const std::optional<Place>& from) {
     return;
   }
   if (from) std::copy_n(&row_[from->at], std::min(from->bytes, to.bytes), content.begin());
-  // A copy of what the caller put on the stack is not followed.
+  // Copies of the caller's words on the stack are not followed.
   std::replace(content.begin(), content.end(), kCallers, kUnknown);
   std::copy_n(content.begin(), to.bytes, &row_[to.at]);
 }
@@ -87,7 +87,7 @@ void ArgumentState::PassCall(bool may_change_objects) {
   }
   for (const unsigned reg : kLostRegisters) ForgetRegister(reg);
   Forget(kWideAt, kFrameAt - kWideAt);
-  // Below the stack pointer is the callee's frame.
+  // The callee's frame lies below the stack pointer.
   const int64_t top = stack_offsets_[kRsp] == kNoOffset ? int64_t{kEntryAt}
                                                         : int64_t{kEntryAt} + stack_offsets_[kRsp];
   if (top > int64_t{kFrameAt}) {

@@ -1,5 +1,5 @@
-// What is known of a function's arguments right before one of its instructions runs: which of their
-// bytes lie where, in registers and on the stack. Used by kept_arguments.
+// Where the bytes of a function's arguments lie, in registers and on the stack, right before one of
+// its instructions runs. Used by kept_arguments.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 
 namespace proftrace {
 
-// What a byte holds: a byte of a source (1 + 8 × its number in KeptPiece + which byte), or one of
-// these.
+// The content of a byte of storage: a byte of a source (1 + 8 × the source's number in KeptPiece +
+// the byte's number in it), or one of these.
 using Content = uint8_t;
 inline constexpr Content kUnknown = 0;
-inline constexpr Content kCallers = 255;  // the caller's part of the stack
+inline constexpr Content kCallers = 255;  // as the caller left it on its part of the stack
 
 inline Content ContentOf(unsigned source, unsigned byte) {
   return static_cast<Content>(1 + 8 * source + byte);
@@ -27,8 +27,8 @@ inline Content ContentOf(unsigned source, unsigned byte) {
 class ArgumentState {
  public:
   static constexpr unsigned kRegisters = 16;
-  // All storage stands in one row of bytes: general registers, vector registers, the frame and the
-  // caller's part of the stack. What lies further away is not followed.
+  // All storage is one row of bytes: general registers, vector registers, the frame and as the
+  // caller left it on its part of the stack. Bytes further away are not followed.
   static constexpr size_t kWideBytes = 16;
   static constexpr size_t kWideAt = kRegisters * 8;
   static constexpr size_t kFrameAt = kWideAt + kRegisters * kWideBytes;
@@ -44,20 +44,21 @@ class ArgumentState {
     size_t bytes = 0;
   };
 
-  // The state at the function's entry.
+  // Makes the state at the function's entry.
   ArgumentState();
 
-  // Keeps only what both states have. Returns whether that is less than before.
+  // Keeps only the contents that are the same in both states. Returns whether anything was lost.
   bool Meet(const ArgumentState& other);
 
   Content at(size_t i) const { return row_[i]; }
-  // How far from the entry's rsp `reg` points, where it points into the stack; else kNoOffset.
+  // Returns how far from the entry's rsp `reg` points, if it points into the stack; else kNoOffset.
   int32_t stack_offset(unsigned reg) const { return stack_offsets_[reg]; }
   void set_stack_offset(unsigned reg, int64_t offset) {
     const bool fits = offset > -(1 << 20) && offset < (1 << 20);
     stack_offsets_[reg] = fits ? static_cast<int32_t>(offset) : kNoOffset;
   }
-  // The place in the row that lies `offset` from what `reg` points to; nullopt: outside of the row.
+  // Returns the place in the row at `reg` + `offset`, where `reg` points into the stack; nullopt:
+  // the place is not in the row.
   std::optional<Place> InStack(unsigned reg, int64_t offset, size_t bytes) const;
 
   void Forget(size_t at, size_t bytes) {
@@ -68,13 +69,14 @@ class ArgumentState {
     stack_offsets_[reg] = kNoOffset;
   }
   void ForgetStack() { Forget(kFrameAt, kRowBytes - kFrameAt); }
-  // Makes `to` hold what `from` has; where `to` is longer, the rest of it becomes unknown.
+  // Copies the contents of `from` to `to`; where `to` is longer, the rest of it becomes unknown.
   void Copy(const Place& to, const std::optional<Place>& from);
   // Forgets everything.
   void ForgetAll();
   // Applies a call. `may_change_objects`: the callee may change objects whose address it gets.
   void PassCall(bool may_change_objects);
-  // The number of the argument register whose whole value `reg` holds; nullopt: it holds none.
+  // Returns the number of the argument register whose whole value `reg` holds; nullopt: it holds no
+  // such value.
   std::optional<uint8_t> WholeArgument(unsigned reg) const;
   // Notes that `to` holds the word that argument `source` points to.
   void PutPointee(const Place& to, uint8_t source);

@@ -13,21 +13,22 @@ namespace {
 
 constexpr size_t kMaxVisited = 2000;
 constexpr size_t kRegisters = 16;
-// The fields of an OperatorDef behind its name: overload, schema, dispatch table, dispatch key
-// extractor.
+// An offset in an OperatorDef behind its name, where the overload name, schema, dispatch table and
+// dispatch key extractor lie.
 constexpr int64_t kDeepInOperator = 64;
 constexpr int64_t kLargestOperator = 16384;
 constexpr int64_t kVectorEnd = 8;  // std::vector: begin, end, capacity
 
-// What a register is known to hold.
+// The known content of a register.
 struct Value {
   enum Kind : uint8_t { kUnknown, kArgument, kLoaded } kind = kUnknown;
-  uint8_t argument = 0;  // enum pt_register; kLoaded: the word that the argument points to
+  // Enum pt_register; for kLoaded the value is the word that the argument points to
+  uint8_t argument = 0;
 };
 
-// A word of the frame that a value was spilled to.
+// A word of the frame in which a value was saved.
 struct Spill {
-  int base = -1;  // number of rsp or rbp
+  int base = -1;  // the number of rsp or rbp
   int64_t offset = 0;
   Value value;
 };
@@ -61,28 +62,29 @@ Value LoadSpill(const State& state, int base, int64_t offset) {
   return Value();
 }
 
-// Offsets from a register mean another place once it has changed.
+// Forgets the words that lie at offsets from `base`, because these mean other places once the
+// register has changed.
 void ForgetSpills(State* state, int base) {
   for (Spill& spill : state->spills) {
     if (spill.base == base) spill = Spill();
   }
 }
 
-// What the function was seen to do with each of its first three arguments, and with the scope that
-// it passes on.
+// How the function was seen to use one of its first three arguments.
 struct Use {
   bool reads_word_at_end = false;     // [argument + 8]
   bool reads_deep_in_object = false;  // [[argument] + large]
   bool reads_near_in_object = false;  // [[argument] + small]: a vtable slot
 };
 
-// Follows the arguments through registers, each instruction once, on the first path that leads to
-// it.
+// Follows the arguments through registers. Visits each instruction once, on the first path that
+// leads to it.
 class ArgumentWalk {
  public:
   explicit ArgumentWalk(const FlowGraph& graph) : graph_(graph) {}
 
-  // `until_call`: only what happens before the first call of each path.
+  // Returns how the arguments are used. `until_call`: only instructions before the first call of
+  // each path count.
   std::array<Use, 3> Run(bool until_call);
 
  private:
@@ -204,8 +206,8 @@ std::optional<BoxedArguments> BoxedPlace(const std::array<Use, 3>& uses) {
   return found;
 }
 
-// The scope (at::RecordScope) that a call gets as its second argument, when the instructions
-// between `start` and the call put a constant there.
+// Returns the scope (at::RecordScope) that a call gets, where the instructions between `start` and
+// the call put a constant into esi; nullopt: they do not.
 std::optional<uint32_t> ScopeOfCall(const CodeImage& image, uint64_t start, uint64_t call) {
   uint8_t bytes[64];
   if (call < start) return std::nullopt;
@@ -241,7 +243,7 @@ CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,
   const std::vector<uint32_t> mandatory = MandatoryNodes(graph);
   const auto at = std::find(mandatory.begin(), mandatory.end(), calls[0]);
   if (at == mandatory.end()) return CallerKind::kUnknown;
-  // The instructions of the mandatory chain that lie right before the call, one after the other.
+  // Finds the first of up to six mandatory instructions that lie directly before the call.
   auto first = at;
   while (first != mandatory.begin() && at - first < 6) {
     const Instruction& before = graph.node(*(first - 1)).instruction;
@@ -252,8 +254,9 @@ CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,
   const auto scope = ScopeOfCall(image, graph.node(*first).instruction.address, call);
   const uint32_t kFunctionScope = 0;
   const uint32_t kBackwardScope = 1;
-  // callBoxed begins with the dispatch keys of its arguments; a fallback that ends in an inlined
-  // callBoxed (functionalization) has calls of its own before, which its row does not cover.
+  // callBoxed first looks at the dispatch keys of its arguments. A fallback that ends in an inlined
+  // callBoxed (functionalization) makes other calls before, which the row would not cover, so that
+  // it does not count.
   if (scope == kFunctionScope && BoxedPlace(ArgumentWalk(graph).Run(/*until_call=*/true))) {
     return CallerKind::kBoxed;
   }

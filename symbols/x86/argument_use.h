@@ -1,4 +1,4 @@
-// What a function does with its arguments, read from its code: tells the makers of rows apart where
+// Reads from a function's code how it uses its arguments. This tells the makers of rows apart where
 // symbols are stripped, and finds arguments whose registers the compiler chose.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace proftrace {
 
-// What kind of function calls at::getStepCallbacksUnlessEmpty.
+// The kinds of functions that call at::getStepCallbacksUnlessEmpty.
 enum class CallerKind : uint8_t { kUnknown, kBoxed, kNode };
 
 struct BoxedArguments {
@@ -22,14 +22,14 @@ struct BoxedArguments {
 
 // Finds which registers hold the handle and the stack of a copy of Dispatcher::callBoxed: rdi and
 // rsi where the compiler dropped the unused Dispatcher argument (".isra.0", 2.8 and later), rsi and
-// rdx in the plain form. The code shows it by what it reads through them: the bitset of dispatch
-// arguments deep in the OperatorDef, and the end of the stack's vector. nullopt: that is not clear
-// (the compiler may pass the OperatorDef itself), and a wrong register would name every boxed row
-// wrongly.
+// rdx in the plain form. The registers are recognised by the words that the code reads through
+// them: the bitset of dispatch arguments deep in the OperatorDef, and the end of the stack's
+// vector. nullopt: they are not clear (the compiler may pass the OperatorDef itself). The function
+// does not guess, because a wrong register would give every boxed row a wrong name.
 std::optional<BoxedArguments> FindBoxedArguments(const FlowGraph& graph);
 
-// Classifies a caller that has no name. `callbacks`: ascending addresses of
-// getStepCallbacksUnlessEmpty, of its stubs and slots.
+// Classifies a caller that has no name. `callbacks`: addresses of getStepCallbacksUnlessEmpty and
+// of its PLT stubs and GOT slots, ascending.
 CallerKind ClassifyCaller(const CodeImage& image, const FlowGraph& graph,
                           const std::vector<uint64_t>& callbacks);
 

@@ -17,10 +17,11 @@ namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 20;  // stays in the second-level cache
 constexpr size_t kDistanceBytes = 4;
-// So many patterns by chance has no file: one that is made to have more is not worth the memory.
+// The most branches that are kept. No real file has as many patterns by chance.
 constexpr size_t kMaxBranches = 1000000;
 
-// Places by blocks of 64 bytes, so that most targets are told apart by one bit.
+// The places, with a bit for each block of 64 bytes, so that one bit decides for most targets that
+// they are not among them.
 class Places {
  public:
   explicit Places(const std::vector<AddressRange>& places) : places_(places) {
@@ -46,14 +47,15 @@ class Places {
 
  private:
   static constexpr unsigned kBlockShift = 6;
-  // 8 MiB of bits, for 4 GiB: places that lie further apart are none of a real file.
+  // The limit of 8 MiB of bits, for 4 GiB of addresses. Places of a real file do not lie further
+  // apart.
   static constexpr uint64_t kMostBlocks = uint64_t{1} << 26;
   const std::vector<AddressRange>& places_;
   uint64_t base_ = 0;
-  std::vector<bool> blocks_;  // empty: they lie too far apart
+  std::vector<bool> blocks_;  // empty: the places lie too far apart
 };
 
-// Looks at the patterns whose last byte before the distance is in [first, limit).
+// Looks at patterns whose last byte before the distance has an index in [first, limit).
 void ScanChunk(const uint8_t* bytes, size_t count, size_t first, size_t limit, uint64_t address,
                const Places& places, std::vector<Branch>* branches) {
   const auto check = [&](size_t i) {
@@ -77,7 +79,7 @@ void ScanChunk(const uint8_t* bytes, size_t count, size_t first, size_t limit, u
   };
   const size_t end = std::min(count, limit);
   size_t i = first;
-  if (i == 0 && end > 0) {  // nothing lies before it
+  if (i == 0 && end > 0) {  // there is no byte before the first one
     if (is_pattern(i)) check(i);
     ++i;
   }
@@ -116,7 +118,8 @@ std::optional<std::vector<Branch>> FindBranchesInto(const ElfFile& file,
     std::vector<std::vector<Branch>> found((section.size + kChunkBytes - 1) / kChunkBytes);
     const ReadBudget::Share share;
     ShareTurns(found.size(), [&]() -> TurnWorker {
-      // One byte before the chunk, for a conditional jump's first, and a distance behind it.
+      // The buffer has one byte before the chunk, which may be the first of a conditional jump, and
+      // room for a distance behind the chunk.
       const auto buffer = std::make_shared<std::vector<uint8_t>>(1 + kChunkBytes + kDistanceBytes);
       const auto join = std::make_shared<ReadBudget::Join>(share);
       return [&file, &section, &wanted, &found, &count, buffer, join](size_t turn) {

@@ -11,7 +11,7 @@ namespace proftrace {
 
 struct AddressRange {
   uint64_t first = 0;
-  uint64_t last = 0;  // the address behind it
+  uint64_t last = 0;  // the address behind the range
 };
 
 struct Branch {
@@ -20,9 +20,9 @@ struct Branch {
 };
 
 // Finds everything that looks like a jmp, jcc or call with a 4-byte distance into one of `places`
-// (ascending, apart from each other), at any byte: matches in the middle of another instruction are
-// found too, so users decode. Short jumps do not leave a section's function and are not found.
-// nullopt: not all could be found, as the file has more code, or more of them, than any real one.
+// (ascending, without overlaps). It looks at every byte, so that a match may lie in the middle of
+// another instruction: users must decode the code around. Short jumps are not found, because they
+// stay in their function. nullopt: the file has more code, or more branches, than any real one.
 std::optional<std::vector<Branch>> FindBranchesInto(const ElfFile& file,
                                                     const std::vector<AddressRange>& places);
 

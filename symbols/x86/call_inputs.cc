@@ -8,7 +8,7 @@ namespace proftrace {
 namespace {
 
 constexpr unsigned kWordBytes = 8;
-// rbx, rbp, r12 to r15, in the order that the probe has them in.
+// rbx, rbp, r12 to r15, in the order in which the probe numbers them.
 constexpr uint8_t kKeptRegisters[] = {3, 5, 12, 13, 14, 15};
 
 bool IsVector(uint8_t place) {
@@ -17,7 +17,7 @@ bool IsVector(uint8_t place) {
 bool IsWord(uint8_t place) { return place < abi::PT_ARGUMENT_IN_MEMORY; }
 bool IsOnStack(uint8_t place) { return place >= abi::PT_ARGUMENT_STACK && !IsVector(place); }
 
-// Numbers that are parts of a word.
+// Whether the argument is a number that takes only a part of a word.
 bool IsPart(const abi::pt_argument& argument) {
   return argument.kind == abi::PT_ARGUMENT_BYTE || argument.kind == abi::PT_ARGUMENT_BOOL ||
          argument.kind == abi::PT_ARGUMENT_BOOL_ARRAY;
@@ -36,7 +36,7 @@ bool HasCount(const abi::pt_argument& argument) {
   }
 }
 
-// A byte of a kept register or of the stack, where bytes of an argument begin.
+// The place of an argument's first byte, in a kept register or on the stack.
 struct Location {
   bool in_frame = false;
   int32_t at = 0;  // as KeptPiece::place
@@ -44,18 +44,18 @@ struct Location {
   bool operator==(const Location&) const = default;
 };
 
-// Words of arguments at a later instruction. First all are found, so that the part of the stack
-// that they are in is known; then they get their numbers.
+// Collects the words of arguments at a later instruction. All words are found first, so that it is
+// known which part of the stack must be read. Then they get their numbers.
 class Words {
  public:
   Words(const KeptArguments& kept, uint32_t frame_words)
       : kept_(kept), frame_words_(static_cast<int32_t>(frame_words)) {}
 
   std::optional<Location> Find(uint8_t place, unsigned first, unsigned count);
-  // The word that the address at `place` points to.
+  // Finds a kept copy of the word to which the address at `place` points.
   std::optional<Location> FindPointee(uint8_t place);
   bool FitsInReading() const { return last_ < first_ || last_ - first_ < PT_MOST_STACK_WORDS; }
-  // enum pt_argument_place, of a location that was found.
+  // Returns the enum pt_argument_place of a location that was found.
   uint8_t PlaceOf(const Location& location) const;
   void Describe(CallInputs* inputs) const;
 
@@ -64,7 +64,7 @@ class Words {
 
   const KeptArguments& kept_;
   int32_t frame_words_;
-  // Words of the stack, counted from its pointer.
+  // The first and the last word of the stack that must be read, counted from the stack pointer.
   int32_t first_ = std::numeric_limits<int32_t>::max();
   int32_t last_ = -1;
 };
@@ -75,7 +75,7 @@ std::optional<Location> Words::Find(uint8_t place, unsigned first, unsigned coun
     const int32_t index = place - abi::PT_ARGUMENT_STACK;
     if (index >= kept_.stack_words) return std::nullopt;
     location.in_frame = true;
-    // Above the return address.
+    // The arguments on the stack lie above the return address.
     location.at =
         (frame_words_ + 1 + index) * static_cast<int32_t>(kWordBytes) + static_cast<int32_t>(first);
   } else {
@@ -96,7 +96,7 @@ std::optional<Location> Words::FindPointee(uint8_t place) {
   return piece ? Note(Location{piece->in_frame, piece->place}, kWordBytes) : std::nullopt;
 }
 
-// Adds what is found to the words that are read.
+// Adds a location to the words that must be read. nullopt: its bytes lie in two words.
 std::optional<Location> Words::Note(const Location& location, unsigned count) {
   const unsigned in_word = static_cast<unsigned>(location.at) % kWordBytes;
   if (in_word + count > kWordBytes) return std::nullopt;  // in two words
@@ -123,9 +123,9 @@ void Words::Describe(CallInputs* inputs) const {
   inputs->stack_words = static_cast<uint16_t>(last_ - first_ + 1);
 }
 
-// Where the parts of one argument are.
+// The places of the parts of one argument.
 struct FoundArgument {
-  bool is_pointee = false;  // `value` is what the argument points to
+  bool is_pointee = false;  // `value` is the word to which the argument points
   std::optional<Location> value;
   std::optional<Location> count;
   std::optional<Location> flag;

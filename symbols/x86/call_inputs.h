@@ -1,5 +1,5 @@
-// What one probe reads of an operator's arguments, and where: at the entry in the places of the
-// calling convention, later where the function keeps them.
+// Says which of an operator's arguments a probe reads, and where: at the entry in the places of the
+// calling convention, or later where the function keeps them.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,13 @@ struct CallInputs {
   uint64_t begin = 0;  // see pt_signature
 };
 
-// Reads `arguments`, as PlaceArguments() gives them, at the entry. nullopt: they take too much of
-// the stack.
+// Returns how to read `arguments`, as PlaceArguments() returns them, at the entry. nullopt: they
+// take too many words of the stack.
 std::optional<CallInputs> InputsAtEntry(std::vector<abi::pt_argument> arguments);
 
-// Reads them where the stack pointer is `frame_words` words below that of the entry and `kept`
-// holds. nullopt: an argument that torch shows is not found there.
+// Returns how to read `arguments` at a later instruction, where the stack pointer is `frame_words`
+// words below that of the entry and the arguments lie as `kept` says. nullopt: an argument that
+// torch shows is not found there.
 std::optional<CallInputs> InputsAtCall(std::vector<abi::pt_argument> arguments,
                                        const KeptArguments& kept, uint32_t frame_words);
 

@@ -17,10 +17,11 @@ namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 20;  // stays in the second-level cache
 constexpr size_t kLongestForm = 6;
-// More callers than functions in any build: the scan of a hostile file must not fill memory.
+// More calls than any real file has, so that a hostile file cannot fill the memory.
 constexpr size_t kMaxSites = 200000;
 
-// The target of the instruction at `at`, if it is one of the four forms.
+// Puts the target of the instruction at `at` into `target`. False: the instruction has none of the
+// four forms.
 bool TargetOf(const uint8_t* at, size_t left, uint64_t address, uint64_t* target) {
   int32_t displacement;
   if ((at[0] & 0xfe) == 0xe8 && left >= 5) {
@@ -79,7 +80,7 @@ FoundCalls FindCalls(const ElfFile& file, const std::vector<uint64_t>& targets, 
     const ReadBudget::Share share;
     ShareTurns(found.size(), [&]() -> TurnWorker {
       const auto buffer = std::make_shared<std::vector<uint8_t>>(kChunkBytes + kLongestForm);
-      const int64_t deadline_ns = ThreadCpuNs() + left_ns;  // of this thread
+      const int64_t deadline_ns = ThreadCpuNs() + left_ns;  // on the clock of this thread
       const auto join = std::make_shared<ReadBudget::Join>(share);
       return [&file, &section, &targets, &found, &count, &is_cut, buffer, deadline_ns,
               join](size_t turn) {

@@ -13,14 +13,14 @@ struct CallSite {
   uint64_t target = 0;   // the member of `targets`
 };
 
-// What FindCalls() has found. `targets`: addresses of functions, PLT stubs, and GOT slots (for
-// `call *slot(%rip)`). Call rel32, jmp rel32 and both indirect forms are found at any byte: one
-// match in 2^32 may lie in the middle of another instruction, so users decode. Code that is not
-// reached in `limit_ns` of processor time is not scanned.
+// The result of FindCalls(). `targets` are addresses of functions, PLT stubs, and GOT slots (for
+// `call *slot(%rip)`). Call rel32, jmp rel32 and both indirect forms are looked for at every byte.
+// One match in 2^32 may lie in the middle of another instruction, so that users must decode the
+// code around. Code that is not reached in `limit_ns` of processor time is not scanned.
 struct FoundCalls {
   std::vector<CallSite> sites;
-  size_t left_out = 0;  // sections that are too large
-  bool is_cut = false;  // there was no time for all
+  size_t left_out = 0;  // how many sections were left out because they are too large
+  bool is_cut = false;  // the time was over before all code was scanned
 };
 FoundCalls FindCalls(const ElfFile& file, const std::vector<uint64_t>& targets, int64_t limit_ns);
 

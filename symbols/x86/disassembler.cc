@@ -7,7 +7,7 @@
 namespace proftrace {
 namespace {
 
-// FNV-1a.
+// Returns the FNV-1a hash of the instruction's bytes.
 size_t HashOf(const Instruction& where) {
   uint64_t hash = 0xcbf29ce484222325;
   for (size_t i = 0; i < where.size; ++i) hash = (hash ^ where.bytes[i]) * 0x100000001b3;

@@ -1,5 +1,5 @@
-// Decodes the operands of x86-64 instructions, with Capstone. Only code that follows data needs
-// them: this header brings Capstone's types.
+// Decodes the operands of x86-64 instructions with Capstone. Only code that follows data includes
+// this header, because it brings in Capstone's types.
 #pragma once
 
 #include <capstone/capstone.h>
@@ -13,23 +13,25 @@
 
 namespace proftrace {
 
-// One instruction in full. The operands of jumps and calls are not those of this place: Instruction
-// says where they lead.
+// One instruction with its operands. Decoded instructions are kept by their bytes, so that the
+// targets of jumps and calls may be those of another address: Instruction::target has the right
+// one.
 struct Disassembled {
   const cs_insn* instruction = nullptr;
   std::vector<uint16_t> written;    // registers by Capstone's number
   RegisterSet written_general = 0;  // general registers of which any part is written
-  bool written_known = false;       // false: nothing is known of what it writes
+  bool written_known = false;       // false: it is not known which registers are written
 
   unsigned id() const { return instruction->id; }
   const cs_x86& operands() const { return instruction->detail->x86; }
 };
 
-// Keeps decoded instructions by their bytes: Capstone makes a text of every instruction that it
-// decodes, which takes most of its time, and compilers repeat themselves.
+// Decodes instructions and keeps the results by their bytes, because Capstone makes a text of every
+// instruction that it decodes, which takes most of its time, and because compilers use the same
+// instructions again and again.
 class Disassembler {
  public:
-  // Returns the calling thread's own.
+  // Returns the disassembler of the calling thread.
   static Disassembler& OfThread();
 
   Disassembler();
@@ -37,7 +39,8 @@ class Disassembler {
   Disassembler(const Disassembler&) = delete;
   Disassembler& operator=(const Disassembler&) = delete;
 
-  // Decodes an instruction. Null: the bytes are none. Valid until the next call.
+  // Decodes an instruction. Null: the bytes are no instruction. The result is valid until the next
+  // call.
   const Disassembled* Decode(const Instruction& where);
 
  private:
@@ -53,13 +56,15 @@ class Disassembler {
   std::vector<Entry> entries_;
 };
 
-// Returns the number of a general register by Capstone's for it (x86_reg): rax 0, rcx 1, rdx 2, rbx
-// 3, rsp 4, rbp 5, rsi 6, rdi 7, r8 … r15; -1 for a part of one, and for all others.
+// Returns the hardware number of a general register by Capstone's number (x86_reg): rax 0, rcx 1,
+// rdx 2, rbx 3, rsp 4, rbp 5, rsi 6, rdi 7, r8 … r15; -1 for a part of a register and for all other
+// registers.
 int RegisterNumber(unsigned capstone_register);
-// Returns the number of the general register that this is, or is a part of; -1 for all others.
+// Returns the hardware number of a general register, also for a part of it; -1 for all other
+// registers.
 int WholeRegisterNumber(unsigned capstone_register);
 
-// Whether it is ah, bh, ch or dh.
+// Whether the register is ah, bh, ch or dh.
 bool IsHighByte(unsigned capstone_register);
 
 }  // namespace proftrace

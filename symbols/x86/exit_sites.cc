@@ -10,7 +10,7 @@
 namespace proftrace {
 namespace {
 
-// The set of sites that is still worth it: each costs an attachment.
+// The most sites of one function. Each costs an attachment.
 constexpr size_t kMaxSiteSet = 16;
 
 bool IsDispatcherPath(std::string_view name) {
@@ -31,7 +31,8 @@ bool IsNamedWork(std::string_view name) {
     return true;
   }
   if (Contains(name, "13RecordFunction") && Contains(name, "before")) return true;
-  // at::add(…): a free function of namespace at; not the destructors and accessors of its classes.
+  // A free function of namespace at, as at::add(…), counts; destructors and accessors of its
+  // classes do not.
   if (!name.starts_with("_ZN2at") || name.size() < 7 || name[6] < '0' || name[6] > '9') {
     return false;
   }
@@ -63,12 +64,12 @@ class SiteSearch {
 
  private:
   std::optional<uint32_t> LastJumpOnChain() const;
-  // The first / last nodes that pass `test` on the paths through the code after the work; empty
-  // when a path has none.
+  // Return the nodes that pass `test` first or last on each path through the code after the work.
+  // Empty: a path has no such node.
   std::vector<uint32_t> FirstCut(const NodeTest& test) const;
   std::vector<uint32_t> LastCut(const NodeTest& test) const;
-  // The nodes that pass `test` first on every way from `queue` along `neighbours`; empty when a way
-  // comes to a node that is past_end first.
+  // Returns the nodes that pass `test` first on each path from `queue` along `neighbours`. Empty: a
+  // path reaches a node for which is_past_end is true before.
   std::vector<uint32_t> Cut(std::vector<uint32_t> queue, const NodeTest& test,
                             const NodeTest& is_past_end, const Neighbours& neighbours) const;
   bool IsPassedExactlyOnce(const std::vector<uint32_t>& sites) const;
@@ -76,9 +77,10 @@ class SiteSearch {
 
   const FlowGraph& graph_;
   const NormalFlow& flow_;
-  bool takes_returns_;  // where only some ways out have an instruction that is emulated
+  // Whether returns may be sites where only some paths have an emulated instruction
+  bool takes_returns_;
   std::vector<uint32_t> work_;
-  NodeSet before_work_;  // nodes from which work can be reached, work included
+  NodeSet before_work_;  // nodes from which work can be reached, those with work included
 };
 
 SiteSearch::SiteSearch(const FlowGraph& graph, const NormalFlow& flow, WorkRule rule)
@@ -110,7 +112,7 @@ std::vector<uint32_t> SiteSearch::FirstCut(const NodeTest& test) const {
   } else {
     for (uint32_t i = 0; i < flow_.size(); ++i) {
       if (!flow_.live(i) || !before_work_[i]) continue;
-      if (flow_.is_exit(i)) return {};  // leaves with the work itself
+      if (flow_.is_exit(i)) return {};  // the function leaves by the work itself
       for (const uint32_t to : flow_.successors(i)) {
         if (!before_work_[to]) queue.push_back(to);
       }
@@ -212,7 +214,8 @@ std::vector<uint32_t> MandatoryNodes(const FlowGraph& graph) {
 
 namespace {
 
-// The next emulated push in the straight line behind `node`, past register moves only.
+// Returns the address of the next emulated push behind `node` in straight code, with only register
+// moves in between; 0: there is none.
 uint64_t FindNextPush(const FlowGraph& graph, const std::vector<uint32_t>& incoming,
                       uint32_t node) {
   constexpr int kLongest = 3;
@@ -244,7 +247,7 @@ std::optional<BeginSite> FindBeginSite(const FlowGraph& graph) {
   for (size_t steps = 0; steps < graph.size(); ++steps) {
     const Instruction& instruction = graph.node(node).instruction;
     if (incoming[node] != (node == 0 ? 0u : 1u))
-      break;  // also reached from elsewhere: could be passed twice
+      break;  // other code leads here too, so that the place could be passed twice
     if (instruction.kind != InstructionKind::kEndbr64) {
       if (!first) first = BeginSite{instruction.address, instruction.emulated};
       if (instruction.emulated) {

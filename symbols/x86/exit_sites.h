@@ -1,4 +1,4 @@
-// Where a function's begin and end can be probed without a return probe.
+// Finds places where a function's begin and end can be probed without a return probe.
 //
 // A return probe would put its own return address on the target's stack, and the C++ unwinder
 // cannot pass that: the first exception would end the job. So the end is an ordinary probe, at a
@@ -15,23 +15,26 @@
 
 namespace proftrace {
 
-// Which calls are the work that a function exists for: no exit site has such a call after it.
+// Decides which calls are the work for which a function exists. No such call may come after an exit
+// site.
 enum class WorkRule : uint8_t {
-  // Dispatcher entries: each indirect call, the dispatcher's own slow paths, and calls to functions
-  // without a name.
+  // For entries of the dispatcher: each indirect call, the dispatcher's own slow paths, and calls
+  // of functions without a name.
   kDispatch,
-  // Functions that make indirect calls to clean up (the autograd engine): operators, hooks and node
-  // functions, by their names.
+  // For functions that make indirect calls to clean up (the autograd engine): calls of operators,
+  // hooks and node functions, by their names.
   kNamed,
-  // Functions of libraries other than torch: every call.
+  // For functions of other libraries than torch: every call.
   kAnyCall,
-  // Entries of the CUDA Driver: the call through a word of its own, where there is one (else as
-  // kAnyCall). Code after it only reports an error, and may be left out of the row.
+  // For entries of the CUDA Driver: calls through a word of the library's own, if there are any
+  // (else as kAnyCall). Code after such a call only reports an error, and may be left out of the
+  // row.
   kThroughWord,
 };
 
 struct ExitSites {
-  ExitRule rule = ExitRule::kNone;  // kNone: no safe site, the function must not be probed
+  // kNone: there is no safe site, so that the function must not be probed
+  ExitRule rule = ExitRule::kNone;
   std::vector<uint64_t> addresses;  // ascending; every normal return passes exactly one of them
 };
 
@@ -40,8 +43,8 @@ ExitSites FindExitSites(const FlowGraph& graph, WorkRule work);
 struct BeginSite {
   uint64_t address = 0;
   bool emulated = false;  // false: the kernel single-steps the instruction
-  // A second emulated instruction that always follows, with next to no work in between: two probes
-  // there measure what one hit costs. 0 = there is none.
+  // The address of a second emulated instruction that always follows, with next to no work in
+  // between, so that two probes measure the cost of one hit. 0 = there is none.
   uint64_t next = 0;
 };
 

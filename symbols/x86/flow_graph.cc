@@ -16,15 +16,16 @@
 namespace proftrace {
 namespace {
 
-// The largest operator function seen has 24 kB, the TorchScript interpreter 70 kB.
-// Dominators take quadratic time in code made to do that: these limits keep one function below
+// The largest operator function seen has 24 kB, the TorchScript interpreter 70 kB. Dominators take
+// quadratic time in code that is made for it. These limits keep the analysis of one function below
 // about a second.
 constexpr uint64_t kMaxFunctionBytes = 128 * 1024;
 constexpr size_t kMaxParts = 64;
 constexpr size_t kMaxNodes = 40000;
 constexpr size_t kMaxEscapes = 500;     // jumps out of one function that are followed
 constexpr size_t kMaxJumpTables = 200;  // in one function
-// How far to look along a jump that leaves the function, to see where it ends.
+// How many instructions are looked at behind a jump that leaves the function, to see where it
+// leads.
 constexpr size_t kMaxEscapeInstructions = 400;
 constexpr size_t kEscapeBlockBytes = 400;
 constexpr uint64_t kMaxEscapeDistance = 4096;
@@ -58,7 +59,7 @@ bool IsNoReturn(std::string_view name) {
   for (const std::string_view prefix : kPrefixes) {
     if (name.starts_with(prefix)) return true;
   }
-  // std::__throw_…: _ZSt20__throw_length_errorPKc.
+  // Functions std::__throw_… have mangled names as _ZSt20__throw_length_errorPKc.
   return name.starts_with("_ZSt") && Contains(name.substr(0, 24), "__throw_");
 }
 
@@ -85,7 +86,8 @@ class FlowGraphBuilder {
   bool InRange(uint64_t address) const { return PartAt(address) != nullptr; }
 
   Escape FollowEscape(uint64_t target) const;
-  // Where a jump to `target` leads: a node of the function, a tail call, or nowhere.
+  // Returns where a jump to `target` leads: back into the function, to a tail call, or to code that
+  // never returns.
   Escape Resolve(uint64_t target, std::string_view* callee);
   void Visit(uint32_t index);
   void VisitJump(FlowNode* node);
@@ -204,8 +206,8 @@ uint32_t FlowGraphBuilder::NodeFor(uint64_t address) {
     if (const Instruction* instruction = InstructionAt(address)) {
       node.instruction = *instruction;
     } else {
-      // In the range, but not at an instruction that the sweep found: the code is not what it
-      // seems.
+      // The address is in the range, but no decoded instruction begins there, so that the code is
+      // not what it seems.
       broken_ = true;
       node.end = NodeEnd::kDead;
     }
@@ -306,7 +308,7 @@ void FlowGraphBuilder::Visit(uint32_t index) {
                         ? image_.CalleeName(instruction.target)
                         : (instruction.target != 0 ? image_.SlotName(instruction.target) : "");
       node.is_indirect = instruction.kind == InstructionKind::kIndirectCall && node.callee.empty();
-      // A call that is the last instruction has nothing to come back to.
+      // A call that is the last instruction of the code cannot return.
       if (IsNoReturn(node.callee) || !InRange(instruction.next())) {
         node.end = NodeEnd::kDead;
       } else {
@@ -320,7 +322,7 @@ void FlowGraphBuilder::Visit(uint32_t index) {
     if (InRange(instruction.next())) {
       AddEdge(instruction.next());
     } else {
-      broken_ = true;  // runs out of the function: its size is wrong
+      broken_ = true;  // control runs out of the function, whose size must be wrong
     }
   }
   nodes_[index] = node;

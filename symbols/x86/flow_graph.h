@@ -1,4 +1,4 @@
-// The control flow of one function, from its machine code.
+// Builds the control flow graph of one function from its machine code.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -14,9 +14,10 @@
 namespace proftrace {
 
 enum class NodeEnd : uint8_t {
-  kNone,          // goes on to its successors
-  kReturn,        // a ret
-  kTailCall,      // a jump that leaves the function for good: another function returns for it
+  kNone,    // control goes on to its successors
+  kReturn,  // a ret
+  // A jump that leaves the function for good, so that another function returns in its place
+  kTailCall,
   kIndirectTail,  // a jump to an unknown place that is no jump table
   kDead,          // never passed: a trap, or a call that does not return
 };
@@ -26,12 +27,12 @@ struct FlowNode {
   Instruction instruction;
   NodeEnd end = NodeEnd::kNone;
   bool is_call = false;      // a call, or a tail call
-  bool is_indirect = false;  // … to a place known only at run time
+  bool is_indirect = false;  // a call of a place that is known only at run time
   std::string_view callee;   // its name, where known
 };
 
-// The nodes that the entry reaches; node 0 is the entry. Landing pads have no edge into them, so
-// code for exceptions drops out by itself.
+// The instructions that can be reached from the entry, which is node 0. Nothing in the code leads
+// to landing pads, so that code for exceptions is not part of the graph.
 class FlowGraph {
  public:
   // Builds the graph of the function [start, end). Follows jumps into its cold part and leaves out
@@ -59,13 +60,14 @@ class FlowGraph {
 };
 
 // Whether the function calls a function that `is_meant` accepts, or leaves for it by a jump.
-// `is_meant` gets the mangled name (empty where there is none).
+// `is_meant` gets the mangled name of each called function, or an empty text where it has none.
 bool CallsAny(const FlowGraph& graph, const std::function<bool(std::string_view)>& is_meant);
-// Tells by node whether a path leads from it to one of `goals`; true for the goals themselves.
+// Returns for each node whether a path leads from it to one of `goals`; true for the goals
+// themselves.
 std::vector<bool> NodesLeadingTo(const FlowGraph& graph, const std::vector<uint32_t>& goals);
-// Tells by node whether a path leads to a call of a function whose mangled name `is_goal` accepts.
-// A walk that looks for such calls can leave the rest out: where no profiler runs, most of a
-// function.
+// Returns for each node whether a path leads from it to a call of a function whose mangled name
+// `is_goal` accepts. A walk that looks for such calls can leave out all other nodes, which are most
+// of a function where no profiler runs.
 std::vector<bool> NodesLeadingToCalls(const FlowGraph& graph,
                                       const std::function<bool(std::string_view)>& is_goal);
 

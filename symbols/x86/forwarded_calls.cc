@@ -9,7 +9,8 @@ namespace proftrace {
 namespace {
 
 constexpr uint64_t kMostBytes = 512;
-// std::string's constructor from the begin and the end of a text, as NameOf tells it.
+// The name that NameOf() gives to functions that make strings: the constructor of std::string from
+// the begin and the end of a text.
 constexpr std::string_view kMadeString =
     "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE12_M_constructIPKcEEvT_S8_";
 constexpr std::string_view kCreate =
@@ -51,7 +52,7 @@ const FlowGraph* ForwardedCalls::SmallFunctionAt(uint64_t address) {
   return found->second.get();
 }
 
-// Empty for what is no function that makes a string.
+// Returns kMadeString for a function that makes a string, and an empty name for any other.
 std::string_view ForwardedCalls::NameOf(uint64_t address) {
   const FlowGraph* function = SmallFunctionAt(address);
   if (function == nullptr) return {};
@@ -65,8 +66,8 @@ std::string_view ForwardedCalls::NameOf(uint64_t address) {
   return creates ? kMadeString : std::string_view();
 }
 
-// Whether it calls a goal, and nothing else but what makes copies of strings: a function that makes
-// a row of its own is none.
+// Whether the function calls a goal, and otherwise only functions that copy strings. A function
+// that makes a row of its own calls others, and is no forwarder.
 bool ForwardedCalls::IsForwarder(const FlowGraph& function) {
   bool found = false;
   for (uint32_t i = 0; i < function.size(); ++i) {

@@ -1,6 +1,6 @@
-// Finds calls by way of small functions that hand on what they get. Compilers make such functions
-// of inline ones, and a file without local symbols has no names for them: they are known by what
-// they do.
+// Finds calls that are made through small functions which pass on their arguments. Compilers make
+// such functions of inline ones. A file without local symbols has no names for them, so that they
+// are recognised by their code.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace proftrace {
 
 class ForwardedCalls {
  public:
-  // Says whether calls of a function, by its mangled name, are looked for.
+  // Whether calls of the function with this mangled name are looked for.
   using IsGoal = std::function<bool(std::string_view callee)>;
   // `image` and `graph` must outlive the object.
   ForwardedCalls(const CodeImage& image, const FlowGraph& graph, IsGoal is_goal);
@@ -29,11 +29,11 @@ class ForwardedCalls {
   // Whether a path leads from the node to a call of a goal; true for such a call itself.
   bool LeadsToOne(uint32_t node) const { return leading_[node]; }
 
-  // Makes the walk know functions without a name that make strings.
+  // Makes the walk recognise functions without a name that make strings.
   void TellNames(ValueWalk* walk);
 
-  // Calls `visitor` with each goal that the node calls, itself or by way of a small function, and
-  // with the state at that call. Returns false where it calls none.
+  // Calls `visitor` with each goal that the node calls, directly or through a small function, and
+  // with the state at that call. Returns false where the node calls no goal.
   using Visitor = std::function<void(std::string_view callee, const ValueState& state)>;
   bool Visit(const ValueWalk& walk, uint32_t node, const ValueState& state,
              const Visitor& visitor) const;
@@ -47,7 +47,7 @@ class ForwardedCalls {
   const FlowGraph& graph_;
   IsGoal is_goal_;
   std::vector<bool> leading_;
-  // Keyed by address. Null: another function, or a large one.
+  // By address. Null: the function is not small, or could not be read.
   std::map<uint64_t, std::unique_ptr<const FlowGraph>> functions_;
   std::map<uint64_t, const FlowGraph*> forwarders_;
 };

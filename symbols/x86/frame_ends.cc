@@ -10,23 +10,24 @@
 namespace proftrace {
 namespace {
 
-// Interpreter.cpp has 100 KB of code.
+// How many bytes around the maker are searched. Interpreter.cpp has 100 KB of code.
 constexpr uint64_t kReach = uint64_t{192} << 10;
-// The function that makes a frame has a few KB.
+// The largest maker that is accepted. The function that makes a frame has a few KB.
 constexpr uint64_t kLargestMaker = uint64_t{4} << 20;
 constexpr size_t kMostEnds = 64;
 constexpr int kMostStepsBack = 8;
 // A class larger than this is no frame.
 constexpr int64_t kLargestFrame = 1024;
 
-// mov rdi, [register + displacement]
+// The operand of an instruction as mov rdi, [register + displacement].
 struct SlotLoad {
   uint8_t reg = 0;
   int64_t displacement = 0;
   size_t size = 0;
 };
 
-// `opcode`: 0x8b (mov) or 0x8d (lea). `to`: the register written; nullopt: any.
+// Decodes the instruction at `at`. `opcode`: 0x8b (mov) or 0x8d (lea). `to`: the register that must
+// be written; nullopt: any.
 std::optional<SlotLoad> DecodeMemory(const uint8_t* at, size_t left, uint8_t opcode,
                                      std::optional<uint8_t> to) {
   if (left < 8 || (at[0] & 0xfa) != 0x48 || at[1] != opcode) return std::nullopt;
@@ -55,7 +56,8 @@ std::optional<SlotLoad> DecodeMemory(const uint8_t* at, size_t left, uint8_t opc
   return load;
 }
 
-// mov rax, [rdi]; call [rax + 8]: the deleting destructor through the vtable.
+// Whether the code at `address` calls the deleting destructor through the vtable: mov rax, [rdi];
+// call [rax + 8].
 bool DeletesByVtable(const CodeImage& image, uint64_t address) {
   static constexpr uint8_t kDelete[] = {0x48, 0x8b, 0x07, 0xff, 0x50, 0x08};
   uint8_t bytes[sizeof(kDelete)];
@@ -79,7 +81,7 @@ bool Computes(const CodeImage& image, uint64_t address, uint8_t reg, int64_t dis
   return false;
 }
 
-// The node before, where no other way leads to this one.
+// Returns the node before `node`, if there is only one.
 std::optional<uint32_t> OnlyNodeBefore(const FlowGraph& graph, uint32_t node) {
   std::optional<uint32_t> found;
   for (uint32_t i = 0; i < graph.size(); ++i) {
@@ -114,7 +116,7 @@ std::optional<FrameSlot> FindFrameSlot(const FlowGraph& graph, uint32_t call) {
 std::vector<FrameEnd> FindFrameEnds(const CodeImage& image, const FunctionRange& maker,
                                     int64_t slot) {
   std::vector<FrameEnd> ends;
-  // A symbol may say that its function has any size.
+  // A symbol may state any size for its function.
   if (maker.end < maker.start || maker.end - maker.start > kLargestMaker) return ends;
   const uint64_t start = maker.start > kReach ? maker.start - kReach : 0;
   std::vector<uint8_t> bytes(maker.end + kReach - start);

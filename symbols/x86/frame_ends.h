@@ -22,7 +22,7 @@ struct FrameSlot {
 std::optional<FrameSlot> FindFrameSlot(const FlowGraph& graph, uint32_t call);
 
 struct FrameEnd {
-  uint64_t address = 0;  // the jump that skips an at::RecordFunction that is not there
+  uint64_t address = 0;  // the jump that skips the destruction where there is no at::RecordFunction
   uint8_t reg = 0;       // the frame is at this register (by its hardware number) + offset
   int64_t offset = 0;
 };
@@ -30,8 +30,8 @@ struct FrameEnd {
 // Finds the places near `maker` that destroy a std::unique_ptr to an object with a virtual
 // destructor. The pointer lies at `slot` bytes in an object that a register points to (or to the
 // end of it). `maker` is the function that fills such a slot: the compiler keeps the functions of
-// one source file together. A place that belongs to another class is no harm: the content of what
-// it destroys tells (struct pt_pair_record).
+// one source file together. A place that belongs to another class does no harm, because the content
+// of the destroyed object shows its class (struct pt_pair_record).
 std::vector<FrameEnd> FindFrameEnds(const CodeImage& image, const FunctionRange& maker,
                                     int64_t slot);
 

@@ -11,12 +11,12 @@
 namespace proftrace {
 namespace {
 
-// As in the flow graph: the TorchScript interpreter has 70 kB.
+// The largest function that is read, as in the flow graph. The TorchScript interpreter has 70 kB.
 constexpr uint64_t kMaxBytes = 128 * 1024;
 constexpr size_t kLookBack = 12;
 constexpr uint8_t kGroupFf = 0xff;
 
-// The ModRM byte of an indirect jump, with the SIB byte behind it.
+// Returns the ModRM byte of an indirect jump; the SIB byte lies behind it.
 const uint8_t* ModRmOf(const Instruction& jump) {
   for (size_t i = 0; i + 1 < jump.size; ++i) {
     if (jump.bytes[i] == kGroupFf) return jump.bytes.data() + i + 1;
@@ -24,13 +24,13 @@ const uint8_t* ModRmOf(const Instruction& jump) {
   return nullptr;
 }
 
-// Whether the operand is in memory at a place that is not chosen by an index: an import, a slot of
-// a vtable. Tables have an index.
+// Whether the operand is a word in memory without an index: an import, or a slot of a vtable. A
+// jump table has an index.
 bool IsPlainSlot(const cs_x86_op& operand) {
   return operand.type == X86_OP_MEM && operand.mem.index == X86_REG_INVALID;
 }
 
-// pop of rbx, rbp, r12 to r15: the end of a frame.
+// Whether the instruction is a pop of rbx, rbp or r12 to r15, as at the end of a frame.
 bool RestoresRegister(const Instruction& instruction) {
   const auto& bytes = instruction.bytes;
   if (instruction.size == 1) return bytes[0] == 0x5b || bytes[0] == 0x5d;
@@ -64,7 +64,8 @@ bool IsTailCall(std::span<const Instruction> code) {
 // Whether an operand is at a negative distance from the stack pointer.
 bool NamesBelowStack(const Instruction& instruction) {
   const auto& bytes = instruction.bytes;
-  // Most have not the bytes for it: ModRM with a SIB byte and a displacement, SIB 0x24.
+  // A quick test comes first: such an operand has a ModRM byte with a SIB byte and a displacement,
+  // and the SIB byte 0x24, which most instructions do not have.
   bool may = false;
   for (size_t i = 1; i + 2 < instruction.size && !may; ++i) {
     if (bytes[i + 1] != 0x24) continue;
@@ -120,7 +121,7 @@ absl::Status FunctionCode::AddTableTargets(const CodeImage& image, size_t jump) 
       targets_.push_back(table.targets[i]);
       ++added;
     } else if (i >= table.count || table.count == table.targets.size()) {
-      break;  // what follows is no part of the table
+      break;  // the words behind are not part of the table
     }
   }
   if (added > 0 || IsTailCall(code)) return absl::OkStatus();

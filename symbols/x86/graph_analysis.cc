@@ -45,8 +45,8 @@ void NormalFlow::FindLive(const FlowGraph& graph) {
   }
 }
 
-// Tarjan's strongly connected components, without recursion. Every live node is reached from the
-// entry.
+// Finds loops by Tarjan's strongly connected components, without recursion. Every live node is
+// reached from the entry.
 void NormalFlow::FindLoops() {
   constexpr uint32_t kUnseen = UINT32_MAX;
   std::vector<uint32_t> order(size(), kUnseen);
@@ -88,8 +88,8 @@ void NormalFlow::FindLoops() {
   }
 }
 
-// Cooper, Harvey, Kennedy: "A Simple, Fast Dominance Algorithm", on the reversed graph with one
-// virtual exit.
+// The algorithm is that of Cooper, Harvey, Kennedy: "A Simple, Fast Dominance Algorithm", on the
+// reversed graph with one virtual exit.
 std::vector<uint32_t> NormalFlow::PostDominatorsOfEntry() const {
   const uint32_t exit = static_cast<uint32_t>(size());
   constexpr uint32_t kNone = UINT32_MAX;

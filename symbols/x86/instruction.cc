@@ -8,7 +8,7 @@
 namespace proftrace {
 namespace {
 
-// One Capstone handle and its instruction buffer.
+// A Capstone handle with its instruction buffer.
 class Decoder {
  public:
   Decoder() {
@@ -63,13 +63,14 @@ void ClassifyGroupFf(const uint8_t* op, size_t left, Instruction* out) {
   if (extension == 2 || extension == 3) out->kind = InstructionKind::kIndirectCall;
   if (extension == 4 || extension == 5) out->kind = InstructionKind::kIndirectJump;
   const bool is_flow = extension >= 2 && extension <= 5;
-  // mod 00, rm 101: relative to the instruction pointer.
+  // With mod 00 and rm 101, the operand is relative to the instruction pointer.
   if (is_flow && (op[1] & 0xc7) == 0x05 && left == 6) {
     out->target = out->next() + static_cast<int64_t>(LoadInt32(op + 2));
   }
 }
 
-// `op`: at the opcode, after prefixes. `plain`: there were none.
+// Sets the kind and the target. `op`: the opcode, behind the prefixes. `plain`: there are no
+// prefixes.
 void ClassifyOpcode(const uint8_t* op, size_t left, bool plain, Instruction* out) {
   const auto short_target = [&] { return out->next() + static_cast<int8_t>(op[left - 1]); };
   const auto near_target = [&] {
@@ -127,7 +128,7 @@ void Classify(const uint8_t* bytes, Instruction* out) {
   while (at < out->size && IsLegacyPrefix(bytes[at])) ++at;
   bool plain = at == 0;
   if (at < out->size && (bytes[at] & 0xf0) == 0x40) {
-    // REX. push r8…r15 (41 5x) is emulated like the others.
+    // These bytes have a REX prefix. push r8…r15 (41 5x) is emulated like other pushes.
     const bool is_push = plain && bytes[at] == 0x41 && out->size == 2 && (bytes[1] & 0xf8) == 0x50;
     plain = is_push;
     ++at;

@@ -1,4 +1,4 @@
-// x86-64 instructions, as far as control flow and uprobes care.
+// x86-64 instructions, with the facts that matter for control flow and for uprobes.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ enum class InstructionKind : uint8_t {
   kNop,
   kEndbr64,
   kConditionalJump,
-  kCountJump,  // jrcxz, loop…: conditional, but not emulated by the kernel
+  kCountJump,  // jrcxz, loop…: a conditional jump that the kernel does not emulate
   kJump,
   kIndirectJump,
   kCall,
@@ -29,8 +29,8 @@ inline constexpr uint8_t kJumpOpcode = 0xe9;        // jmp rel32
 
 struct Instruction {
   uint64_t address = 0;
-  // Where a direct jump or call goes. For an indirect one through memory at a fixed place: the
-  // address of that slot, else 0.
+  // The target of a direct jump or call. For an indirect one through memory at a fixed place, the
+  // address of that slot; else 0.
   uint64_t target = 0;
   uint8_t size = 0;                                   // in bytes; 0 = no instruction
   std::array<uint8_t, kMaxInstructionBytes> bytes{};  // the first `size` of them
@@ -42,8 +42,9 @@ struct Instruction {
   uint64_t next() const { return address + size; }
 };
 
-// Decodes `bytes` from the start on, one instruction after the other, up to the first that is none.
-// Capstone gives the boundaries; the rest is read from the opcode bytes.
+// Decodes `bytes` from the start on, one instruction after the other, up to the first bytes that
+// are no instruction. Capstone gives the boundaries; the other facts are read from the opcode
+// bytes.
 std::vector<Instruction> DecodeAll(const uint8_t* bytes, size_t count, uint64_t address);
 
 // General registers by their hardware numbers.

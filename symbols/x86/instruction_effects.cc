@@ -8,12 +8,12 @@
 namespace proftrace {
 namespace {
 
-// What is known of a mnemonic whose registers are all among its operands.
+// How a mnemonic uses its operands.
 enum class Form : uint8_t {
   kUnknown,
-  kMove,     // the first operand becomes what the others say
-  kUpdate,   // the first operand too is read
-  kCompare,  // nothing is written but flags
+  kMove,     // the first operand is replaced, and the others are read
+  kUpdate,   // the first operand is read and written
+  kCompare,  // only flags are written
   kExchange,
   kPush,
   kPop,
@@ -23,7 +23,7 @@ enum class FlagUse : uint8_t { kNone, kSome, kAll, kRead };
 
 struct Mnemonic {
   Form form = Form::kUnknown;
-  FlagUse flags = FlagUse::kNone;  // kSome: writes, or leaves undefined, not all
+  FlagUse flags = FlagUse::kNone;  // kSome: some flags are written or become undefined
   RegisterSet implicit_reads = 0;
   RegisterSet implicit_replaces = 0;
 };
@@ -42,8 +42,8 @@ bool IsVector(const cs_insn& instruction) {
                                 X86_GRP_SSE41, X86_GRP_SSE42, X86_GRP_AVX, X86_GRP_AVX2});
 }
 
-// Describes vector instructions: none reads flags; those with registers that are not operands are
-// unknown.
+// Describes vector instructions. None of them reads flags. Instructions that use registers which
+// are not among their operands are unknown.
 Mnemonic VectorMnemonic(unsigned id) {
   switch (id) {
     case X86_INS_PCMPESTRI:
@@ -120,7 +120,7 @@ Mnemonic MnemonicOf(const cs_insn& instruction) {
     case X86_INS_BSWAP:
       return {Form::kUpdate, FlagUse::kNone};
     case X86_INS_IMUL:
-      // With one operand the others are rax and rdx.
+      // With one operand, the instruction also uses rax and rdx.
       if (instruction.detail->x86.op_count > 1) return {Form::kUpdate, FlagUse::kSome};
       return {Form::kCompare, FlagUse::kSome, Bit(kRax)};
     case X86_INS_MUL:
@@ -149,7 +149,8 @@ Mnemonic MnemonicOf(const cs_insn& instruction) {
     default:
       break;
   }
-  // Every setcc and cmovcc reads flags, and no other instruction of theirs does more.
+  // All setcc and cmovcc instructions read flags and do nothing else unusual; they are recognised
+  // by their names.
   const std::string_view name = instruction.mnemonic;
   if (name.starts_with("set") && instruction.detail->x86.op_count == 1) {
     return {Form::kUpdate, FlagUse::kRead};
@@ -158,7 +159,8 @@ Mnemonic MnemonicOf(const cs_insn& instruction) {
   return IsVector(instruction) ? VectorMnemonic(instruction.id) : Mnemonic();
 }
 
-// By an unknown instruction too.
+// Returns how the instruction changes the stack pointer, also for unknown instructions; nullopt:
+// not known.
 std::optional<int32_t> StackChange(const Disassembled& decoded) {
   if (!decoded.written_known) return std::nullopt;
   const cs_x86& x86 = decoded.operands();
@@ -209,7 +211,7 @@ std::optional<MemoryPlace> PlaceOf(const cs_x86_op& operand) {
   return MemoryPlace{static_cast<unsigned>(base), operand.mem.disp, operand.size};
 }
 
-// xor or sub of a register with itself.
+// Whether the instruction is a xor or sub of a register with itself.
 bool MakesZero(const cs_insn& instruction) {
   const cs_x86& x86 = instruction.detail->x86;
   return (instruction.id == X86_INS_XOR || instruction.id == X86_INS_SUB) && x86.op_count == 2 &&

@@ -15,7 +15,8 @@ struct NamedTable {
   uint64_t address = 0;
 };
 
-// lea reg, [rip + table]
+// Returns the table that an instruction lea reg, [rip + table] names; nullopt: it is another
+// instruction.
 std::optional<NamedTable> TableNamedBy(const Instruction& at) {
   const auto& bytes = at.bytes;
   const bool rex_w = (bytes[0] & 0xf8) == 0x48;
@@ -26,7 +27,8 @@ std::optional<NamedTable> TableNamedBy(const Instruction& at) {
                     at.next() + static_cast<int64_t>(displacement)};
 }
 
-// The table whose address a loop keeps in `reg`: the only one that the code before names by it.
+// Returns the table whose address a loop keeps in `reg`: the only one that the code before puts
+// into that register.
 uint64_t TableKeptIn(unsigned reg, std::span<const Instruction> code) {
   uint64_t table = 0;
   for (const Instruction& at : code) {
@@ -43,7 +45,7 @@ uint64_t TableKeptIn(unsigned reg, std::span<const Instruction> code) {
 JumpTable ReadJumpTable(const CodeImage& image, std::span<const Instruction> code) {
   JumpTable out;
   bool has_load = false;
-  std::optional<unsigned> base;  // that the load takes the table's address from
+  std::optional<unsigned> base;  // the register from which the load takes the table's address
   uint64_t table = 0;
   size_t limit = kMaxEntries;
   for (size_t steps = 1; steps <= kLookBack && steps < code.size(); ++steps) {
@@ -56,7 +58,7 @@ JumpTable ReadJumpTable(const CodeImage& image, std::span<const Instruction> cod
     }
     const auto named = TableNamedBy(at);
     if (table == 0 && named) table = named->address;
-    // cmp reg, imm8; ja default: the number of entries less one.
+    // The check is cmp reg, imm8; ja default, where imm8 is the number of entries less one.
     const size_t op = (bytes[0] & 0xf0) == 0x40 ? 1 : 0;
     const bool compares = bytes[op] == 0x83 || bytes[op] == 0x80;
     if (at.size == op + 3 && compares && (bytes[op + 1] & 0xf8) == 0xf8) {

@@ -12,16 +12,18 @@
 namespace proftrace {
 
 struct JumpTable {
-  // What the words there say, as many as were read, whether or not they belong to the table.
+  // The targets in the words at the table's address, as many as were read, whether or not they
+  // belong to the table.
   std::vector<uint64_t> targets;
-  // How many the check before the jump lets through; all of them where there is no check.
+  // How many of them the check before the jump allows; all of them where there is no check.
   size_t count = 0;
 };
 
-// Reads the table of the indirect jump that is the last of `code`, as compilers write position
-// independent ones:
+// Reads the table of the indirect jump that is the last instruction of `code`, as compilers write
+// position independent tables:
 //   lea base, [rip + table]; movsxd reg, [base + reg * 4]; add reg, base; jmp reg.
-// In a loop the first of these may stand before it. Empty where the code does something else.
+// In a loop, the first of these may stand before the loop. The result is empty where the code does
+// something else.
 JumpTable ReadJumpTable(const CodeImage& image, std::span<const Instruction> code);
 
 }  // namespace proftrace

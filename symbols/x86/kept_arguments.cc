@@ -14,9 +14,9 @@ namespace {
 
 using Place = ArgumentState::Place;
 
-// rbx, rbp, r12 to r15: calls leave them as they are.
+// rbx, rbp, r12 to r15: calls do not change them.
 constexpr unsigned kKeptRegisters[] = {3, kRbp, 12, 13, 14, 15};
-// How many instructions are looked at: some passes over the largest function.
+// How many instructions are followed: enough for some passes over the largest function.
 constexpr size_t kMostSteps = 40000;
 
 int WideNumber(unsigned reg) {
@@ -25,8 +25,8 @@ int WideNumber(unsigned reg) {
   return -1;
 }
 
-// How many bytes a move between a vector register and another place moves, and from or to which
-// half; the register's other half is lost where it is loaded, `keeps` = it stays.
+// A move between a vector register and another place: how many bytes, and whether from or to the
+// high half. Loading a half clears the register's other half, unless `keeps`.
 struct WideMove {
   size_t bytes;
   bool high;
@@ -62,7 +62,8 @@ std::optional<WideMove> WideMoveOf(unsigned id, bool both_wide) {
   }
 }
 
-// Takes all arguments by reference to const (ATen/core/dispatch/DispatchKeyExtractor.h).
+// Whether the function takes all arguments by reference to const
+// (ATen/core/dispatch/DispatchKeyExtractor.h).
 bool OnlyLooksAtObjects(std::string_view callee) {
   return callee.starts_with("_ZNK3c1020DispatchKeyExtractor24getDispatchKeySetUnboxed") ||
          callee.starts_with("_ZN3c106detail22multi_dispatch_key_set");
@@ -72,12 +73,13 @@ bool OnlyReads(unsigned id) {
   return id == X86_INS_CMP || id == X86_INS_TEST || id == X86_INS_BT || id == X86_INS_PUSH;
 }
 
-// Follows arguments to one instruction.
+// Follows the arguments to one instruction.
 class Follower {
  public:
   Follower(const FlowGraph& graph, uint32_t target);
 
-  // Returns what is known at the target; null: the function is too large.
+  // Returns the state at the target; null: the function is too large, or no path leads to the
+  // target.
   const ArgumentState* Run();
 
  private:
@@ -95,8 +97,8 @@ class Follower {
 
   const FlowGraph& graph_;
   const uint32_t target_;
-  std::vector<bool> useful_;     // the target can be reached from there
-  std::vector<uint8_t> merges_;  // more than one way leads there
+  std::vector<bool> useful_;     // by node: the target can be reached from there
+  std::vector<uint8_t> merges_;  // by node: more than one path leads there
   std::vector<std::unique_ptr<ArgumentState>> states_;
   std::vector<uint32_t> work_;
   const Disassembled* now_ = nullptr;  // the instruction that is followed
@@ -113,7 +115,7 @@ Follower::Follower(const FlowGraph& graph, uint32_t target)
     for (const uint32_t to : graph.successors(i)) ++ways[to];
   }
   for (uint32_t i = 0; i < graph.size(); ++i) merges_[i] = ways[i] > 1 ? 1 : 0;
-  merges_[0] = 1;  // the entry is a way too
+  merges_[0] = 1;  // the function's entry is a path too
 }
 
 void Follower::Leave(uint32_t node, const ArgumentState& state) {
@@ -176,7 +178,7 @@ std::optional<Place> Follower::PlaceOf(const cs_x86_op& operand, const ArgumentS
   return state.InStack(static_cast<unsigned>(base), operand.mem.disp, operand.size);
 }
 
-// The number of the argument that points to the word of the operand; nullopt: none does.
+// Returns the number of the argument that points to the operand's word; nullopt: no argument does.
 std::optional<uint8_t> Follower::PointerArgument(const cs_x86_op& operand,
                                                  const ArgumentState& state) const {
   if (operand.type != X86_OP_MEM || operand.mem.segment != X86_REG_INVALID ||
@@ -187,7 +189,7 @@ std::optional<uint8_t> Follower::PointerArgument(const cs_x86_op& operand,
   return base < 0 ? std::nullopt : state.WholeArgument(static_cast<unsigned>(base));
 }
 
-// Into a register or memory, whole.
+// Applies a write of the whole operand `to`.
 void Follower::Write(const cs_x86_op& to, const std::optional<Place>& from,
                      ArgumentState* state) const {
   if (to.type == X86_OP_REG) {
@@ -195,7 +197,7 @@ void Follower::Write(const cs_x86_op& to, const std::optional<Place>& from,
     if (number < 0) return;
     const auto reg = static_cast<unsigned>(number);
     const size_t first = IsHighByte(to.reg) ? 1 : 0;
-    // A part of four bytes clears the others, a smaller one leaves them.
+    // Writing four bytes of a register clears the others; writing fewer leaves them.
     const size_t bytes = to.size >= 4 ? 8 : to.size;
     state->Copy(Place{reg * 8 + first, bytes}, from);
     state->set_stack_offset(reg, ArgumentState::kNoOffset);
@@ -206,14 +208,15 @@ void Follower::Write(const cs_x86_op& to, const std::optional<Place>& from,
     return;
   }
   const int base = RegisterNumber(to.mem.base);
-  // Somewhere in an array of the frame.
+  // The write may go anywhere into an array in the frame.
   if (to.mem.index != X86_REG_INVALID && base >= 0 &&
       state->stack_offset(static_cast<unsigned>(base)) != ArgumentState::kNoOffset) {
     state->ForgetStack();
   }
 }
 
-// Instructions that move the stack pointer, or make a pointer into the stack. False: it is another.
+// Applies an instruction that moves the stack pointer or makes a pointer into the stack. False: it
+// is another instruction.
 bool Follower::StepStack(ArgumentState* state) const {
   const cs_x86& detail = now_->operands();
   const cs_x86_op& to = detail.operands[0];
@@ -324,7 +327,7 @@ bool Follower::StepWideMove(ArgumentState* state) const {
     state->Copy(high, Place{PlaceOf(from, *state)->at, 8});
     return true;
   }
-  if (!to_wide && !from_wide) return false;  // `movsd` is a string's, too
+  if (!to_wide && !from_wide) return false;  // `movsd` is also the name of a string instruction
   const auto move = WideMoveOf(id, to_wide && from_wide);
   if (!move) return false;
   std::optional<Place> source = PlaceOf(from, *state);
@@ -351,7 +354,7 @@ void Follower::StepOther(ArgumentState* state) const {
     const cs_x86_op& operand = detail.operands[i];
     const bool is_written = (operand.access & CS_AC_WRITE) != 0 || i == 0;
     if (operand.type == X86_OP_MEM && is_written && !OnlyReads(now_->id())) {
-      // Repeated, it fills as much as rcx says.
+      // A repeated instruction fills as many elements as rcx says.
       if (detail.prefix[0] == X86_PREFIX_REP || detail.prefix[0] == X86_PREFIX_REPNE) {
         state->ForgetStack();
       } else {
@@ -404,10 +407,11 @@ void Follower::Step(uint32_t node, ArgumentState* state) {
   if (!StepStack(state) && !StepMove(state) && !StepWideMove(state)) StepOther(state);
 }
 
-// Where one byte was found, and how many that belong behind it lie behind it there.
+// Where a byte of a source was found, and how many bytes of the source lie there side by side,
+// beginning with it.
 struct Found {
   size_t at = 0;
-  uint8_t run = 0;  // 0 = nowhere
+  uint8_t run = 0;  // 0 = the byte was not found
 };
 
 }  // namespace
@@ -446,7 +450,7 @@ KeptArguments FindKeptArguments(const FlowGraph& graph, uint32_t node) {
         run = 0;
         continue;
       }
-      // The last byte of a register has none behind it.
+      // A source has 8 bytes, so that its last byte has no successor.
       const bool goes_on = run > 0 && content % 8 != 0 && state->at(at + 1) == content + 1;
       run = static_cast<uint8_t>(goes_on ? run + 1 : 1);
       if (run > found[content].run) found[content] = Found{at, run};

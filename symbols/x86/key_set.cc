@@ -13,15 +13,18 @@
 namespace proftrace {
 namespace {
 
-// rbx, rbp, r12 to r15: a call leaves them as they are. rsp is not one that values are kept in.
+// rbx, rbp, r12 to r15: a call does not change them. rsp is left out, because no value is kept in
+// it.
 constexpr RegisterSet kKeptRegisters = 0xf028;
 constexpr RegisterSet kFrameRegisters = 1u << kRsp | 1u << 5;
-// c10::KernelFunction: functor, boxed function, then the unboxed ones.
+// The offset of the boxed function in a c10::KernelFunction, from its functor. The unboxed ones
+// come after it.
 constexpr int64_t kBoxedAfterFunctor = 8;
 constexpr int64_t kLastAfterFunctor = 32;
 constexpr std::string_view kSlowPath = "10Dispatcher27callWithDispatchKeySlowPath";
 
-// Nodes that are reached from `from` without a call in between; calls are members, but not passed.
+// Returns the nodes that are reached from `from` without a call in between. Calls are among them,
+// but the code behind them is not.
 std::vector<bool> NodesBeforeCalls(const FlowGraph& graph, uint32_t from) {
   std::vector<bool> reached(graph.size());
   std::vector<uint32_t> work = {from};
@@ -39,7 +42,8 @@ std::vector<bool> NodesBeforeCalls(const FlowGraph& graph, uint32_t from) {
   return reached;
 }
 
-// Returns how far behind `first`, which is an object's first word, `other` is in that object.
+// Returns the offset of the word `other` in the object whose first word is `first`; nullopt:
+// `other` is not a word of that object.
 std::optional<int64_t> DistanceInObject(const Value& first, const Value& other) {
   const size_t size = first.offsets.size();
   if (!first.known() || first.base != other.base || size < 2 || other.offsets.size() != size ||
@@ -52,8 +56,8 @@ std::optional<int64_t> DistanceInObject(const Value& first, const Value& other) 
   return other.offsets[size - 2];
 }
 
-// Whether `value` is the address of the callbacks in the optional at `optional`: std::optional has
-// them at its begin, c10::optional (before 2.2) behind a word with its flag.
+// Whether `value` is the address of the callbacks in the optional at `optional`. A std::optional
+// begins with the value, a c10::optional (before 2.2) with a word that holds the flag.
 bool IsOfCallbacksIn(const Value& value, Value optional) {
   if (value == optional) return true;
   if (optional.offsets.size() != 1) return false;
@@ -90,7 +94,8 @@ std::optional<KernelCall> KernelCallAt(const FlowNode& call, const Value& called
 std::optional<SlowCall> SlowCallAt(const FlowNode& call, const ValueState& frame,
                                    const ValueState& state) {
   if (!call.is_call || !IsSlowPath(call.callee) || !frame.reg(kRdi).known()) return {};
-  // The place for the result, if it has one, the operator, the callbacks, the keys, the kernel.
+  // The arguments are: the address of the result, if it has one, the operator, the callbacks, the
+  // keys, the kernel.
   for (const auto& [callbacks, keys, kernel, first] :
        {std::array{kRsi, kRdx, kRcx, 4u}, {kRdx, kRcx, kR8, 5u}}) {
     if (IsOfCallbacksIn(state.reg(callbacks), frame.reg(kRdi))) {
@@ -182,7 +187,7 @@ std::optional<int64_t> WordsPushed(const FlowNode& node) {
 
 namespace {
 
-// Among the nodes `near`.
+// Finds the key set by a kernel's call among the nodes `near`.
 std::optional<KeySetPlace> FindKeySetNear(const FlowGraph& graph, uint32_t from,
                                           const std::vector<bool>& near) {
   std::optional<Value> found;
@@ -205,8 +210,8 @@ std::optional<KeySetPlace> FindKeySetNear(const FlowGraph& graph, uint32_t from,
 }  // namespace
 
 std::optional<KeySetPlace> FindKeySet(const FlowGraph& graph, uint32_t from) {
-  // Mostly the kernel's is the first call. Where arguments are copied first, one has to look
-  // further.
+  // Mostly the first call is that of the kernel. Where arguments are copied first, the search must
+  // go further.
   const auto place = FindKeySetNear(graph, from, NodesBeforeCalls(graph, from));
   if (place) return place;
   const auto far = FindKeySetNear(graph, from, std::vector<bool>(graph.size(), true));
@@ -230,7 +235,7 @@ std::optional<uint32_t> FindOnlyCall(const FlowGraph& graph, const std::vector<u
 }
 
 std::optional<uint32_t> FrameWordsAt(const FlowGraph& graph, uint32_t node) {
-  // Any way leads there with the same frame.
+  // One path is enough, because the frame is the same on all paths.
   std::vector<std::optional<int64_t>> words(graph.size());
   std::vector<uint32_t> work = {0};
   words[0] = 0;

@@ -15,18 +15,20 @@
 namespace proftrace {
 
 enum class KernelForm : uint8_t {
-  kUnboxed,    // the place for the result, if it has one, the functor, the keys, the arguments
+  // Called with: the address of the result, if it has one, the functor, the keys, the arguments
+  kUnboxed,
   kByWrapper,  // c10::callUnboxedKernelFunction: the kernel's function comes before the functor
-  kBoxed,      // the functor, the operator, the keys, a Stack*
+  kBoxed,      // called with: the functor, the operator, the keys, a Stack*
 };
 
 struct KernelCall {
   Value keys;
   KernelForm form;
-  unsigned first_argument;  // how many registers of arguments come before those of the operator
+  unsigned first_argument;  // how many argument registers come before the operator's arguments
 };
 
-// Recognises a call of a kernel's function at `state`. `called`: what an indirect call calls.
+// Recognises a call of a kernel's function at `state`; nullopt: it is another call. `called`: the
+// function of an indirect call.
 std::optional<KernelCall> KernelCallAt(const FlowNode& call, const Value& called,
                                        const ValueState& state);
 
@@ -34,38 +36,39 @@ std::optional<KernelCall> KernelCallAt(const FlowNode& call, const Value& called
 // dispatcher's code calls it with the same kernel and keys (Dispatcher.h).
 bool IsSlowPath(std::string_view callee);
 struct SlowCall {
-  Value kernel;  // the address of the c10::KernelFunction, if that is known
+  Value kernel;  // the address of the c10::KernelFunction, if it is known
   Value keys;
   unsigned first_argument;  // as in KernelCall
 };
 
-// Recognises such a call at `state`. `frame`: what ValueWalk::FrameAt gives where the callbacks are
-// asked for.
+// Recognises a call of the slow path at `state`. `frame`: the result of ValueWalk::FrameAt at the
+// node that asks for the callbacks.
 std::optional<SlowCall> SlowCallAt(const FlowNode& call, const ValueState& frame,
                                    const ValueState& state);
 
-// Returns what all paths from node `from`, which asks for the callbacks, to such a call agree on:
-// the keys at least.
+// Returns the facts about calls of the slow path on which all paths from node `from`, which asks
+// for the callbacks, agree: at least the keys.
 std::optional<SlowCall> FindSlowCall(const FlowGraph& graph, uint32_t from,
                                      const ValueState& frame);
 
-// Does what KernelCallAt does, for code that reaches the kernel's function by another way than its
-// functor, as through an index into the operator's table.
+// Recognises a call of a kernel's function like KernelCallAt(), in code that does not load the
+// function from beside its functor, but for example through an index into the operator's table.
 std::optional<KernelCall> KernelCallBeside(const SlowCall& slow_call, const FlowNode& call,
                                            const ValueState& state);
 
 struct KeySetPlace {
-  uint8_t reg = 0;  // by its hardware number, and PT_KEY_SET_IN_MEMORY
+  uint8_t reg = 0;  // a register's hardware number, with the flag PT_KEY_SET_IN_MEMORY
   int16_t offset = 0;
 };
 
-// Finds the key set at node `from`, which makes that call. nullopt: the code after it is not clear.
+// Finds the key set at node `from`, which asks for the callbacks. nullopt: the code after that is
+// not clear.
 std::optional<KeySetPlace> FindKeySet(const FlowGraph& graph, uint32_t from);
 
 // Finds the function's only call of one of `targets` (ascending), if the kernel emulates it.
 std::optional<uint32_t> FindOnlyCall(const FlowGraph& graph, const std::vector<uint64_t>& targets);
 
-// Returns how far the stack pointer at `node` is below that of the entry, in words.
+// Returns how many words the stack pointer at `node` is below that of the entry.
 std::optional<uint32_t> FrameWordsAt(const FlowGraph& graph, uint32_t node);
 
 }  // namespace proftrace

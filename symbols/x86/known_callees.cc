@@ -9,7 +9,8 @@
 namespace proftrace {
 namespace {
 
-// The largest object that a name is kept in: a std::variant of std::string_view, a std::string.
+// The size of the largest object that holds a name: a std::variant of std::string_view, or a
+// std::string.
 constexpr int64_t kObjectBytes = 64;
 
 }  // namespace

@@ -16,23 +16,24 @@ constexpr size_t kMaxVisits = 400;
 constexpr RegisterSet Bit(unsigned reg) { return RegisterSet{1} << reg; }
 constexpr unsigned kR10 = 10;
 constexpr unsigned kR11 = 11;
-// The registers that a callee need not keep.
+// The registers that a callee may change.
 constexpr RegisterSet kScratch = Bit(kRax) | Bit(kRcx) | Bit(kRdx) | Bit(kRsi) | Bit(kRdi) |
                                  Bit(kR8) | Bit(kR9) | Bit(kR10) | Bit(kR11);
-// Arguments, the count of vector registers (rax), the static chain (r10).
+// The registers that a call may read: arguments, the count of vector registers (rax) and the static
+// chain (r10).
 constexpr RegisterSet kArguments = kScratch & ~Bit(kR11);
 constexpr RegisterSet kResults = Bit(kRax) | Bit(kRdx);
-constexpr RegisterSet kFlags = RegisterSet{1} << 16;  // beside the registers
+constexpr RegisterSet kFlags = RegisterSet{1} << 16;  // a bit beside those of the registers
 
-// Returns the registers of a callee's arguments: all, unless its name tells that it is one of the
-// functions that exits call to clean up.
+// Returns the registers that a callee may read: those of all arguments, unless its name shows that
+// it is a function that cleans up at exits.
 RegisterSet ArgumentsOf(std::string_view callee) {
   if (callee == "free" || callee == "_ZdlPv" || callee == "_ZdaPv" || callee == "_Unwind_Resume") {
     return Bit(kRdi);
   }
   if (callee == "_ZdlPvm" || callee == "_ZdaPvm") return Bit(kRdi) | Bit(kRsi);
   if (callee == "__stack_chk_fail") return 0;
-  // Destructors: this.
+  // A destructor has one argument, `this`.
   const bool is_destructor =
       callee.starts_with("_ZN") &&
       (callee.ends_with("D0Ev") || callee.ends_with("D1Ev") || callee.ends_with("D2Ev"));
@@ -53,7 +54,8 @@ class Walk {
   const CodeImage& image_;
   const FunctionCode& code_;
   RegisterSet live_ = 0;
-  std::vector<std::pair<uint64_t, RegisterSet>> work_;  // what is not decided on a way from there
+  // An address, and the registers about which nothing is known yet on a path from there
+  std::vector<std::pair<uint64_t, RegisterSet>> work_;
   absl::flat_hash_map<uint64_t, RegisterSet> seen_;
 };
 
@@ -101,7 +103,8 @@ void Walk::Visit(const Instruction& instruction, RegisterSet pending) {
       Go(instruction.target, pending);
       return;
     case InstructionKind::kIndirectJump:
-      // An import's stub, or a call in place of a return; a table's targets are not followed.
+      // The jump is that of an import's stub, or a call in place of a return. Targets of jump
+      // tables are not followed.
       live_ |= pending & (instruction.target != 0 ? ArgumentsOf(image_.SlotName(instruction.target))
                                                   : ~RegisterSet{0});
       return;

@@ -17,7 +17,7 @@ namespace {
 constexpr uint8_t kGroupFf = 0xff;
 constexpr uint8_t kOperandSize = 0x66;
 constexpr uint8_t kAddressSize = 0x67;
-// What a call or jump through memory has in the middle of its ModRM byte.
+// The bits in the middle of the ModRM byte that tell calls and jumps with opcode ff apart.
 constexpr unsigned kIndirectCall = 2;
 constexpr unsigned kFarCall = 3;
 constexpr unsigned kIndirectJump = 4;
@@ -31,7 +31,7 @@ bool IsLegacyPrefix(uint8_t byte) {
   return std::find(std::begin(kPrefixes), std::end(kPrefixes), byte) != std::end(kPrefixes);
 }
 
-// The index of the opcode's first byte, behind the prefixes.
+// Returns the index of the opcode's first byte, behind the prefixes.
 size_t OpcodeAt(const Instruction& instruction) {
   size_t at = 0;
   while (at < instruction.size && IsLegacyPrefix(instruction.bytes[at])) ++at;
@@ -54,8 +54,9 @@ bool IsFlow(InstructionKind kind) {
   }
 }
 
-// Jumps, calls and returns. An operand size makes AMD's processors cut the target to 16 bits,
-// unless a REX prefix overrides it (as in calls of __tls_get_addr).
+// Returns why a jump, call or return cannot be moved; empty where it can. An operand-size prefix
+// makes AMD's processors cut the target to 16 bits, unless a REX prefix overrides it (as in calls
+// of __tls_get_addr).
 std::string_view WhyFlowNotMovable(const Instruction& instruction) {
   const size_t opcode = OpcodeAt(instruction);
   if (opcode >= instruction.size) return "it is no instruction";
@@ -72,7 +73,7 @@ std::string_view WhyFlowNotMovable(const Instruction& instruction) {
   if (op[0] == kGroupFf) {
     const unsigned extension = op[1] >> 3 & 7;
     if (extension == kFarCall || extension == kFarJump) return "it is a far jump";
-    // call *%rsp would jump to another place once its return address is pushed.
+    // call *%rsp would jump to another place, because its return address is pushed before the jump.
     if (extension == kIndirectCall && op[1] >> 6 == 3 && (op[1] & 7) == 4 &&
         (opcode == 0 || (op[-1] & 1) == 0)) {
       return "it calls the stack";
@@ -114,8 +115,8 @@ bool IsPlainInstruction(const cs_insn& instruction) {
       break;
   }
   const cs_detail& detail = *instruction.detail;
-  // VMREAD and VMWRITE, or AMD's EXTRQ and INSERTQ: whether two more bytes belong to it is not
-  // agreed on.
+  // These bytes are VMREAD and VMWRITE, or AMD's EXTRQ and INSERTQ with two more bytes, so that the
+  // length is not certain.
   const uint8_t* const opcode = detail.x86.opcode;
   if (opcode[0] == 0x0f && (opcode[1] == 0x78 || opcode[1] == 0x79)) return false;
   return std::none_of(detail.groups, detail.groups + detail.groups_count, [](uint8_t group) {
@@ -125,13 +126,13 @@ bool IsPlainInstruction(const cs_insn& instruction) {
   });
 }
 
-// Where the displacement of an operand relative to the instruction pointer lies.
+// An operand relative to the instruction pointer: the place and the value of its displacement.
 struct RelativeOperand {
   size_t offset = 0;
   int32_t displacement = 0;
 };
 
-// nullopt: there is no such operand. Fails where it is not what Capstone says.
+// Finds such an operand; nullopt: there is none. Fails where the bytes are not as Capstone says.
 absl::StatusOr<std::optional<RelativeOperand>> FindRelativeOperand(const Instruction& instruction,
                                                                    const Disassembled& decoded) {
   const cs_x86& x86 = decoded.operands();
@@ -142,7 +143,7 @@ absl::StatusOr<std::optional<RelativeOperand>> FindRelativeOperand(const Instruc
     if (operand.mem.base != X86_REG_RIP) continue;
     RelativeOperand found;
     found.offset = x86.encoding.disp_offset;
-    // ModRM: mode 0 with register 5 means 4 bytes relative to the next instruction.
+    // A ModRM byte with mode 0 and register 5 means 4 bytes relative to the next instruction.
     const size_t modrm = x86.encoding.modrm_offset;
     if (modrm == 0 || found.offset != modrm + 1 || found.offset + 4 > instruction.size ||
         (instruction.bytes[modrm] & 0xc7) != 0x05) {
@@ -175,14 +176,14 @@ class Mover {
  private:
   void Append(std::initializer_list<uint8_t> bytes) { bytes_.insert(bytes_.end(), bytes); }
   void AppendWord(uint32_t word);
-  // The last 4 bytes of an instruction, after which `behind` more bytes follow.
+  // Appends the distance to `target`, the last 4 bytes of an instruction.
   absl::Status AppendDistance(uint64_t target);
   void PushReturnAddress();
   absl::Status MovePlain(const Instruction& instruction);
   absl::Status MoveConditional(const Instruction& instruction);
   absl::Status MoveIndirectCall(const Instruction& instruction);
 
-  const uint64_t end_;  // of the original code
+  const uint64_t end_;  // the address behind the original code
   const uint64_t to_;
   std::vector<uint8_t> bytes_;
 };
@@ -198,8 +199,8 @@ absl::Status Mover::AppendDistance(uint64_t target) {
   return absl::OkStatus();
 }
 
-// The flags and all registers but rsp stay as they are. The stack pointer comes first: a signal
-// in between must not write over the address.
+// Leaves flags and all registers but rsp unchanged. Moves the stack pointer first, so that a signal
+// in between does not write over the address.
 void Mover::PushReturnAddress() {
   Append({0x48, 0x8d, 0x64, 0x24, 0xf8});  // lea -8(%rsp), %rsp
   Append({0xc7, 0x04, 0x24});              // movl $low, (%rsp)
@@ -236,7 +237,7 @@ absl::Status Mover::MovePlain(const Instruction& instruction) {
   return absl::OkStatus();
 }
 
-// Always the long form; prefixes were hints.
+// Always uses the long form, and drops prefixes, which are only hints.
 absl::Status Mover::MoveConditional(const Instruction& instruction) {
   const size_t opcode = OpcodeAt(instruction);
   const uint8_t first = instruction.bytes[opcode];
@@ -245,7 +246,7 @@ absl::Status Mover::MoveConditional(const Instruction& instruction) {
   return AppendDistance(instruction.target);
 }
 
-// call *operand: the jump through the same operand, where the return address is on the stack.
+// Moves a call *operand: pushes the return address and jumps through the same operand.
 absl::Status Mover::MoveIndirectCall(const Instruction& instruction) {
   PushReturnAddress();
   Instruction jump = instruction;
@@ -253,7 +254,7 @@ absl::Status Mover::MoveIndirectCall(const Instruction& instruction) {
   const size_t modrm = opcode + 1;
   jump.bytes[modrm] = static_cast<uint8_t>((jump.bytes[modrm] & 0xc7) | kIndirectJump << 3);
   const unsigned mode = jump.bytes[modrm] >> 6;
-  // A SIB byte whose base is rsp: its operand is 8 bytes further up now.
+  // An operand whose SIB byte has rsp as its base lies 8 bytes further from rsp after the push.
   const bool has_high_base =
       opcode > 0 && IsRexPrefix(jump.bytes[opcode - 1]) && (jump.bytes[opcode - 1] & 1) != 0;
   const bool from_stack = mode != 3 && (jump.bytes[modrm] & 7) == 4 &&
@@ -302,7 +303,8 @@ bool EndsStraightCode(const Instruction& instruction) {
 
 std::string_view WhyNotMovable(const Instruction& instruction) {
   const size_t opcode = OpcodeAt(instruction);
-  // ud0, ud1: Capstone's versions have different names for them.
+  // ud0 and ud1 are recognised by their bytes, because versions of Capstone have different names
+  // for them.
   const bool is_undefined =
       opcode + 1 < instruction.size && instruction.bytes[opcode] == 0x0f &&
       (instruction.bytes[opcode + 1] == 0xff || instruction.bytes[opcode + 1] == 0xb9);

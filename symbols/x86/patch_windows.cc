@@ -13,12 +13,13 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kFunctionAlignment = 16;
-// How far a window may begin from its point, in bytes.
+// The largest distance between the begin of a window and its point, in bytes.
 constexpr uint64_t kReach = 40;
-// So many registers without saving them are all that a recorder has use for.
+// How many dead registers a recorder can use. More are no advantage.
 constexpr int kWantedDead = 3;
 
-// In the order of how near they come to a window: of several, the last is shown.
+// Reasons why there is no window, ordered by how close they come to one. Where there are several,
+// the last is shown.
 enum class Refusal : uint8_t {
   kNotAnInstruction,
   kFirstInstruction,
@@ -55,7 +56,7 @@ std::string_view ReasonOf(Refusal refusal) {
   return {};
 }
 
-// Whether what is behind the instruction follows, at once.
+// Whether the next instruction always runs after this one, and this one can be moved.
 bool IsStraight(const Instruction& instruction) {
   switch (instruction.kind) {
     case InstructionKind::kOther:
@@ -67,8 +68,9 @@ bool IsStraight(const Instruction& instruction) {
   }
 }
 
-// A jump alone is as long as ours, and begins with the same byte. So a breakpoint at it, with which
-// others save and put back that byte and do what the file has there, harms nobody.
+// Whether the instruction is a jump of the same length and opcode as ours. Tools that set a
+// breakpoint at it save and restore the opcode and emulate the jump in the file, which does no
+// harm.
 bool IsJumpAlone(const Instruction& instruction) {
   return instruction.kind == InstructionKind::kJump && instruction.size == kWindowBytes &&
          instruction.bytes[0] == kJumpOpcode;
@@ -78,7 +80,7 @@ bool IsPadding(const Instruction& instruction) {
   if (instruction.kind == InstructionKind::kNop || instruction.bytes[0] == kBreakpointOpcode)
     return true;
   const InstructionEffects effects = EffectsOf(instruction);
-  // A long nop: 0f 1f.
+  // A long nop is 0f 1f, behind prefixes.
   size_t at = 0;
   while (at < instruction.size &&
          (instruction.bytes[at] == 0x66 || instruction.bytes[at] == 0x2e)) {
@@ -99,13 +101,13 @@ class WindowSearch {
 
  private:
   const Instruction& at(size_t index) const { return code_.instructions()[index]; }
-  // The last refusal counts.
+  // Notes a refusal. The highest one is shown.
   void Refuse(Refusal refusal) { refusal_ = std::max(refusal_, refusal); }
-  // Windows that begin with that instruction.
+  // Tries the windows that begin with that instruction.
   void Try(size_t index, size_t point_index, const PatchPoint& point);
-  // With the recorder at that instruction.
+  // Compares a window with the recorder at that instruction to the best one so far.
   void Consider(size_t index, size_t point_index, const PatchPoint& point, PatchWindow window);
-  // The size of the window that begins with that instruction; 0 = there is none.
+  // Returns the size of the window that begins with that instruction; 0 = there is none.
   size_t MeasureWindow(size_t index, bool* has_call);
   size_t AddPadding(size_t index, size_t size);
   bool TellChanges(size_t index, size_t point_index, const PointReads& reads, PatchWindow* window);
@@ -119,7 +121,7 @@ class WindowSearch {
   std::optional<PatchWindow> best_;
 };
 
-// Smaller is better.
+// Returns the rank of a window. A smaller one is better.
 auto RankOf(const PatchWindow& window, uint64_t point) {
   const int dead = __builtin_popcount(window.dead);
   const uint64_t distance =
@@ -134,7 +136,8 @@ PointPatch WindowSearch::Find(const PatchPoint& point) {
   best_.reset();
   const auto found = code_.IndexAt(point.address);
   if (!found) return {point.address, std::nullopt, std::string(ReasonOf(refusal_))};
-  // Backwards as long as whatever comes to the point comes this way.
+  // Tries windows that begin before the point, as long as every path to the point passes their
+  // begin.
   for (size_t i = *found;; --i) {
     Try(i, *found, point);
     if (i == 0 || code_.IsTarget(at(i).address) || !IsStraight(at(i - 1)) ||
@@ -142,7 +145,7 @@ PointPatch WindowSearch::Find(const PatchPoint& point) {
       break;
     }
   }
-  // Forwards as long as nothing else comes in.
+  // Tries windows that begin behind the point, as long as no other path leads to their begin.
   for (size_t i = *found; i + 1 < code_.instructions().size(); ++i) {
     const bool passes = IsStraight(at(i)) || at(i).kind == InstructionKind::kEndbr64;
     if (!passes || code_.IsTarget(at(i + 1).address) ||
@@ -205,8 +208,8 @@ size_t WindowSearch::MeasureWindow(size_t index, bool* has_call) {
   return size;
 }
 
-// Behind a return or jump, which nothing passes: nops that nothing jumps to, in the function, and
-// then up to where the next one is aligned.
+// Returns the window's size with padding behind its last return or jump: nops in the function to
+// which nothing jumps, and then the bytes up to the next function's alignment.
 size_t WindowSearch::AddPadding(size_t index, size_t size) {
   for (; index < code_.instructions().size() && size < kWindowBytes; ++index) {
     if (!IsPadding(at(index)) || code_.IsTarget(at(index).address)) return size;
@@ -245,7 +248,7 @@ bool WindowSearch::TellChanges(size_t index, size_t point_index, const PointRead
     if (!effects.stack_change) return false;
     change += *effects.stack_change;
     window->changed |= effects.changes;
-    // A push behind the point writes to where nothing was yet.
+    // A push behind the point writes to memory that nothing used before.
     const bool writes = effects.writes_memory || (effects.writes_below_stack && is_before);
     window->memory_changed |= writes;
     place_changed |=
@@ -255,7 +258,8 @@ bool WindowSearch::TellChanges(size_t index, size_t point_index, const PointRead
   window->stack_change = static_cast<int32_t>(is_before ? change : -change);
   RegisterSet needed = reads.registers;
   if (reads.place) needed |= RegisterSet{1} << reads.place->base;
-  // How the stack pointer changes is told; the place's distance from it is not made good for.
+  // The recorder knows how the stack pointer changes, but does not correct the offset of a place
+  // relative to it.
   const bool moves_place = reads.place && reads.place->base == kRsp && change != 0;
   window->loses_reads = (window->changed & needed & ~(RegisterSet{1} << kRsp)) != 0 ||
                         (window->memory_changed && reads.memory) || place_changed || moves_place ||

@@ -16,7 +16,8 @@ struct Store {
   SavedDouble place;
 };
 
-// movsd, movlpd, movups, movaps, movq of a vector register to a word relative to rsp or rbp.
+// Decodes a store (movsd, movlpd, movups, movaps, movq) of a vector register to a word relative to
+// rsp or rbp; nullopt: it is another instruction.
 std::optional<Store> DecodeStore(const uint8_t* bytes, size_t count) {
   size_t at = 0;
   uint8_t prefix = 0;
@@ -29,7 +30,7 @@ std::optional<Store> DecodeStore(const uint8_t* bytes, size_t count) {
   at += 3;
   const bool is_store =
       opcode == 0x11 || (opcode == 0x29 && prefix != 0xf2) || (opcode == 0xd6 && prefix == 0x66);
-  // REX.R and REX.B: other registers; REX.X: an index.
+  // REX.R and REX.B mean other registers, REX.X an index.
   if (!is_store || (rex & 0x07) != 0) return std::nullopt;
   const unsigned mode = modrm >> 6;
   const unsigned base = modrm & 7;
@@ -76,7 +77,7 @@ SavedDoubles FindSavedDoubles(const FlowGraph& graph) {
       result.saved = saved;
     }
     if (const auto store = DecodeStore(instruction.bytes.data(), instruction.size)) {
-      // A register's first store has the argument; later ones may have something else.
+      // The first store of a register has the argument. Later stores may have other values.
       if (!saved[store->reg].is_saved) saved[store->reg] = store->place;
       any = true;
     }

@@ -1,5 +1,6 @@
-// Where a function keeps floating-point arguments: a uprobe cannot read vector registers, but
-// compiled code stores those that it needs later in its frame before it calls anything.
+// Finds where a function keeps its floating-point arguments. A uprobe cannot read vector registers,
+// but compiled code stores the arguments that it needs later in its frame before it calls a
+// function.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ struct SavedDouble {
 
 struct SavedDoubles {
   // The last emulated instruction of the entry block: each call of the function passes it once.
-  uint64_t address = 0;            // 0 = there is none, or nothing is saved by then
-  std::vector<SavedDouble> saved;  // by register: xmm0, xmm1, …; where they are at `address`
+  uint64_t address = 0;  // 0 = there is no such instruction, or no argument is saved by then
+  std::vector<SavedDouble> saved;  // by register, xmm0, xmm1, …: the places at `address`
 };
 
 SavedDoubles FindSavedDoubles(const FlowGraph& graph);

@@ -8,9 +8,10 @@
 namespace proftrace {
 namespace {
 
-// What 1 is in a sum: halves and quarters of differences of addresses are whole numbers.
+// The number that stands for 1 in a sum, so that halves and quarters of differences of addresses
+// are whole numbers.
 constexpr int64_t kUnit = 256;
-// Beyond these no sum is one of bounds and counts.
+// The most terms of a sum. Sums of bounds and counts have fewer.
 constexpr size_t kMostTerms = 6;
 constexpr size_t kMostSums = 4096;
 constexpr unsigned kMostShift = 8;
@@ -63,7 +64,7 @@ Value ValueSums::Add(const Value& left, const Value& right, int64_t factor) {
   Sum sum;
   Sum more;
   if (!TakeApart(left, &sum) || !TakeApart(right, &more) || IsLarge(factor)) return Value();
-  // Each factor is below 2^40, the units below 2^9, and what becomes larger is not kept.
+  // Factors are at most 2^40, and products that overflow or become larger are not kept.
   const auto times = [factor](int64_t number, int64_t* product) {
     return !__builtin_mul_overflow(number, factor, product);
   };
@@ -101,7 +102,7 @@ std::optional<ValueSums::Element> ValueSums::ElementOf(const Value& value) const
         !std::has_single_bit(static_cast<uint64_t>(factor))) {
       continue;
     }
-    // With two registers, either may be the index.
+    // Where both terms are plain registers, either may be the index, so that this is not clear.
     if (array.base > Value::kAddress || (factor == kUnit && array.offsets.size() == 1)) continue;
     Element element;
     element.index = static_cast<unsigned>(index.base);

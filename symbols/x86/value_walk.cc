@@ -13,10 +13,11 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMaxVisited = 12000;
-// How often one instruction is visited: values that one way loses, another may still know.
+// How often one instruction is visited, because a value that is lost on one path may be known on
+// another.
 constexpr uint8_t kMaxVisits = 3;
 constexpr size_t kMaxOffsets = PT_PLACE_OFFSETS;
-// Functions that are followed: those that take the end of an array.
+// The largest function that is followed. The followed functions return the end of an array.
 constexpr uint64_t kMostCalleeBytes = 512;
 
 int WideNumber(unsigned reg) {
@@ -36,7 +37,8 @@ Value AddressValue(uint64_t address) {
   return Value{Value::kAddress, {static_cast<int64_t>(address)}};
 }
 
-// Only words of the frame, and those that an address without a load names, are told apart.
+// Whether the address needs no load. Only words at such addresses, as those of the frame, are told
+// apart.
 bool IsPlainAddress(const Value& value) { return value.known() && value.offsets.size() == 1; }
 
 }  // namespace
@@ -152,7 +154,7 @@ void ValueWalk::StepCall(uint32_t node, ValueState* state) {
   const bool is_nameless = callee_names_ && call.callee.empty() && !call.is_indirect;
   StringSource source =
       SourceOfString(is_nameless ? callee_names_(call.instruction.target) : call.callee);
-  // A std::string_view has its length first (libstdc++).
+  // A std::string_view begins with its length (libstdc++).
   const int64_t offset = source == StringSource::kNone ? 8 : 0;
   if (source == StringSource::kNone) source = SourceOfVariant(call.callee);
   const Value text = source == StringSource::kCharacters ? state->registers_[kRsi]
@@ -176,7 +178,7 @@ void ValueWalk::StepCall(uint32_t node, ValueState* state) {
   }
 }
 
-// Returns what all normal returns of the function agree on.
+// Returns the results on which all normal returns of the called function agree.
 ValueWalk::Returned ValueWalk::ReturnedBy(const FlowNode& call, const ValueState& state) {
   const uint64_t target = call.instruction.target;
   if (image_ == nullptr || call.is_indirect || target == 0 || image_->IsPltStub(target)) return {};
@@ -220,7 +222,7 @@ ValueWalk::Returned ValueWalk::ReturnedBy(const FlowNode& call, const ValueState
 
 namespace {
 
-// The address that a memory operand names.
+// Returns the address of a memory operand.
 Value AddressOf(const cs_x86_op& operand, const ValueState& state, uint64_t next) {
   if (operand.mem.segment != X86_REG_INVALID || operand.mem.index != X86_REG_INVALID) {
     return Value();
@@ -245,7 +247,8 @@ bool IsWideMove(unsigned id) {
   }
 }
 
-// Between memory and a vector register: an instruction for strings has the same name.
+// Whether it is the movsd between memory and a vector register. A string instruction has the same
+// name.
 bool IsDoubleMove(unsigned id, const cs_x86_op& to, const cs_x86_op& from) {
   if (id != X86_INS_MOVSD) return false;
   const bool loads = to.type == X86_OP_REG && from.type == X86_OP_MEM;
@@ -292,7 +295,7 @@ Value ValueWalk::TestedAt(uint32_t node, const ValueState& state) const {
   return number < 0 ? Value() : state.reg(static_cast<unsigned>(number));
 }
 
-// A move that is made or not, by whether what was tested is 0.
+// Whether the instruction is a move that is made or not, depending on whether a tested value is 0.
 bool ValueWalk::IsChoice(uint32_t node) const {
   if (!follows_names_ || graph_.node(node).is_call) return false;
   const Disassembled* now = Decode(node);
@@ -312,7 +315,7 @@ Value ValueWalk::CalledAt(uint32_t node, const ValueState& state) {
   return number < 0 ? Value() : state.reg(static_cast<unsigned>(number));
 }
 
-// Returns what an instruction computes into its first operand, a whole register.
+// Returns the value that an instruction computes into its first operand, a whole register.
 Value ValueWalk::ComputedBy(uint32_t node, const Disassembled& now, const ValueState& state) const {
   if (sums_ == nullptr) return Value();
   const cs_x86& detail = now.operands();
@@ -380,7 +383,7 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
                 operand.mem.disp);
   };
 
-  // What is written, computed before anything changes.
+  // The written values are computed before anything changes.
   int general = -1;
   Value moved;
   int wide = -1;
@@ -402,7 +405,7 @@ void ValueWalk::Step(uint32_t node, ValueState* state) {
       moved = state->Load(address_of(from), 0);
       moved.is_half = moved.known() && moved.is_whole();
     }
-    // A write of the lower half clears the upper one.
+    // Writing the lower half of a register clears the upper half.
     if (from.type == X86_OP_IMM && tells_numbers_ && to.size >= 4) {
       general = WholeRegisterNumber(to.reg);
       moved = Value{Value::kConstant, {to.size == 4 ? from.imm & 0xffffffff : from.imm}};
@@ -553,7 +556,8 @@ void ValueWalk::Run(uint32_t start, ValueState first, const Visitor& visitor) {
     }
     if (ways.empty()) continue;
     if (not_moved) work.emplace_back(ways.front(), *std::move(not_moved));
-    // Mostly there is one: copying a state takes far longer than a step.
+    // The last successor gets the state itself, because copying a state takes far longer than a
+    // step and mostly there is only one successor.
     for (size_t i = 0; i + 1 < ways.size(); ++i) work.emplace_back(ways[i], state);
     work.emplace_back(ways.back(), std::move(state));
   }

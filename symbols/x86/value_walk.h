@@ -1,6 +1,7 @@
-// Follows values through a function's code: what a register or a word of the frame holds at one
-// place, said in terms of what the registers held at another. So a probe at the first place can
-// read what the code only looks at later, or not at all while no profiler runs.
+// Follows values through a function's code. Describes the content of a register or of a word of the
+// frame at one place by the contents of the registers at an earlier place, so that a probe at the
+// earlier place can read values that the code uses only later, or not at all while no profiler
+// runs.
 #pragma once
 
 #include <array>
@@ -21,18 +22,23 @@ namespace proftrace {
 // value = base + offsets[0], then for each further offset value = *(u64*)value + offset.
 struct Value {
   static constexpr int kUnknown = -1;
-  static constexpr int kAddress = abi::PT_PLACE_ADDRESS;  // base is 0: offsets[0] is an address
-  static constexpr int kAllocated = 17;                   // what the last operator new returned
-  // What __tls_get_addr returned, offsets[1] further; offsets[0]: the address of the tls_index.
+  // offsets[0] is an address, without a register
+  static constexpr int kAddress = abi::PT_PLACE_ADDRESS;
+  static constexpr int kAllocated = 17;  // the result of the last operator new
+  // The result of __tls_get_addr plus offsets[1]. offsets[0]: the address of the tls_index.
   static constexpr int kThreadLocal = 18;
-  static constexpr int kConstant = 19;  // offsets[0] is a number; only where the walk tells them
-  static constexpr int kSum = 20;       // offsets[1] + the sum that ValueSums has as offsets[0]
+  static constexpr int kConstant = 19;  // offsets[0] is a number; only after set_tells_numbers()
+  // offsets[1] plus the sum with the number offsets[0] in ValueSums
+  static constexpr int kSum = 20;
 
-  int base = kUnknown;  // hardware number of a register at the walk's start, or one of these
+  // The hardware number of a register at the walk's start, or one of these constants
+  int base = kUnknown;
   std::vector<int64_t> offsets;
-  bool is_byte = false;    // only the lowest byte of it
-  bool is_half = false;    // the lower half of it; only where the walk follows names
-  bool is_symbol = false;  // the text of the c10::Symbol in its lower half; also only with names
+  bool is_byte = false;  // the value is only the lowest byte of that
+  bool is_half = false;  // the value is only the lower half of that; only after set_follows_names()
+  // The value is the text of the c10::Symbol in the lower half of that; only after
+  // set_follows_names()
+  bool is_symbol = false;
 
   bool is_whole() const { return !is_byte && !is_half && !is_symbol; }
   bool known() const { return base != kUnknown; }
@@ -41,27 +47,29 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
-// Returns where the value is, for BPF; nullopt: it takes too many steps, or is none.
+// Returns the value's place for BPF programs; nullopt: it takes too many steps, or cannot be a
+// place.
 std::optional<abi::pt_place> PlaceOf(const Value& value, abi::pt_place_form form);
 
-// What is known at one instruction, before it runs.
+// The values that are known right before one instruction.
 class ValueState {
  public:
-  // Each register holds itself.
+  // Makes the state at the walk's start, where each register holds its own value.
   ValueState();
 
   const Value& reg(unsigned number) const { return registers_[number]; }
-  // The low word of a vector register.
+  // Returns the low word of a vector register.
   const Value& vector(unsigned number) const { return wide_[number][0]; }
-  // Returns the word at `value` + `offset`: as stored on the way, else as it was at the start.
+  // Returns the word at `value` + `offset`: the value that the walk has seen stored there, or else
+  // the word at the walk's start.
   Value Load(const Value& value, int64_t offset) const;
 
-  // Finds where `value` is at this instruction, in terms of the registers here: in one of them, or
-  // in a word of the frame that rsp points into.
+  // Finds where `value` is at this instruction: in a register, or in a word of the frame above rsp.
+  // The result is in terms of the registers at this instruction.
   std::optional<Value> Find(const Value& value) const;
 
-  // Returns the words that were stored on the way into the `bytes` from `object` on, by their
-  // offset: also those whose value is not known.
+  // Returns, by offset, the words that the walk has seen stored into the `bytes` from `object` on.
+  // Words with unknown values are included.
   std::map<int64_t, Value> WordsOf(const Value& object, int64_t bytes) const;
 
  private:
@@ -69,7 +77,7 @@ class ValueState {
   using Word = std::pair<int, int64_t>;  // base, offset
   void Store(const Value& address, int64_t offset, const Value& value);
   void ForgetAfterCall();
-  // Forgets objects whose address the callee gets: it may fill them.
+  // Forgets objects whose address the callee gets, because the callee may change them.
   void ForgetObjects(std::string_view callee);
 
   std::array<Value, 16> registers_;
@@ -86,19 +94,19 @@ class ValueWalk {
   ValueWalk(const ValueWalk&) = delete;
   ValueWalk& operator=(const ValueWalk&) = delete;
 
-  // Called before each instruction, for the first few ways that lead to it. False ends that way.
+  // Called before each instruction, for the first few paths that lead to it. Returning false ends
+  // the path.
   using Visitor = std::function<bool(uint32_t node, const ValueState& state)>;
-  // From node `start` on. `start` itself is visited too.
+  // Walks from node `start` on, which is visited too.
   void Run(uint32_t start, const Visitor& visitor) { Run(start, ValueState(), visitor); }
   void Run(uint32_t start, ValueState first, const Visitor& visitor);
 
-  // Returns the state to start with at node `start`: registers and words of the frame that hold
-  // addresses of the frame there, in terms of rsp, so that a word is the same one by whichever
-  // register the code names it.
+  // Returns the state with which to start at node `start`: registers and words of the frame that
+  // hold addresses in the frame are expressed by rsp, so that a word of the frame is the same value
+  // whichever register the code uses.
   ValueState FrameAt(uint32_t start);
 
-  // The object, and the offset in it, of the byte that the instruction compares with 0, where it
-  // does so.
+  // A byte that an instruction compares with 0: its object and its offset in that.
   struct ComparedByte {
     Value object;
     int64_t offset = 0;
@@ -108,40 +116,42 @@ class ValueWalk {
   // Returns the function that an indirect call at the node calls.
   Value CalledAt(uint32_t node, const ValueState& state);
 
-  // Returns the value that the instruction compares with 0, where it does: a whole word.
+  // Returns the whole word that the instruction compares with 0; unknown: it does not compare one.
   Value TestedAt(uint32_t node, const ValueState& state) const;
 
-  // A store that Run has seen: `value` into the word at `address` (whatever its base is).
+  // Called for each store of Run(): `value` goes into the word at `address`, whatever its base is.
   using StoreVisitor = std::function<void(const Value& address, const Value& value)>;
   void set_store_visitor(StoreVisitor visitor) { on_store_ = std::move(visitor); }
 
-  // Makes numbers in the code values, too (Value::kConstant), and bytes that are loaded as numbers.
+  // Makes the walk follow numbers in the code (Value::kConstant), and bytes that are loaded as
+  // numbers.
   void set_tells_numbers() { tells_numbers_ = true; }
 
-  // Makes the walk follow what names are made of: numbers of symbols, elements of arrays, and both
-  // values of a choice by a null pointer. `sums` must outlive the walk.
+  // Makes the walk follow values of which names are made: numbers of symbols, elements of arrays,
+  // and both values where a null pointer decides. `sums` must outlive the walk.
   void set_follows_names(ValueSums* sums) {
     follows_names_ = true;
     sums_ = sums;
   }
 
-  // Tells what a virtual function returns, by its offset in the vtable and in terms of rdi;
-  // nullopt: not known. For objects whose class the code does not tell.
+  // Returns the result of a virtual function by its offset in the vtable, in terms of rdi; nullopt:
+  // not known. For objects whose class the code does not show.
   using VirtualReturn = std::function<std::optional<Value>(int64_t offset)>;
   void set_virtual_return(VirtualReturn returned) { virtual_return_ = std::move(returned); }
 
-  // Names a function that the file has no name for, by its address; empty: it is not known.
+  // Returns a name for the function at an address for which the file has none; empty: there is no
+  // name.
   using CalleeName = std::function<std::string_view(uint64_t address)>;
   void set_callee_names(CalleeName names) { callee_names_ = std::move(names); }
 
-  // Runs through a function that is called with `state`, by the rules of this walk. Where it leaves
-  // for another one, what lies on the stack is where that one's caller would have it.
+  // Walks through a function that is called with `state`, by the rules of this walk. Where the
+  // function leaves for another by a jump, the stack is as that function's caller would leave it.
   void RunCalled(const FlowGraph& callee, ValueState state, const Visitor& visitor) const;
 
-  // Returns what the function that the graph is of returns, in terms of its registers at the entry.
+  // Returns the result of the graph's function, in terms of its registers at the entry.
   Value ReturnValue();
 
-  // Makes sums and differences values, too, and what small functions of the file return.
+  // Makes the walk follow sums and differences, and results of small functions of the file.
   void set_sums(ValueSums* sums, const CodeImage* image) {
     sums_ = sums;
     image_ = image;
@@ -152,7 +162,7 @@ class ValueWalk {
   bool IsChoice(uint32_t node) const;
   void Step(uint32_t node, ValueState* state);
   void StepCall(uint32_t node, ValueState* state);
-  // Models calls that only unoptimised code makes. Returns false for any other call.
+  // Applies calls that only unoptimised code makes. Returns false for any other call.
   static bool StepKnownCall(std::string_view callee, ValueState* state);
   Value ComputedBy(uint32_t node, const Disassembled& now, const ValueState& state) const;
   struct Returned {
@@ -169,8 +179,8 @@ class ValueWalk {
   VirtualReturn virtual_return_;
   CalleeName callee_names_;
   ValueSums* sums_ = nullptr;
-  const CodeImage* image_ = nullptr;  // of functions that are followed
-  // Functions that are called, by their addresses; nullopt: this one is not followed.
+  const CodeImage* image_ = nullptr;  // the code of functions that are followed
+  // Called functions by their addresses; nullopt: the function is not followed.
   std::map<uint64_t, std::optional<FlowGraph>> callees_;
 };
 

@@ -1,4 +1,5 @@
-// What lies in a function's frame, by where its registers point, and what functions return.
+// The parts of ValueWalk that describe a function's frame by the registers that point into it, and
+// that find the results of functions.
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -8,7 +9,7 @@
 namespace proftrace {
 namespace {
 
-// An address that the stack pointer names.
+// Whether the value is an address at a fixed distance from the stack pointer.
 bool IsInFrame(const Value& value) {
   return value.base == static_cast<int>(kRsp) && value.offsets.size() == 1 && value.is_whole();
 }
@@ -81,7 +82,7 @@ Value ValueWalk::ReturnValue() {
   return clear ? returned.value_or(Value()) : Value();
 }
 
-// The callee is a word of what the first word of the object in rdi points to.
+// The callee must be a word of the table to which the first word of the object in rdi points.
 Value ValueWalk::VirtuallyReturnedBy(uint32_t node, const ValueState& state) {
   Value called = CalledAt(node, state);
   if (!called.is_whole() || called.offsets.size() < 3 || called.offsets.back() != 0) {

@@ -1,4 +1,4 @@
-// Bytes from outside, read at offsets from outside.
+// Reads bytes from outside at offsets from outside.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,10 @@
 
 namespace proftrace {
 
-// A stretch of memory of ours that holds what a target, a library or a file says. Where such bytes
-// are read at an offset that comes from outside too, they are read through this: it gives nullopt
-// or an empty view for what does not lie inside, whatever the offset is. Does not own the bytes.
+// A view of bytes in our own memory whose content comes from a target, a library or a file. Code
+// that reads such bytes at an offset which also comes from outside reads them through this view: a
+// read that is not wholly inside gives nullopt or an empty view, whatever the offset is. Does not
+// own the bytes.
 class ByteView {
  public:
   ByteView(const void* data, size_t size)

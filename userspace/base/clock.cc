@@ -21,9 +21,10 @@ std::string ReadLink(const char* path) {
 
 std::optional<int64_t> ReadTimeNamespaceOffsetNs(clockid_t clock) {
   const std::string own = ReadLink("/proc/self/ns/time");
-  // Before Linux 5.6 there are none.
+  // Linux has time namespaces since 5.6; before, there is no offset.
   if (own.empty() || own == kInitialNamespace) return 0;
-  // The file tells of the namespace that children enter.
+  // The file holds the offsets of the namespace that children enter, which may be another one than
+  // this process's own.
   if (own != ReadLink("/proc/self/ns/time_for_children")) return std::nullopt;
   std::FILE* file = std::fopen("/proc/self/timens_offsets", "re");
   if (file == nullptr) return std::nullopt;

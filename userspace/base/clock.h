@@ -1,4 +1,4 @@
-// The clocks of a recording, in nanoseconds.
+// Reads the clocks of a recording, in nanoseconds.
 #pragma once
 
 #include <time.h>
@@ -15,8 +15,8 @@ inline int64_t ClockNs(clockid_t clock) {
 }
 
 // Reads what this process's time namespace adds to the kernel's CLOCK_MONOTONIC and
-// CLOCK_MONOTONIC_RAW, or else to CLOCK_BOOTTIME (time_namespaces(7)). nullopt: that cannot be
-// known, as the process has made a namespace that only its children enter.
+// CLOCK_MONOTONIC_RAW, or else to CLOCK_BOOTTIME (time_namespaces(7)). nullopt: the offset cannot
+// be known, because the process has made a time namespace that only its children enter.
 std::optional<int64_t> ReadTimeNamespaceOffsetNs(clockid_t clock = CLOCK_MONOTONIC);
 
 // Returns the offset of CLOCK_MONOTONIC, which is read once; 0 where it is not known.
@@ -28,13 +28,13 @@ inline int64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC) - TimeNamespaceOf
 // Returns the processor time of the calling thread.
 inline int64_t ThreadCpuNs() { return ClockNs(CLOCK_THREAD_CPUTIME_ID); }
 
-// Returns the processor time of the whole process, its own and the kernel's for it.
+// Returns the processor time of the whole process, in user mode and in the kernel.
 inline int64_t ProcessCpuNs() { return ClockNs(CLOCK_PROCESS_CPUTIME_ID); }
 
 inline double ToSeconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
-// Returns what to add to CLOCK_MONOTONIC for the Unix time: of several tries the one with the least
-// time between the readings.
+// Returns what to add to CLOCK_MONOTONIC for the Unix time: reads both clocks several times and
+// takes the try with the least time between the readings.
 inline int64_t MonotonicToUnixNs() {
   int64_t best_gap = INT64_MAX;
   int64_t offset = 0;

@@ -9,8 +9,8 @@
 #include <memory>
 
 #if defined(PROFTRACE_BOUNDED_DEMANGLER)
-// GCC's demangler as libstdc++ has it, which hands its output over piece by piece
-// (libiberty/cp-demangle.c). Its shared library does not export it.
+// GCC's demangler in libstdc++, which passes on its output piece by piece
+// (libiberty/cp-demangle.c). The shared library does not export it.
 extern "C" int __gcclibcxx_demangle_callback(const char* mangled,
                                              void (*take)(const char*, size_t, void*),
                                              void* opaque);
@@ -19,10 +19,11 @@ extern "C" int __gcclibcxx_demangle_callback(const char* mangled,
 namespace proftrace {
 namespace {
 
-// Parts that refer to parts double with each letter: what is made to be long would take all memory.
-// Torch's names have up to 20000 bytes, demangled.
+// The limit of a demangled name. A name whose parts refer to other parts can double with each
+// letter, so that a hostile one would take all memory. Demangled names of torch have up to 20000
+// bytes.
 constexpr size_t kMostDemangledBytes = size_t{64} << 10;
-// The demangler's own memory, on the stack, is some hundred times that.
+// The limit of a mangled name. The demangler takes some hundred times as much memory on the stack.
 constexpr size_t kMostMangledBytes = size_t{16} << 10;
 
 #if defined(PROFTRACE_BOUNDED_DEMANGLER)
@@ -34,7 +35,8 @@ struct Output {
 
 void Take(const char* piece, size_t bytes, void* opaque) {
   auto* output = static_cast<Output*>(opaque);
-  // It cannot be told to stop, and what it has is on the stack: nothing is lost with that.
+  // The demangler cannot be told to stop. It has all its memory on the stack, so that leaving it by
+  // longjmp() loses nothing.
   if (bytes > kMostDemangledBytes - output->text.size()) std::longjmp(output->too_long, 1);
   output->text.append(piece, bytes);
 }
@@ -49,7 +51,7 @@ std::optional<std::string> DemangleAtMost(const std::string& mangled) {
 #else
 
 std::optional<std::string> DemangleAtMost(const std::string& mangled) {
-  // Each reference doubles the name at most.
+  // Each reference at most doubles the name.
   constexpr std::ptrdiff_t kMostReferences = 16;
   const auto is_reference = [](char c) { return c == 'S' || c == 'T'; };
   if (std::count_if(mangled.begin(), mangled.end(), is_reference) > kMostReferences) {

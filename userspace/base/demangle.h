@@ -1,4 +1,4 @@
-// C++ names as people write them.
+// Turns mangled C++ names into the names that people write.
 #pragma once
 
 #include <optional>
@@ -6,8 +6,9 @@
 
 namespace proftrace {
 
-// Returns what a mangled symbol, or the mangled name of a type, stands for (Itanium C++ ABI,
-// section 5.1); nullopt where it is neither, or longer than 64 KiB (a mangled name: 16 KiB).
+// Returns the C++ name that a mangled symbol, or the mangled name of a type, stands for (Itanium
+// C++ ABI, section 5.1). nullopt: the text is neither, or is longer than 16 KiB, or its demangled
+// name is longer than 64 KiB.
 std::optional<std::string> Demangle(const std::string& mangled);
 
 }  // namespace proftrace

@@ -41,7 +41,8 @@ absl::StatusCode NearestStatusCode(ExitCode code) {
 absl::Status Fail(ExitCode code, const std::string& message) {
   absl::Status status(NearestStatusCode(code), message);
   const std::string number = std::to_string(static_cast<int>(code));
-  // As a view: what takes a string is a template, whose name GCC and clang 18 make in two ways.
+  // The number is passed as a string_view, because the overload for strings is a template, whose
+  // name GCC and clang 18 mangle differently.
   status.SetPayload(kExitCodeUrl, absl::Cord(absl::string_view(number)));
   return status;
 }

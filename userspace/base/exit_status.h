@@ -1,5 +1,6 @@
-// Errors of proftrace: an absl::Status whose message is one clear sentence for the user, and the
-// exit code that it leads to. The codes are part of the interface (docs/reference/exit-codes.md).
+// Makes the errors of proftrace. An error is an absl::Status with a message, one clear sentence for
+// the user, and with the exit code to which it leads. The codes are part of the interface
+// (docs/reference/exit-codes.md).
 #pragma once
 
 #include <absl/status/status.h>
@@ -23,22 +24,22 @@ enum class ExitCode : int {
   kBug = 70,             // a bug of ours
 };
 
-// Returns an error that ends the program with `code`. `message`: one sentence: what happened, with
-// what, what to do next.
+// Returns an error that ends the program with `code`. `message`: one sentence that says what
+// happened, to which object, and what to do next.
 absl::Status Fail(ExitCode code, const std::string& message);
 
-// Returns the exit code of `status`: kDone when ok, kBug when it was not made by Fail().
+// Returns the exit code of `status`: kDone where it is ok, kBug where it was not made by Fail().
 ExitCode ExitCodeOf(const absl::Status& status);
 
-// Return kHostUnfit: what fork() and pipe() fail with, given their errno value.
+// Return the errors (kHostUnfit) for a fork() or pipe() that failed with the errno value `error`.
 absl::Status NoMoreProcesses(int error);
 absl::Status NoMoreDescriptors(int error);
 
-// Returns the same error, marked as one that the user has been told already.
+// Returns the same error with the mark that its message was shown to the user already.
 absl::Status Told(absl::Status status);
 bool WasTold(const absl::Status& status);
 
-// "…: No such file or directory", for the errno value `error`.
+// Returns the text for the errno value `error`: "No such file or directory".
 std::string ErrnoText(int error);
 
 }  // namespace proftrace

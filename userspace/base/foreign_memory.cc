@@ -26,7 +26,8 @@ bool HasName(int fd, const MemoryRules& rules) {
   return rules.is_prefix ? name.starts_with(rules.name) : name == rules.name;
 }
 
-// Opens a memfd of the process anew. What is no memfd is not opened: that may have effects.
+// Opens a memfd of the process anew. Refuses any other file with EPERM, because opening it may have
+// effects.
 UniqueFd OpenMemoryOf(uint32_t pid, int number) {
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(number);
   char target[256];
@@ -45,14 +46,15 @@ UniqueFd CopyDescriptor(uint32_t pid, int number) {
   if (!process.valid()) return UniqueFd();
   UniqueFd copy(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), number, 0)));
   if (copy.valid() || (errno != EPERM && errno != ENOSYS)) return copy;
-  // A container's filter allows that call to those with CAP_SYS_PTRACE alone.
+  // The seccomp filter of a container allows pidfd_getfd(2) only to processes with CAP_SYS_PTRACE.
   return OpenMemoryOf(pid, number);
 }
 
 std::string WhyNotMemory(int fd, const MemoryRules& rules) {
   struct stat file {};
   struct statfs system {};
-  // No other file system's files stay what they are: pages of hugetlbfs, for one, may be missing.
+  // Only files of tmpfs are accepted. Others may fail under a reader: a page of hugetlbfs may be
+  // missing, for example.
   if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode) || file.st_nlink != 0 ||
       fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC || !HasName(fd, rules)) {
     return "is another file";

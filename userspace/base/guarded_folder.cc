@@ -34,7 +34,8 @@ std::optional<uint32_t> NumberFromEnvironment(const char* name) {
   return text == nullptr ? std::nullopt : ParseNumber<uint32_t>(text);
 }
 
-// What `link` leads to; nothing where it cannot be read.
+// Returns the text of the symbolic link that is open as `link`; nullopt: it cannot be read, or is
+// too long.
 std::optional<std::string> TargetOf(int link) {
   char target[PATH_MAX];
   const ssize_t length = readlinkat(link, "", target, sizeof(target));
@@ -47,14 +48,14 @@ bool IsOnProc(int fd) {
   return fstatfs(fd, &facts) == 0 && facts.f_type == PROC_SUPER_MAGIC;
 }
 
-// Goes from directory to directory. Nothing can be exchanged behind its back: it holds where it is
-// by a descriptor, and each step is one name.
+// Walks a path from directory to directory. No other process can exchange a directory that was
+// passed, because the walk holds its place by a descriptor and each step is one name.
 class Walk {
  public:
   Walk(const FolderTrust& trust, bool makes_missing)
       : trust_(trust), makes_missing_(makes_missing) {}
 
-  // A descriptor that can be read, and written into by the kernel's rules.
+  // Returns a descriptor of the directory at `path`, open for reading.
   absl::StatusOr<UniqueFd> To(const std::string& path) {
     if (absl::Status status = Push(path.empty() ? "." : path); !status.ok()) return status;
     if (!at_.valid()) at_ = UniqueFd(open(".", kDirectory));
@@ -100,7 +101,7 @@ class Walk {
       return absl::OkStatus();
     }
     const int error = errno;
-    // A link says ENOTDIR, as a file does.
+    // openat() fails with ENOTDIR for a link as for a file, so that the entry is looked at again.
     const UniqueFd link(openat(at_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat facts {};
     const bool is_link = error == ENOTDIR && link.valid() && fstat(link.get(), &facts) == 0 &&
@@ -123,7 +124,8 @@ class Walk {
                                  ", so root does not follow the symbolic link \"", name,
                                  "\" in it"));
     }
-    // Links of /proc lead to what processes have open: their text is no path to walk by.
+    // A link of /proc leads to a file that a process has open. Its text is no path that could be
+    // walked.
     if (IsOnProc(link)) {
       UniqueFd next(openat(at_.get(), name.c_str(), kDirectory));
       if (!next.valid()) return Refuse(ErrnoText(errno));
@@ -138,7 +140,7 @@ class Walk {
   FolderTrust trust_;
   bool makes_missing_;
   UniqueFd at_;
-  std::vector<std::string> ahead_;  // the next one is the last
+  std::vector<std::string> ahead_;  // the names that are still ahead; the last one is the next
   int links_ = 0;
 };
 
@@ -179,7 +181,8 @@ std::string FolderTrust::WhyOthersCanWrite(const struct stat& directory) const {
   if (!IsTrusted(directory.st_uid)) return absl::StrCat("belongs to user ", directory.st_uid);
   if (!is_checked || (directory.st_mode & S_ISVTX) != 0) return "";
   if ((directory.st_mode & S_IWOTH) != 0) return "can be written by everybody";
-  // Where each user has a group, which has the user's number, the usual umask lets it write.
+  // Where each user has a group of its own with the same number, the usual umask lets that group
+  // write, which does no harm.
   const bool is_private = directory.st_gid != 0 && directory.st_gid == directory.st_uid;
   if ((directory.st_mode & S_IWGRP) == 0 || is_private) return "";
   return absl::StrCat("can be written by group ", directory.st_gid);
@@ -234,7 +237,8 @@ absl::StatusOr<GuardedFolder> GuardedFolder::Make(const std::string& name, bool*
     return Refuse(is_link ? "it is a symbolic link" : "it is not a directory");
   }
   GuardedFolder folder(std::move(made), path_ == "." ? name : path_ + "/" + name, trust_);
-  // Also of a new one: whoever may write here has had the time to put another one in its place.
+  // A folder that was made just now is checked too, because somebody who may write here has had the
+  // time to put another one in its place.
   const std::string why = folder.WhyNotTrusted();
   if (!why.empty() && !(*is_made && folder.IsOfOurNameHere())) return Refuse(why);
   if (*is_made && !GiveToOwner(folder.fd())) return Refuse(ErrnoText(errno));
@@ -273,7 +277,7 @@ UniqueFd GuardedFolder::OpenLock(const std::string& name) const {
   UniqueFd file = open_it();
   if (file.valid() || errno != ENOENT) return file;
   file = Create(name, O_RDWR);
-  // Another one may have made it meanwhile.
+  // Another process may have made the file meanwhile.
   return file.valid() || errno != EEXIST ? std::move(file) : open_it();
 }
 
@@ -298,7 +302,7 @@ UniqueFd GuardedFolder::CreateNameless() const {
 
 UniqueFd GuardedFolder::CreateTemporary() const {
   UniqueFd file = CreateNameless();
-  // EISDIR: of file systems that do not know the flag.
+  // File systems that do not know O_TMPFILE fail with EISDIR, among others.
   if (file.valid() || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return file;
   uint64_t random = 0;
   if (getrandom(&random, sizeof(random), 0) != sizeof(random)) return UniqueFd();

@@ -6,7 +6,8 @@
 
 namespace proftrace {
 
-// The middle one, of an even number the higher of both. `values` must not be empty.
+// Returns the middle value; of an even number of values, the higher of the two in the middle.
+// `values` must not be empty.
 template <typename T>
 T Median(std::vector<T> values) {
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);

@@ -1,5 +1,5 @@
-// Where the times of traces in Chrome's format begin: their microseconds since 1970 would not fit
-// into the doubles that viewers read them into.
+// Where the times of traces in Chrome's format begin. Viewers read the times, in microseconds, into
+// doubles, which would not hold times since 1970 exactly.
 #pragma once
 
 #include <cstdint>

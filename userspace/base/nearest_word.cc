@@ -9,10 +9,11 @@
 namespace proftrace {
 namespace {
 
-// Longer words are not typed by hand.
+// Longer words were not typed by hand, so that nothing is guessed for them.
 constexpr size_t kLongestWord = 64;
 
-// The optimal string alignment distance: Damerau and Levenshtein's, each letter changed once.
+// Returns the optimal string alignment distance: that of Damerau and Levenshtein, where each letter
+// is changed at most once.
 size_t SlipsBetween(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1);
   std::vector<size_t> last(b.size() + 1);
@@ -38,12 +39,13 @@ size_t SlipsBetween(std::string_view a, std::string_view b) {
 std::string_view NearestWord(std::string_view word, std::span<const std::string_view> candidates) {
   if (word.empty() || word.size() > kLongestWord) return "";
   std::string_view nearest;
-  // A third of the letters may be wrong, or one; never all.
+  // A third of the letters may be wrong, or one letter in a short word, but never all.
   size_t fewest = std::min(std::max<size_t>(word.size() / 3, 1) + 1, word.size());
   for (const std::string_view candidate : candidates) {
     if (candidate.size() > kLongestWord) continue;
     size_t slips = SlipsBetween(word, candidate);
-    // A word that was begun is nearer than its missing letters say.
+    // A word that a user has only begun to type counts as one slip, however many letters are
+    // missing.
     if (word.size() > 2 && candidate.starts_with(word)) slips = 1;
     if (slips >= fewest) continue;
     fewest = slips;

@@ -1,4 +1,5 @@
-// Sums of times and sizes from a file: a hostile one can make them overflow, a real one cannot.
+// Adds and subtracts times and sizes from a file. The numbers of a real file do not overflow, but
+// those of a hostile file can.
 #pragma once
 
 #include <cstdint>

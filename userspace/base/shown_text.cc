@@ -13,7 +13,7 @@ struct CodePoints {
   char32_t last;
 };
 
-// Behind ASCII, in ascending order.
+// Ranges of unshowable characters behind ASCII, in ascending order.
 constexpr CodePoints kUnshowable[] = {
     {0x80, 0x9F},        // C1
     {0xAD, 0xAD},        // soft hyphen

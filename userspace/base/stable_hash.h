@@ -1,5 +1,6 @@
 // A hash that is the same in each run and on each host (FNV-1a, 64 bits): for names of files and
-// keys in tables. Nothing rests on that nobody can make two texts with one hash.
+// keys in tables. No user of it may rely on different texts having different hashes: anybody can
+// make two texts with the same one.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +11,10 @@ namespace proftrace {
 
 class StableHash {
  public:
-  // A text ends where the next one begins: "ab", "c" and "a", "bc" are different.
+  // Adds a text and its end, so that "ab", "c" and "a", "bc" have different hashes.
   StableHash& Add(std::string_view text) {
     for (const char byte : text) Mix(static_cast<unsigned char>(byte));
-    Mix(0xff);  // no byte of UTF-8
+    Mix(0xff);  // a byte that UTF-8 never has
     return *this;
   }
   StableHash& Add(int64_t number) {
@@ -24,7 +25,7 @@ class StableHash {
   }
 
   uint64_t value() const {
-    // The last step of SplitMix64: FNV alone leaves the upper bits of short texts alike.
+    // The last step of SplitMix64 is added, because FNV alone gives short texts similar upper bits.
     uint64_t hash = hash_;
     hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9U;
     hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebU;

@@ -1,4 +1,5 @@
-// Stretches of time: their union, what two unions have in common, how much of one lies in another.
+// Stretches of time: their union, the time that two unions have in common, and how much of a given
+// time they cover.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,13 @@ using Stretch = std::pair<int64_t, int64_t>;  // begin and end; the end is not p
 // Stretches in order, without overlaps and without empty ones.
 using Stretches = std::vector<Stretch>;
 
-// Returns the time in which at least one of them was going on.
+// Returns the time that at least one of `stretches` covers.
 Stretches UnionOf(std::vector<Stretch> stretches);
 
-// Returns the time that both have.
+// Returns the time that both cover.
 Stretches CommonOf(const Stretches& a, const Stretches& b);
 
-// Returns how much of the time from `begin` to `end` they take.
+// Returns how much of the time from `begin` to `end` the stretches cover.
 int64_t LengthIn(const Stretches& stretches, int64_t begin, int64_t end);
 
 }  // namespace proftrace

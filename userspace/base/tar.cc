@@ -24,7 +24,8 @@ constexpr Field kMagic{257, 8};
 constexpr Field kPrefix{345, 155};
 constexpr std::string_view kUstar("ustar\00000", 8);
 constexpr std::string_view kMagicStart = "ustar";
-// GNU's for numbers that are too large for octal digits: the bytes that follow are the number.
+// GNU's mark of a number that is too large for octal digits: the bytes behind the mark are the
+// number.
 constexpr unsigned char kBinary = 0x80;
 constexpr size_t kOctalSizeDigits = 11;
 
@@ -55,7 +56,7 @@ std::optional<uint64_t> NumberOf(Block block, Field field) {
   return has_digit ? std::optional(number) : std::nullopt;
 }
 
-// The sum of a head's bytes, where that of the sum itself counts as spaces.
+// Returns the sum of a head's bytes. The bytes of the field that holds the sum count as spaces.
 uint64_t SumOf(Block block) {
   uint64_t sum = 0;
   for (size_t i = 0; i < kTarBlockBytes; ++i) {
@@ -84,7 +85,7 @@ std::string TarBlockOf(const TarHead& head) {
   std::string block(kTarBlockBytes, '\0');
   std::string_view name = head.name;
   if (name.size() > kName.size) {
-    // The prefix ends at a slash, which is in neither part.
+    // A long name is split at a slash, which is in neither part.
     const size_t slash = name.find('/', name.size() - kName.size - 1);
     if (slash == std::string_view::npos || slash > kPrefix.size || slash + 1 == name.size())
       return "";

@@ -1,5 +1,5 @@
-// Text for std::string_view: Debian's Abseil has its own string_view type, which does not take the
-// standard one.
+// Functions on texts, by std::string_view. Abseil's own are not used: Debian's Abseil has a
+// string_view type of its own, which does not take the standard one.
 #pragma once
 
 #include <charconv>
@@ -33,10 +33,11 @@ std::optional<T> ParseNumber(std::string_view text, int base = 10) {
   return value;
 }
 
-// Returns UTF-8 that was cut without a last character of which bytes are missing.
+// Returns `text`, UTF-8 that was cut somewhere, without the last character where bytes of it are
+// missing.
 std::string_view WithoutCutCharacter(std::string_view text);
 
-// "1 process", "3 processes".
+// Returns a count with its noun: "1 process", "3 processes".
 std::string OneOrMore(uint64_t count, std::string_view one, std::string_view more);
 
 // Removes `prefix` from the front of `text` when it is there.

@@ -11,7 +11,7 @@
 namespace proftrace {
 namespace {
 
-// More gain little: what one thread does alone takes as long by then.
+// More threads gain little, because the parts that one thread does alone take as long by then.
 constexpr size_t kMaxThreads = 8;
 
 }  // namespace
@@ -35,7 +35,7 @@ void ShareTurns(size_t turns, const std::function<TurnWorker()>& make_worker) {
   try {
     while (others.size() + 1 < wanted) others.emplace_back(run);
   } catch (const std::system_error&) {
-    // No more threads are to be had: those that there are do it.
+    // No more threads can be started: those that were started do all turns.
   }
   run();
   for (std::thread& other : others) other.join();

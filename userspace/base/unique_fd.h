@@ -23,7 +23,7 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// Writes all of it. False: not all of it could be written; errno says why.
+// Writes all of `bytes`. False: not everything could be written; errno says why.
 bool WriteFully(int fd, std::string_view bytes);
 
 }  // namespace proftrace

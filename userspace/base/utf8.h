@@ -1,4 +1,4 @@
-// Characters of text that may be any bytes.
+// The characters of a text whose bytes may be no well-formed UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace proftrace {
 
-// U+FFFD, which stands for what is no text.
+// U+FFFD, which stands for bytes that are no text.
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
 // Returns the length of the well-formed sequence at the front of `text`, which is not empty
@@ -17,7 +17,8 @@ size_t Utf8Length(std::string_view text, size_t* invalid);
 // Returns the code point of a well-formed sequence.
 char32_t CodePointOf(std::string_view character);
 
-// Calls visit(sequence) for each well-formed sequence but NUL, and visit(U+FFFD) for what is not.
+// Calls visit(sequence) for each well-formed sequence except NUL, and visit(U+FFFD) for NUL and for
+// each ill-formed sequence.
 template <typename Visitor>
 void ForEachCharacter(std::string_view text, Visitor&& visit) {
   while (!text.empty()) {

@@ -9,7 +9,7 @@ int64_t HalfSum(int64_t a, int64_t b) {
   return static_cast<int64_t>((static_cast<__int128>(a) + b) >> 1);
 }
 
-// Lowers what is above its limit. True when something was.
+// Lowers upper bounds that are above the limit which a moment gives them. True: some were.
 bool LowerByMoments(const ConstraintSystem& system, std::vector<int64_t>& high) {
   bool has_changed = false;
   for (size_t moment = 0; moment < system.moments(); ++moment) {
@@ -93,20 +93,22 @@ bool IsContradictory(const ClockBounds& bounds) {
   return false;
 }
 
-// The shortest paths again, and from where each knot's came, until those go round in a circle.
+// Computes the shortest paths once more and notes the knot before each on its path, until these
+// form a circle, which is the contradiction.
 class CycleFinder {
  public:
   explicit CycleFinder(const ConstraintSystem& system)
       : system_(system), high_(system.knots, 0), from_(system.knots) {}
 
-  // nullopt: there is none after as many rounds as there are knots.
+  // Returns the circle; nullopt: there is none after as many rounds as there are knots.
   std::optional<Contradiction> Find() {
-    // All knots begin at 0, as if something lay 0 before each: every circle is found so.
+    // All knots begin at 0, as if a common start lay at the distance 0 from each, so that every
+    // circle is found.
     for (size_t round = 0; round <= system_.knots + 1; ++round) {
       last_changed_.reset();
       RelaxMoments();
       RelaxSteps();
-      // The reference's knots are one: what one of them is lowered to, all are.
+      // All knots of the reference have the same correction, so that they are lowered together.
       RelaxReference();
       if (!last_changed_) return std::nullopt;
       if (auto found = Walk(*last_changed_)) return found;
@@ -233,8 +235,8 @@ std::vector<int64_t> ClosestFeasible(const ConstraintSystem& system, const Clock
     if (bounds.low_ns[knot] <= -kNoBound || bounds.high_ns[knot] >= kNoBound) continue;
     below[knot] = above[knot] = std::clamp(wish[knot], bounds.low_ns[knot], bounds.high_ns[knot]);
   }
-  // Within the bounds neither can go on for longer than the shortest paths did, nor move the
-  // reference: its own bounds are what the wishes were held to.
+  // Both loops end, because the wishes were clamped to the bounds: within these, each settles after
+  // as many rounds as the shortest paths did. The reference stays at 0, its own bound.
   while (LowerOnce(system, below)) {
   }
   while (RaiseOnce(system, above)) {

@@ -1,11 +1,12 @@
-// The exact bounds of many clocks, from what depends on what.
+// Computes the exact bounds of many clocks from events that depend on each other.
 //
-// Each clock is known by the corrections at its knots, r. An event at the local time t has the
-// common time t + r. An event that depends on another cannot have happened before it: that is a
-// difference constraint, and the least and the most that a correction can be are shortest paths
-// from the reference, whose correction is 0 (Cormen et al., "Difference constraints and shortest
-// paths"). A collective of n ranks would have n * n constraints. Instead it has a moment "all have
-// entered", x, which no rank's leaving comes before, and no rank's entering after: 2 * n.
+// Each clock is described by its corrections r at a few local times, its knots. An event at the
+// local time t has the common time t + r. An event that depends on another cannot have happened
+// before it. Each such dependence is a difference constraint, and the least and the most that a
+// correction can be are shortest paths from the reference, whose correction is 0 (Cormen et al.,
+// "Difference constraints and shortest paths"). A collective of n ranks would have n * n
+// constraints. Instead it has a moment x, "all have entered", before which no rank leaves and after
+// which no rank enters: 2 * n constraints.
 //
 //   entered A ----+                  +----> left A
 //   entered B ----+--> x (all in) ---+----> left B
@@ -21,19 +22,21 @@
 
 namespace proftrace {
 
-inline constexpr int64_t kNoBound = INT64_MAX / 4;  // -kNoBound: no lower one
+// Stands for "no upper bound"; -kNoBound for "no lower bound"
+inline constexpr int64_t kNoBound = INT64_MAX / 4;
 inline constexpr int64_t kNotEntered = std::numeric_limits<int64_t>::min();
 inline constexpr int64_t kNotLeft = std::numeric_limits<int64_t>::max();
 
-// The tie of one knot to one moment. Times are local ones, within +-kNoBound / 2, with the errors
-// that they may have already taken off (entered) or added (left).
+// The constraints between one knot and one moment x. Times are local ones, within +-kNoBound / 2.
+// The largest error that they may have is already subtracted from entered_ns and added to left_ns.
 struct MomentEdge {
   uint32_t knot = 0;
-  int64_t entered_ns = kNotEntered;  // x is not before this; kNotEntered: it has no say
-  int64_t left_ns = kNotLeft;        // x is not after this; kNotLeft: does not wait for x
+  int64_t entered_ns = kNotEntered;  // x is not before this time; kNotEntered: no such constraint
+  int64_t left_ns = kNotLeft;        // x is not after this time; kNotLeft: no such constraint
 };
 
-// The knot `knot` + 1 is of the same clock: its correction is this much more at least, and at most.
+// Says that the knot `knot` + 1 belongs to the same clock, and by how much its correction is
+// larger, at least and at most.
 struct KnotStep {
   uint32_t knot = 0;
   int64_t least_ns = 0;
@@ -43,10 +46,10 @@ struct KnotStep {
 struct ConstraintSystem {
   size_t knots = 0;
   std::vector<MomentEdge> edges;      // by moment
-  std::vector<uint32_t> moment_ends;  // where in `edges` each moment's end
+  std::vector<uint32_t> moment_ends;  // by moment: the index in `edges` behind its last edge
   std::vector<KnotStep> steps;        // in order of their knots
   std::vector<uint32_t> reference;    // knots whose correction is 0
-  // Known beforehand, by knot; empty: nothing is.
+  // Bounds that are known beforehand, by knot; empty: there are none.
   std::vector<int64_t> least_ns;
   std::vector<int64_t> most_ns;
 
@@ -62,28 +65,32 @@ struct ClockBounds {
   std::vector<int64_t> high_ns;  // kNoBound: nothing binds it from above
 };
 
-// A hop of a contradiction: from `from_knot` to `to_knot` by a moment; nullopt: the two are
-// neighbours on one clock.
+// A hop of a contradiction, from one knot to another. `moment`: the moment that ties the two;
+// nullopt: they are neighbours on one clock, or knots of the reference.
 struct ContradictionHop {
   uint32_t from_knot = 0;
   uint32_t to_knot = 0;
   std::optional<uint32_t> moment;
 };
 
-// Dependences that cannot all hold: a round trip that would end `excess_ns` before it began.
+// Dependences that cannot all hold: together they say that a round trip over the hops ends
+// `excess_ns` before it begins. `hops` is empty where no such round trip was found, because the
+// contradiction is with bounds known beforehand.
 struct Contradiction {
   std::vector<ContradictionHop> hops;
   int64_t excess_ns = 0;
 };
 
-// Writes the bounds, or returns why there are none. Whole numbers, and exact: equal to what a
-// linear program would find. Takes edges times the hops that a chain of groups has, 2 to 8 usually.
+// Writes the bounds, or returns the contradiction because of which there are none. The bounds are
+// whole numbers and exact, equal to those that a linear program would find. The time grows with the
+// number of edges times the length of the longest chain of groups, usually 2 to 8.
 std::optional<Contradiction> SolveBounds(const ConstraintSystem& system, ClockBounds& bounds);
 
-// Returns the middles of the bounds: for knots with both bounds they keep all constraints. With D
-// the shortest distances, high_i = D(ref, i), low_i = -D(i, ref); r_i - r_j <= c gives D(ref, i) <=
-// D(ref, j) + c and D(j, ref) <= c + D(i, ref), and half the sum of both is what is to be shown.
-// Rounding down keeps it, since c is whole. 0 where a bound is missing.
+// Returns the middles of the bounds. At knots with both bounds, the middles keep all constraints.
+// Proof: with D the shortest distances, high_i = D(ref, i), low_i = -D(i, ref); r_i - r_j <= c
+// gives D(ref, i) <= D(ref, j) + c and D(j, ref) <= c + D(i, ref), and half the sum of the two
+// inequalities is the constraint between the middles. Rounding down keeps it, since c is whole. The
+// middle is 0 where a bound is missing.
 std::vector<int64_t> Midpoints(const ClockBounds& bounds);
 
 // Returns the corrections that keep all constraints and are close to `wish`, which need not keep
@@ -92,8 +99,8 @@ std::vector<int64_t> Midpoints(const ClockBounds& bounds);
 std::vector<int64_t> ClosestFeasible(const ConstraintSystem& system, const ClockBounds& bounds,
                                      std::span<const int64_t> wish);
 
-// Returns how far the worst constraint among knots with both bounds is broken by `corrections`; 0:
-// none is.
+// Returns by how many nanoseconds `corrections` break the constraint that they break most, among
+// knots with both bounds. 0: they break none.
 int64_t WorstViolation(const ConstraintSystem& system, const ClockBounds& bounds,
                        std::span<const int64_t> corrections);
 

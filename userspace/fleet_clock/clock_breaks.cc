@@ -11,20 +11,22 @@
 namespace proftrace {
 namespace {
 
-// Readings of clocks are not taken at once; this is far above what that makes.
+// Smaller changes do not count. The clocks of a snapshot are not read at the same instant, which
+// makes differences far below this.
 constexpr int64_t kLeastChangeNs = 1'000'000;
-// Ends on each side of a place that tell whether the clock jumped there.
+// How many ends on each side of a place decide whether the clock jumped there.
 constexpr size_t kEndsAround = 5;
 constexpr size_t kFewestSharedEnds = 4;
 
-// When a boot left a collective, and how much later another one's clock said that it did.
+// When a boot left a collective, and by how much the time is later at which another boot, by its
+// own clock, left the same one.
 struct SharedEnd {
   int64_t left_ns = 0;
   int64_t difference_ns = 0;
 };
 
 struct PlacedJump {
-  size_t index = 0;  // of the first end behind it
+  size_t index = 0;  // of the first end after the jump
   int64_t amount_ns = 0;
 };
 
@@ -39,7 +41,8 @@ std::optional<PlacedJump> GreatestJump(const std::vector<SharedEnd>& ends) {
   for (size_t i = 1; i < ends.size(); ++i) {
     const int64_t before = median_of(i - std::min(i, kEndsAround), i);
     const int64_t after = median_of(i, std::min(i + kEndsAround, ends.size()));
-    // Medians of five are the same one place farther: the place is where single ends jump, too.
+    // Medians of five ends differ one place beside the jump as well, so that the jump is where the
+    // difference from one end to the next is as large, too.
     const int64_t here = ends[i].difference_ns - ends[i - 1].difference_ns;
     const int64_t amount = after - before;
     if ((here > 0) != (amount > 0) || std::abs(here) * 2 < std::abs(amount)) continue;
@@ -83,7 +86,8 @@ std::vector<SnapshotChange> ChangesBySnapshots(const FleetInput& input) {
 std::optional<ClockJump> FindJump(const FleetMoments& moments, const PieceTable& table,
                                   uint32_t boot, int64_t after_ns, int64_t before_ns,
                                   int64_t least_ns) {
-  // By the other one's piece: its own breaks are no jumps of this clock.
+  // The ends are kept by the piece of the other clock, so that breaks of that clock do not look
+  // like jumps of this one.
   std::map<uint32_t, std::vector<SharedEnd>> by_piece;
   for (size_t moment = 0; moment < moments.moments.size(); ++moment) {
     if (!moments.moments[moment].is_bound || !moments.moments[moment].ends_together) continue;
@@ -110,7 +114,8 @@ std::optional<ClockJump> FindJump(const FleetMoments& moments, const PieceTable&
     jumps.push_back(
         {{boot, ends[jump->index - 1].left_ns, ends[jump->index].left_ns}, -jump->amount_ns});
   }
-  // The place that the most agree on; where others jumped themselves, they do not.
+  // Takes the place that most other pieces agree on. Where another clock jumped, only its own
+  // pieces show that.
   std::optional<ClockJump> best;
   for (ClockJump& jump : jumps) {
     for (const ClockJump& other : jumps) {

@@ -1,5 +1,5 @@
-// Finds where a boot's clock stood still or jumped: by its own snapshots, and by what its
-// collectives tell.
+// Finds where a boot's clock stood still or jumped: by its own snapshots, and by the collectives
+// that it shares with other boots.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace proftrace {
 
-// The change that two snapshots of a boot tell of between them.
+// A change of a boot's clocks between two of its snapshots.
 struct SnapshotChange {
   enum class Kind : uint8_t {
     kSuspend,       // BOOTTIME gained on MONOTONIC, which stands still in a suspend (kernel,
@@ -29,16 +29,16 @@ struct SnapshotChange {
 
 std::vector<SnapshotChange> ChangesBySnapshots(const FleetInput& input);
 
-// A jump of one boot's clock against others that left the same collectives.
+// A jump of one boot's clock against the clocks of others that left the same collectives.
 struct ClockJump {
   ClockBreak at;
-  int64_t amount_ns = 0;  // of the local clock: above 0, it went forward
-  size_t witnesses = 0;   // pieces of other clocks against which it jumped just there
+  int64_t amount_ns = 0;  // above 0: the local clock went forward
+  size_t witnesses = 0;   // how many pieces of other clocks show the jump at this place
 };
 
-// Returns the greatest jump of `boot` between two local times, of `least_ns` at least. It lies
-// between the ends of two collectives, the one that has the jump before it and the one that has it
-// behind it.
+// Returns the greatest jump of `boot` between two local times, of `least_ns` at least. The result's
+// `at` lies between the ends of two collectives, the last one before the jump and the first one
+// after it.
 std::optional<ClockJump> FindJump(const FleetMoments& moments, const PieceTable& table,
                                   uint32_t boot, int64_t after_ns, int64_t before_ns,
                                   int64_t least_ns);

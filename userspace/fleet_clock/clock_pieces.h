@@ -1,5 +1,5 @@
-// A boot's local clock in pieces: where it stood still (suspend) or jumped, a new one begins, with
-// an offset of its own.
+// A boot's local clock in pieces. Where the clock stood still (suspend) or jumped, a new piece
+// begins, with an offset of its own.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace proftrace {
 
-// The clock of a boot broke after `after_ns` and before `before_ns`, its own times. What happened
-// strictly between the two binds nothing.
+// Says that the clock of a boot broke between the local times `after_ns` and `before_ns`. Events
+// strictly between the two bind nothing.
 struct ClockBreak {
   uint32_t boot = 0;
   int64_t after_ns = 0;
@@ -22,27 +22,30 @@ struct ClockBreak {
 };
 
 // A stretch of one boot's clock without a break, and what is known of it. An event at the local
-// time t has the common time t - from_ns + r(t); r is known at knots that lie evenly.
+// time t has the common time t - from_ns + r(t); the correction r is computed at knots, which lie
+// evenly.
 struct ClockPiece {
   uint32_t boot = 0;
-  int64_t from_ns = 0;  // the first and the last event in it
+  int64_t from_ns = 0;  // the local time of the piece's first event; to_ns: of its last one
   int64_t to_ns = 0;
   uint64_t events = 0;
-  // What lies between these belongs to the piece, also what is not an event.
+  // All local times between these two belong to the piece, also those before its first event and
+  // after its last one.
   int64_t begins_ns = INT64_MIN;
   int64_t ends_ns = INT64_MAX;
 
-  RateRange rate;              // of r, everywhere in the piece
-  bool has_free_rate = false;  // the rate changes more than FleetOptions::wander_ppb says
+  RateRange rate;              // the range of r's rate, everywhere in the piece
+  bool has_free_rate = false;  // the rate changes by more than FleetOptions::wander_ppb
   int64_t spacing_ns = 1;
-  std::vector<int64_t> low_ns;  // r at each knot; -kNoBound, kNoBound: not known
+  // The bounds of r at each knot; -kNoBound and kNoBound: there is none
+  std::vector<int64_t> low_ns;
   std::vector<int64_t> high_ns;
-  std::vector<int64_t> middle_ns;  // keeps all constraints
-  std::vector<int64_t> value_ns;   // does too, and is the likeliest
+  std::vector<int64_t> middle_ns;  // r in the middle of the bounds; keeps all constraints
+  std::vector<int64_t> value_ns;   // the likeliest r; keeps all constraints, too
   std::vector<int64_t> likely_error_ns;
 
   bool is_bounded() const;
-  // Returns where a knot lies, from from_ns on.
+  // Returns where a knot lies, in nanoseconds since from_ns.
   int64_t KnotAt(size_t knot) const {
     return spacing_ns / 2 + static_cast<int64_t>(knot) * spacing_ns;
   }
@@ -50,10 +53,11 @@ struct ClockPiece {
 };
 
 struct PieceTable {
-  std::vector<ClockPiece> pieces;      // by boot and time
-  std::vector<uint32_t> first_pieces;  // by boot; and one more
+  std::vector<ClockPiece> pieces;  // by boot and time
+  // By boot: the index of its first piece; one entry more at the end
+  std::vector<uint32_t> first_pieces;
 
-  // Returns the piece that a local time lies in; nullopt: in a break.
+  // Returns the piece that a local time lies in; nullopt: the time lies in a break.
   std::optional<uint32_t> PieceAt(uint32_t boot, int64_t local_ns) const {
     for (uint32_t piece = first_pieces[boot]; piece < first_pieces[boot + 1]; ++piece) {
       if (local_ns > pieces[piece].ends_ns) continue;

@@ -12,21 +12,22 @@ namespace proftrace {
 namespace {
 
 constexpr uint32_t kNotMember = UINT32_MAX;
-// 1.4826: from the median of deviations to a standard deviation; 1.2533: a median's error is that
-// much of a mean's (both of the normal distribution). 3: what
-// one of 370 exceeds.
+// The factor from the median of absolute deviations to the error of a median. 1.4826 makes a
+// standard deviation of the former, and the error of a median is 1.2533 times that of a mean (both
+// for the normal distribution). One value in 370 lies beyond 3 standard deviations.
 constexpr double kErrorOfMedian = 1.4826 * 1.2533 * 3;
-// Fewer differences than these do not tell how far they scatter.
+// Fewer differences do not show how far they scatter.
 constexpr size_t kFewestDifferences = 8;
-// Knots on each side that a knot's distance from the line is smoothed over.
+// How many knots on each side are averaged to smooth a knot's distance from the line.
 constexpr size_t kSmoothedKnots = 4;
 
 struct EndDifference {
-  int64_t since_ns = 0;       // since the member's piece began
-  int64_t correction_ns = 0;  // what it would be if both had left at once
+  int64_t since_ns = 0;       // since the begin of the member's piece
+  int64_t correction_ns = 0;  // the member's correction, if both had left at the same instant
 };
 
-// What a member's knots are by the differences near them.
+// For each knot of a member: how many differences lie near it, their median, and the median's
+// error.
 struct KnotMedians {
   std::vector<size_t> counts;
   std::vector<int64_t> medians;
@@ -35,7 +36,8 @@ struct KnotMedians {
 
 double SpreadOf(std::vector<int64_t> deviations) {
   for (int64_t& deviation : deviations) deviation = std::abs(deviation);
-  // A median of few is not the spread of many: the largest is more than it, and safe.
+  // The median of a few deviations may be far below the true spread. The largest of them is the
+  // safe choice.
   if (deviations.size() < kFewestDifferences) {
     return static_cast<double>(*std::max_element(deviations.begin(), deviations.end()));
   }
@@ -46,8 +48,8 @@ double ErrorOfMedian(const std::vector<int64_t>& deviations) {
   return kErrorOfMedian * SpreadOf(deviations) / std::sqrt(static_cast<double>(deviations.size()));
 }
 
-// The line through the knots' medians with their counts as weights, as its values at each knot.
-// Exact in 128 bits: knots lie evenly, so that their numbers are their places.
+// Fits a line through the knots' medians, with their counts as weights, and returns its value at
+// each knot. Exact in 128 bits: knots lie evenly, so that a knot's number serves as its place.
 std::vector<int64_t> LineThrough(const KnotMedians& knots) {
   const size_t count = knots.counts.size();
   const auto place = [&](size_t knot) {
@@ -77,7 +79,8 @@ std::vector<int64_t> LineThrough(const KnotMedians& knots) {
   return line;
 }
 
-// How far the knots around each knot are from the line, all in all: what the rate is uneven by.
+// How far the knots around each knot are from the line, on average. These distances show how uneven
+// the rate is.
 struct SmoothedKnots {
   std::vector<int64_t> values;
   std::vector<double> errors;
@@ -179,7 +182,7 @@ class EndEstimator {
     }
   }
 
-  // Compares all that are not known yet with `parent`.
+  // Notes the differences between `parent` and all members that have no estimate yet.
   void CompareWith(uint32_t parent) {
     const PieceTimes times(table_.pieces[members_[parent]], estimate_.wishes[parent]);
     uint32_t last_moment = UINT32_MAX;
@@ -202,7 +205,8 @@ class EndEstimator {
     }
   }
 
-  // `rate`: what the differences change by from a knot to the places around it.
+  // Returns the medians near each knot. `rate`: the rate by which the differences change around a
+  // knot.
   static KnotMedians MediansOf(const ClockPiece& piece, ClockRate rate,
                                const std::vector<EndDifference>& differences) {
     const size_t count = piece.low_ns.size();
@@ -225,7 +229,8 @@ class EndEstimator {
   void Settle(uint32_t member, uint32_t parent) {
     const ClockPiece& piece = table_.pieces[members_[member]];
     const std::vector<EndDifference>& differences = differences_[member];
-    // The middle of what the rate can be is off by a few parts in a million; the line's is not.
+    // The middle of the proved range of rates is wrong by a few parts in a million. It only serves
+    // to fit a first line, whose rate is used then.
     const ClockRate proved = {(piece.rate.low.value + piece.rate.high.value) / 2};
     const std::vector<int64_t> first_line = LineThrough(MediansOf(piece, proved, differences));
     const KnotMedians knots =
@@ -237,7 +242,8 @@ class EndEstimator {
     for (const EndDifference& difference : differences) {
       from_line.push_back(difference.correction_ns - by_line.Correction(difference.since_ns));
     }
-    // Twice: at the ends of a line its slope's error is as large again as its height's.
+    // Doubled, because at the ends of a line the error of its slope adds as much as the error of
+    // its height.
     const double line_error = 2 * ErrorOfMedian(from_line);
     const SmoothedKnots away = SmoothFromLine(knots, line);
     const double parent_error = member_error(parent);
@@ -263,14 +269,15 @@ class EndEstimator {
     return static_cast<double>(*std::max_element(errors.begin(), errors.end()));
   }
 
-  static constexpr int64_t kRoundingNs = 4;  // of line, interpolation and both clocks' maps
+  // The rounding errors of the line, of the interpolation and of both clocks' maps.
+  static constexpr int64_t kRoundingNs = 4;
 
   const PieceTable& table_;
   std::span<const uint32_t> members_;
   uint32_t reference_ = 0;
   std::vector<End> ends_;
   std::vector<uint32_t> moment_ends_;
-  std::vector<uint32_t> unknown_;  // by moment: ends of members that are not known yet
+  std::vector<uint32_t> unknown_;  // by moment: how many ends belong to members without an estimate
   std::vector<uint32_t> first_of_member_;
   std::vector<std::pair<uint32_t, uint32_t>> of_member_;  // moment, index into ends_
   std::vector<bool> is_known_;

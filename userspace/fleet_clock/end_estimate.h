@@ -1,6 +1,6 @@
-// The likeliest offsets, from when the ranks left the same collective: those times lie much closer
-// together than the proved bounds. Blind to a host that always leaves later than the others, which
-// only the bounds cover.
+// Estimates the likeliest offsets from the times at which the ranks left the same collectives.
+// These times lie much closer together than the proved bounds. The estimate cannot see that a host
+// always leaves later than the others; only the bounds cover that.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,18 @@
 namespace proftrace {
 
 struct EndEstimate {
-  // By member, by knot. Where a member left no collective together with others, its middles.
+  // The estimated corrections, by member and by knot. A member that left no collective together
+  // with others has the middles of its bounds.
   std::vector<std::vector<int64_t>> wishes;
-  // What the wishes are wrong by in one of twenty cases, if nobody always leaves late. Half the
-  // width of the bounds where nothing better is known.
+  // The error of the wishes that only one case in twenty exceeds, if no host always leaves late.
+  // Half the width of the bounds where nothing better is known.
   std::vector<std::vector<int64_t>> likely_error_ns;
 };
 
-// Estimates the corrections from the reference on: the median over the collectives that two members
-// share, near each knot, of the difference between their ends; then a line through those of all
-// knots, where they lie on one. Members that share none with the reference follow from those that
-// do. Linear in the rows.
+// Estimates the corrections against the reference. For two members that share collectives, takes
+// the median of the differences between their ends near each knot, and then a line through the
+// medians of all knots, if these lie on one. Members that share no collective with the reference
+// are estimated against members that do. The time is linear in the number of rows.
 EndEstimate EstimateByEnds(const FleetMoments& moments, const PieceTable& table,
                            std::span<const uint32_t> members, uint32_t reference);
 

@@ -20,7 +20,7 @@ std::optional<CommonTime> FleetClock::Map(uint32_t boot, int64_t local_ns) const
   time.common_ns = std::clamp(zero_ns + times.Correction(since_ns), time.low_ns, time.high_ns);
   const size_t knot = piece.NearestKnot(since_ns);
   time.likely_error_ns = piece.likely_error_ns[knot];
-  // Outside of what was seen the rate's error grows.
+  // Before the first and after the last event, the error grows with the uncertainty of the rate.
   const int64_t outside_ns =
       std::max({int64_t{0}, -since_ns, since_ns - (piece.to_ns - piece.from_ns)});
   const int64_t length_ns = std::max<int64_t>(1, piece.to_ns - piece.from_ns);
@@ -72,7 +72,8 @@ std::optional<CollectiveTimes> TimesOfMoment(const FleetMoments& moments, size_t
   out.transfer_ns = first_left_ns - last_ns;
   out.skew_ns = last_ns - first_ns;
   out.lead_ns = out.ranks.size() > 1 ? last_ns - second_ns : 0;
-  // Two clocks can be wrong in opposite directions.
+  // The difference between two ranks has twice the error, because their clocks can be wrong in
+  // opposite directions.
   out.bound_ns *= 2;
   out.likely_error_ns *= 2;
   return out;

@@ -1,20 +1,23 @@
-// One clock for many hosts, and how wrong it can be.
+// Computes one clock for many hosts, and how wrong it can be.
 //
 //   auto clock = SolveFleetClock(input, {});            // or a sentence about why there is none
 //   auto time = clock->Map(boot, monotonic_ns);         // time->common_ns, its bounds, its error
 //   for (size_t i = 0; i < clock->moments().size(); ++i) clock->TimesOf(i);
 //
-// Unknown are boots, not ranks. Two figures are told of each time, never one:
+// The unknowns are the clocks of boots, not of ranks. Each time comes with two figures of its
+// error:
 // * the bounds low_ns and high_ns, which are proved by what depends on what, given that stamps are
 //   right to FleetOptions::resolution_ns, rates are even to wander_ppb (or anything below
 //   max_rate_ppb where they are seen not to be), and collectives are matched rightly;
 // * likely_error_ns, which 19 of 20 times are within, if no host always leaves collectives late.
-// Boots that nothing binds to the others from both sides have a timeline of their own. Where only
-// NTP's own bound can place that, it is beside it, and no proof (FleetTimeline::by_ntp).
+// Boots that nothing binds to the others from both sides have a timeline of their own. Where NTP's
+// bounds can place that timeline, its place is given beside it (FleetTimeline::by_ntp); it is no
+// proof.
 //
-// All times are whole nanoseconds. The common clock is the reference boot's, its REALTIME at its
-// first snapshot and from there on by its local clock; without a snapshot, its local clock.
-// The result does not depend on the order of the input's ranks, and is the same each time.
+// All times are whole nanoseconds. The common clock is that of the reference boot: it shows the
+// boot's REALTIME at its first snapshot, and goes on from there as the boot's local clock does.
+// Without a snapshot it is the local clock. The result does not depend on the order of the input's
+// ranks, and is the same each time.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +38,7 @@ namespace proftrace {
 
 struct CommonTime {
   int64_t common_ns = 0;
-  int64_t low_ns = 0;  // proved, and so is high_ns
+  int64_t low_ns = 0;  // the proved bounds: not before low_ns, not after high_ns
   int64_t high_ns = 0;
   int64_t likely_error_ns = 0;
   uint32_t timeline = 0;  // times of different timelines cannot be compared
@@ -47,29 +50,29 @@ struct CommonTime {
 struct FleetTimeline {
   uint32_t reference_boot = 0;
   uint32_t reference_piece = 0;
-  int64_t zero_ns = 0;  // common time of the reference piece's from_ns
+  int64_t zero_ns = 0;  // the common time at the reference piece's from_ns
   size_t pieces = 0;
   size_t used_moments = 0;
-  // What must be added to get times of the first timeline, as NTP states on both. nullopt: it
-  // states nothing, or this is the first one.
+  // What must be added to times of this timeline to get those of the first one, by NTP's statements
+  // on both. nullopt: NTP states nothing, or this is the first timeline.
   std::optional<OffsetRange> by_ntp;
 };
 
-// Something about a clock that its owner wants to know. `text` says it in a sentence.
+// Something about a clock that the user should know. `text` says it in a sentence.
 struct ClockFinding {
   enum class Kind : uint8_t {
-    kSuspend,       // the host slept; amount_ns: for how long
+    kSuspend,       // the host was suspended; amount_ns: for how long
     kRealtimeStep,  // REALTIME was set; amount_ns: by how much
     kClockStep,     // the local clock jumped, by what collectives tell; amount_ns: by how much
     kRateVaries,    // the clock was slewed, or its rate is uneven otherwise
-    kHostRestart,   // another boot of the same host
-    kRankRestart,   // the same rank with another attempt
+    kHostRestart,   // the host was restarted: there is another boot of it
+    kRankRestart,   // the rank was restarted: it has another attempt
     kNtpWrong,      // NTP's error on this boot is more than it states; amount_ns: by how much
     kNotAligned,    // the boot, or a piece of it, has a timeline of its own
   };
   Kind kind = Kind::kSuspend;
   uint32_t boot = 0;
-  int64_t after_ns = 0;  // local times that it happened between
+  int64_t after_ns = 0;  // the finding happened between this local time and before_ns
   int64_t before_ns = 0;
   int64_t amount_ns = 0;
   std::string text;
@@ -87,43 +90,46 @@ struct CollectiveTimes {
   };
   std::vector<Rank> ranks;
   uint32_t entered_last = 0;  // index into `ranks`
-  // The time from the last entering to the first leaving. Below 0 only by errors of stamps.
+  // The time from the last entering to the first leaving. It is below 0 only by errors of time
+  // stamps.
   int64_t transfer_ns = 0;
   int64_t skew_ns = 0;   // from the first entering to the last
   int64_t lead_ns = 0;   // from the second to last entering to the last
   int64_t bound_ns = 0;  // proved: no difference between two ranks is wrong by more
   int64_t likely_error_ns = 0;
-  bool is_last_proved = false;  // that rank entered last wherever the clocks are in their bounds
+  // Whether that rank entered last wherever the clocks lie within their bounds
+  bool is_last_proved = false;
 };
 
-// Puts a boot's local time on a common clock; nullopt: it has no place there.
+// Maps a boot's local time to a common clock; nullopt: the time has no place there.
 using ClockMap = std::function<std::optional<CommonTime>(uint32_t boot, int64_t local_ns)>;
 
-// Returns the times of a collective or a message by `map`. nullopt: it has no ranks, its ranks are
-// not on one timeline, or a clock broke in it.
+// Returns the times of a collective or a message on the common clock of `map`. nullopt: the moment
+// has no ranks, its ranks are not on one timeline, or a clock broke during it.
 std::optional<CollectiveTimes> TimesOfMoment(const FleetMoments& moments, size_t moment,
                                              const ClockMap& map);
 
 class FleetClock {
  public:
-  // Returns the common time of a boot's local one. nullopt: the clock broke just then.
+  // Returns the common time of a boot's local time; nullopt: the time lies in a break of the clock.
   std::optional<CommonTime> Map(uint32_t boot, int64_t local_ns) const;
 
-  // Returns the pieces of each boot's clock, by boot and time; which timeline each is on.
+  // Returns the pieces of each boot's clock, by boot and time. TimelineOf() returns the timeline
+  // that a piece is on.
   const PieceTable& pieces() const { return table_; }
   uint32_t TimelineOf(uint32_t piece) const { return timeline_of_piece_[piece]; }
   // Returns the timelines; the first one is that with the most events.
   const std::vector<FleetTimeline>& timelines() const { return timelines_; }
   // Returns the findings in order of boot and time.
   const std::vector<ClockFinding>& findings() const { return findings_; }
-  // Returns all that binds clocks, and what could not be matched.
+  // Returns the moments that bind the clocks, and counts of calls that could not be matched.
   const FleetMoments& moments() const { return moments_; }
 
-  // Returns the times of a collective. nullopt: it is no collective, its ranks are not on one
-  // timeline, or a clock broke in it.
+  // Returns the times of a collective. nullopt: the moment is no collective, its ranks are not on
+  // one timeline, or a clock broke during it.
   std::optional<CollectiveTimes> TimesOf(size_t moment) const;
 
-  // How a boot's clock goes against the reference's, in its piece `piece`.
+  // The rate of a boot's clock against the reference's, in parts per billion.
   struct Drift {
     int64_t ppb = 0;
     int64_t low_ppb = 0;  // proved
@@ -141,8 +147,9 @@ class FleetClock {
   FleetMoments moments_;
 };
 
-// Computes the clock. InvalidArgument: the input makes no sense. FailedPrecondition: what depends
-// on what contradicts itself; the sentence names the hosts and the collectives, and by how much.
+// Computes the clock. Fails with InvalidArgument where the input makes no sense, and with
+// FailedPrecondition where its dependences contradict each other; the sentence names the hosts, the
+// collectives and the amount.
 absl::StatusOr<FleetClock> SolveFleetClock(const FleetInput& input, const FleetOptions& options);
 
 }  // namespace proftrace

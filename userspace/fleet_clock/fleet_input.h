@@ -1,8 +1,9 @@
-// What the common clock of many hosts is computed from: the hosts' boots, and the events of their
-// ranks that depend on each other. Plain data, in nanoseconds; nothing here knows of captures.
+// The input from which the common clock of many hosts is computed: the hosts' boots, and the events
+// of their ranks that depend on each other. It is plain data, in nanoseconds, and independent of
+// captures.
 //
-// Times are of a boot's local clock, which is CLOCK_MONOTONIC where captures are read: it never
-// goes back. It stands still while the host is suspended, and that makes a break in it.
+// Times are of a boot's local clock, which is CLOCK_MONOTONIC where captures are read. That clock
+// never goes back. It stands still while the host is suspended, which is a break in it.
 #pragma once
 
 #include <cstdint>
@@ -21,33 +22,37 @@ struct FleetBoot {
   std::vector<ClockSnapshot> snapshots;  // in order of time; may be empty
 };
 
-// Members by their rank in the job. Two groups of one name and different members are different:
-// torch's split_group and device meshes use a name again.
+// A process group, with its members' ranks in the job. Groups of one name with different members
+// are different groups, because torch's split_group and device meshes use a name again.
 struct FleetGroup {
   std::string name;
   std::vector<int32_t> ranks;
 };
 
-// What depends on what. torch's names: allreduce, broadcast, reduce, ..., send, recv.
+// Says which ranks' ends depend on which ranks' begins. torch's names of the operations: allreduce,
+// broadcast, reduce, ..., send, recv.
 enum class CollectiveKind : uint8_t {
-  kAllToAll,   // all_reduce, all_gather, reduce_scatter, all_to_all, barrier: all on all
-  kBroadcast,  // broadcast, scatter: all on the root
-  kReduce,     // reduce, gather: the root on all
-  kSend,       // recv's end on send's begin, never the other way round: sends are buffered
+  // all_reduce, all_gather, reduce_scatter, all_to_all, barrier: all ranks depend on all
+  kAllToAll,
+  kBroadcast,  // broadcast, scatter: all ranks depend on the root
+  kReduce,     // reduce, gather: the root depends on all ranks
+  // recv's end depends on send's begin; send never depends on recv, because sends are buffered
+  kSend,
   kRecv,
-  kNoDependence,  // no elements, or not known: listed, but it binds no clock
+  kNoDependence,  // without elements, or of an unknown kind: listed, but binds no clock
 };
 
-// One call of a collective on one rank. Neither end may be outside of what the device or the
-// thread really did: a kernel's begin and end, or a gloo row's.
+// One call of a collective on one rank. The call may not begin earlier or end later than the
+// device's or the thread's work on it: its times are those of a kernel or of a gloo row.
 struct CollectiveCall {
-  uint32_t group = 0;               // index into FleetInput::groups
-  std::optional<int64_t> sequence;  // the group's number of it; point to point: the pair's
+  uint32_t group = 0;  // index into FleetInput::groups
+  // The call's number in its group; of a message: the number in its pair of ranks
+  std::optional<int64_t> sequence;
   CollectiveKind kind = CollectiveKind::kAllToAll;
-  bool is_after_loss = false;  // calls of this group may be missing before it
-  uint16_t op = 0;             // the caller's number of the operation and type of elements
-  int32_t root = -1;           // rank of kBroadcast, kReduce
-  int32_t source = -1;         // ranks of kSend, kRecv
+  bool is_after_loss = false;  // whether calls of this group may be missing before this one
+  uint16_t op = 0;      // a number that stands for the operation and the type of its elements
+  int32_t root = -1;    // rank; only for kBroadcast and kReduce
+  int32_t source = -1;  // ranks; only for kSend and kRecv
   int32_t destination = -1;
   int64_t bytes = 0;
   int64_t entered_ns = 0;
@@ -84,15 +89,15 @@ struct FleetInput {
 };
 
 struct FleetOptions {
-  // The most that a time stamp may be wrong against its boot's clock.
+  // The largest error that a time stamp may have against its boot's clock.
   int64_t resolution_ns = 1000;
-  // How far the rate of a boot's clock against the reference's may go from its own mean. Quartz
-  // wanders by 0.1 to 1 ppm with the temperature; what snapshots tell of slewing is added.
+  // How far the rate of a boot's clock, against the reference's, may be from its own mean. Quartz
+  // wanders by 0.1 to 1 ppm with the temperature. Slewing that the boot's snapshots show is added.
   int64_t wander_ppb = 1000;
-  // The most that two clocks may go apart. NTP slews by 500 ppm at most (kernel, MAXFREQ), and
-  // quartz is off by 100 ppm: this is two of each, and some.
+  // The largest rate between two clocks. NTP slews by 500 ppm at most (kernel, MAXFREQ), and quartz
+  // is off by 100 ppm: the value covers two clocks with both, and a margin.
   int64_t max_rate_ppb = 1'500'000;
-  // The boot whose clock is the common one. Without: the one with the most dependences.
+  // The boot whose clock is the common one; nullopt: the boot with the most dependences.
   std::optional<std::string> reference_boot_id;
 };
 

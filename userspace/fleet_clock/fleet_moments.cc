@@ -19,13 +19,13 @@ bool IsMessage(CollectiveKind kind) {
   return kind == CollectiveKind::kSend || kind == CollectiveKind::kRecv;
 }
 
-// Numbers count up within one of these.
+// A series of calls whose numbers count up.
 struct NumberedChannel {
   int32_t attempt = 0;
   uint32_t group = 0;
   int32_t source = -1;  // -1: collectives
   int32_t destination = -1;
-  int32_t round = 0;  // how often the numbers have begun again
+  int32_t round = 0;  // how often the numbers have begun again before
 
   auto Tie() const { return std::tie(attempt, group, source, destination, round); }
   bool operator==(const NumberedChannel& other) const { return Tie() == other.Tie(); }
@@ -100,7 +100,8 @@ class NumberMatcher {
     }
   }
 
-  // Which round of one rank is which of another is only clear when both saw them all.
+  // Refuses channels whose numbers began again more often on some ranks than on others, because
+  // then it is not clear which rounds belong together.
   void RefuseUnevenRounds() {
     is_refused_.assign(channels_.size(), false);
     for (size_t i = 0; i < channels_.size(); ++i) {
@@ -117,7 +118,7 @@ class NumberMatcher {
     std::sort(out_.refused_groups.begin(), out_.refused_groups.end());
   }
 
-  // By what the groups are, not by where in the input they are.
+  // Sorts the channels by the groups' names and members, not by their places in the input.
   void SortChannels() {
     const auto key = [&](const NumberedChannel& channel) {
       const FleetGroup& group = input_.groups[channel.group];
@@ -165,7 +166,8 @@ class NumberMatcher {
   std::vector<uint32_t> equal_groups_;
   std::vector<NumberedChannel> channels_;
   absl::flat_hash_map<NumberedChannel, uint32_t> channel_ids_;
-  // By a channel's first round: the number of rounds on a rank, again where the next rank differs.
+  // Keyed by a channel's round 0: the number of its last round on each rank, where it differs from
+  // the rank before. More than one entry: the ranks do not agree.
   std::map<std::tuple<int32_t, uint32_t, int32_t, int32_t, int32_t>, std::vector<int32_t>> rounds_;
   std::vector<bool> is_refused_;
   std::vector<NumberedCall> calls_;
@@ -193,7 +195,8 @@ bool AgreeOnWhatItIs(const FleetInput& input, std::span<const MomentRow> rows) {
          (rows.size() <= 2 && sends <= 1 && rows.size() - static_cast<size_t>(sends) <= 1);
 }
 
-// Far more than a boot lasts, and so little that no sum of a few times overflows.
+// The limits of times: far longer than a boot lasts, and small enough that no sum of a few times
+// overflows.
 constexpr int64_t kFarthestNs = int64_t{1} << 61;
 constexpr int64_t kLongestBootNs = int64_t{1} << 56;   // 2.3 years
 constexpr int64_t kLargestErrorNs = int64_t{1} << 50;  // 13 days

@@ -17,11 +17,12 @@ namespace proftrace {
 struct MomentRow {
   uint32_t boot = 0;
   uint32_t rank = 0;  // index into FleetInput::ranks, where is_of_rank
-  uint32_t call = 0;  // index into its calls
+  uint32_t call = 0;  // index into the rank's calls
   bool is_of_rank = false;
-  int64_t entered_ns = 0;       // what the moment is not before; clock_bounds.h: kNotEntered
-  int64_t left_ns = 0;          // what it is not after; kNotLeft
-  int64_t call_entered_ns = 0;  // of the call, where is_of_rank
+  // The moment is not before this time; may be kNotEntered (clock_bounds.h)
+  int64_t entered_ns = 0;
+  int64_t left_ns = 0;          // the moment is not after this time; may be kNotLeft
+  int64_t call_entered_ns = 0;  // when the call itself began, where is_of_rank
   int64_t call_left_ns = 0;
 };
 
@@ -32,12 +33,13 @@ struct FleetMoment {
   Source source = Source::kCollective;
   Match match = Match::kNumber;
   CollectiveKind kind = CollectiveKind::kAllToAll;
-  bool is_bound = true;        // false: listed only, its ranks do not agree on what it was
+  // false: the ranks do not agree on the operation, so that the moment is only listed
+  bool is_bound = true;
   bool ends_together = false;  // all ranks leave at about the same time
   uint32_t group = 0;          // index into FleetInput::groups, the first equal one
   int32_t attempt = 0;
   int64_t sequence = 0;  // kOrder: the number in the order of the longest rank's calls
-  uint32_t end_row = 0;  // where in the rows the moment's end
+  uint32_t end_row = 0;  // the index behind the moment's last row
 };
 
 struct FleetMoments {
@@ -46,14 +48,14 @@ struct FleetMoments {
 
   uint64_t mismatches = 0;  // collectives whose ranks do not agree on operation, kind or size
   uint64_t duplicates = 0;  // calls of one rank with the same number, which are not used
-  uint64_t incomplete = 0;  // collectives that not all members of the group were seen in
-  std::vector<std::string> refused_groups;  // sentences
+  uint64_t incomplete = 0;  // collectives in which not all members of the group were seen
+  std::vector<std::string> refused_groups;  // sentences about groups whose calls are not used
 
   std::span<const MomentRow> Rows(size_t moment) const {
     const size_t begin = moment == 0 ? 0 : moments[moment - 1].end_row;
     return std::span(rows).subspan(begin, moments[moment].end_row - begin);
   }
-  // Ends the moment that the rows behind the last one's end belong to.
+  // Adds a moment that has all rows behind the last moment's.
   void EndMoment(FleetMoment moment) {
     moment.end_row = static_cast<uint32_t>(rows.size());
     moments.push_back(moment);
@@ -63,24 +65,24 @@ struct FleetMoments {
 // Returns for each group the first group that has the same name and the same members.
 std::vector<uint32_t> EqualGroups(const FleetInput& input);
 
-// Returns the row of a call by what its kind depends on. `is_member_root`: the rank is the root.
+// Returns the row of a call, with the constraints that the call's kind puts on the moment.
 MomentRow RowOfCall(const FleetInput& input, uint32_t rank, uint32_t call);
 
-// Appends the collective or message whose calls are `rows` (RowOfCall()), and counts what is wrong
-// with it. `moment` without its kind.
+// Appends the collective or message whose calls are `rows` (RowOfCall()), and counts it where its
+// ranks disagree or members are missing. The caller leaves the kind of `moment` unset.
 void AppendMatched(const FleetInput& input, std::span<const MomentRow> rows, FleetMoment moment,
                    FleetMoments& out);
 
 // Matches all collectives and messages with a number. The key is attempt, group with its members,
-// source and destination of messages, and number; numbers that begin again on a rank (a group that
-// was made anew) are a round of their own. The result has the same order for any order of the
+// source and destination of messages, and number; where numbers begin again on a rank, because the
+// group was made anew, a new round begins. The result has the same order for any order of the
 // input's ranks.
 void MatchByNumber(const FleetInput& input, FleetMoments& out);
 
 // Matches streams: a byte is not received before it was sent.
 void MatchStreams(const FleetInput& input, FleetMoments& out);
 
-// Checks the input. InvalidArgument: a sentence about what in the input is not allowed.
+// Checks the input. Fails with InvalidArgument and a sentence that names the wrong part.
 absl::Status CheckFleetInput(const FleetInput& input);
 
 }  // namespace proftrace

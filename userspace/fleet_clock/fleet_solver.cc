@@ -1,4 +1,4 @@
-// SolveFleetClock(): from boots and calls to timelines.
+// Implements SolveFleetClock(): makes timelines of boots and calls.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -19,7 +19,7 @@
 namespace proftrace {
 namespace {
 
-// Pieces that a chain of moments connects.
+// Sets of pieces that chains of moments connect (a disjoint-set forest).
 class PieceSets {
  public:
   explicit PieceSets(size_t pieces) : parent_(pieces) {
@@ -35,7 +35,8 @@ class PieceSets {
   std::vector<uint32_t> parent_;
 };
 
-// How uneven NTP made the rate, by what MONOTONIC gained on MONOTONIC_RAW between snapshots.
+// Returns by how much NTP changed the rate of the clock, in parts per billion: how much the gain of
+// MONOTONIC on MONOTONIC_RAW differs between snapshots.
 int64_t SlewedPpb(const FleetBoot& boot) {
   constexpr int64_t kShortestNs = 1'000'000'000;
   std::optional<int64_t> least;
@@ -77,7 +78,8 @@ class FleetSolver {
     MatchStreams(input_, clock_.moments_);
     BreakBySnapshots();
     if (HasCallsWithoutNumber()) {
-      // What numbers tell of the boots decides where the others belong.
+      // Calls with numbers are solved first. Their bounds decide where calls without numbers
+      // belong.
       if (absl::Status status = SolveAndBreak(); !status.ok()) return status;
       MatchByOrder(
           input_, options_, clock_.table_,
@@ -110,7 +112,8 @@ class FleetSolver {
     return false;
   }
 
-  // By the timelines as they are solved now, else by NTP.
+  // Returns the offset between two pieces as the timelines solved so far tell it, or as NTP states
+  // it where the pieces are on different timelines.
   std::optional<OffsetRange> KnownOffsetOf(uint32_t first, uint32_t second) const {
     const PieceTable& table = clock_.table_;
     if (clock_.timeline_of_piece_[first] != clock_.timeline_of_piece_[second]) {
@@ -119,7 +122,7 @@ class FleetSolver {
     }
     const auto range = [&](uint32_t piece) {
       const ClockPiece& of = table.pieces[piece];
-      // Calls without numbers may lie outside of those with.
+      // Calls without numbers may lie before the first and after the last call with a number.
       const int64_t beyond_ns = of.rate.Most(of.spacing_ns) + of.spacing_ns / 100;
       return OffsetRange{
           *std::min_element(of.low_ns.begin(), of.low_ns.end()) - of.from_ns - beyond_ns,
@@ -129,7 +132,8 @@ class FleetSolver {
                        range(second).high_ns - range(first).low_ns};
   }
 
-  // Where the snapshots say that a clock stood still; where exactly, its collectives may tell.
+  // Adds a break wherever snapshots say that a clock stood still. Its collectives may show the
+  // place more exactly.
   void BreakBySnapshots() {
     changes_ = ChangesBySnapshots(input_);
     if (changes_.empty()) return;
@@ -145,8 +149,9 @@ class FleetSolver {
     }
   }
 
-  // While what depends on what contradicts itself: a clock on the way round has jumped, if the
-  // others that it shares collectives with agree on that.
+  // Solves the timelines. While dependences contradict each other, looks for a clock in the
+  // contradiction that has jumped, as the clocks that share collectives with it agree, and adds a
+  // break there.
   absl::Status SolveAndBreak() {
     const size_t most_breaks = breaks_.size() + 16 + input_.boots.size();
     while (true) {
@@ -170,8 +175,9 @@ class FleetSolver {
       return std::pair(BootId(a), a) < std::pair(BootId(b), b);
     });
     pieces.erase(std::unique(pieces.begin(), pieces.end()), pieces.end());
-    // A clock that jumped did so against all others, the others only against it. With only two
-    // clocks neither can be told: the first one is then taken as right.
+    // A clock that jumped did so against all other clocks, while each of these jumped only against
+    // that one. Between only two clocks nobody can tell which one jumped: the first is taken as
+    // right.
     std::optional<ClockJump> best;
     for (const uint32_t piece : pieces) {
       const ClockPiece& of = table.pieces[piece];
@@ -194,7 +200,8 @@ class FleetSolver {
     }
 
     std::vector<std::vector<uint32_t>> sets = ConnectedSets();
-    // What is bound from one side only is left over, and may still be bound among itself.
+    // Pieces that are bound from one side only are left over. They may still be bound to each
+    // other, so that they are solved again without the rest.
     while (!sets.empty()) {
       const std::vector<uint32_t> members = std::move(sets.back());
       sets.pop_back();
@@ -227,7 +234,7 @@ class FleetSolver {
     }
     std::vector<std::vector<uint32_t>> out;
     for (auto& [root, pieces] : members) out.push_back(std::move(pieces));
-    // The last is solved first: the one with the most events, then by boot.
+    // The last set is solved first: the one with the most events or, of several, the first by boot.
     const auto events = [&](const std::vector<uint32_t>& pieces) {
       uint64_t sum = 0;
       for (const uint32_t piece : pieces) sum += table.pieces[piece].events;
@@ -299,7 +306,8 @@ class FleetSolver {
     return absl::OkStatus();
   }
 
-  // What a boot's REALTIME was ahead of its local clock at its first snapshot.
+  // Returns by how much a boot's REALTIME was ahead of its local clock at its first snapshot that
+  // has both; 0: there is none.
   int64_t RealtimeOf(uint32_t boot) const {
     for (const ClockSnapshot& snapshot : input_.boots[boot].snapshots) {
       if (snapshot.realtime_ns) return *snapshot.realtime_ns - snapshot.monotonic_ns;
@@ -363,7 +371,7 @@ void FleetSolver::CollectFindings() {
 }
 
 void FleetSolver::PlaceByNtp() {
-  // By timeline: what each boot states of UTC against the common clock, at all its snapshots.
+  // By timeline: the offset from the common clock to UTC that the snapshots of each boot state.
   std::vector<std::vector<OffsetRange>> statements(clock_.timelines_.size());
   std::vector<std::vector<uint32_t>> boots(clock_.timelines_.size());
   for (uint32_t boot = 0; boot < input_.boots.size(); ++boot) {
@@ -400,7 +408,7 @@ void FleetSolver::PlaceByNtp() {
     if (timeline == 0) {
       first = agreement.agreed;
     } else if (first && agreement.agreed) {
-      // UTC less the other timeline, less what UTC is against the first.
+      // (UTC - this timeline) - (UTC - the first timeline).
       clock_.timelines_[timeline].by_ntp = OffsetRange{agreement.agreed->low_ns - first->high_ns,
                                                        agreement.agreed->high_ns - first->low_ns};
     }

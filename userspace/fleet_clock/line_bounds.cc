@@ -8,16 +8,18 @@
 namespace proftrace {
 namespace {
 
-// A rate is looked for until this is all that it makes of a piece's length.
+// The search for a rate ends when the rest of its range makes no more than this over the piece's
+// length.
 constexpr int64_t kFineNs = 30;
 
-// A bound at one knot that follows from no neighbour's.
+// A bound at one knot that does not follow from the bound of a neighbour.
 struct LineLimit {
   int64_t at_ns = 0;
   int64_t high_ns = 0;
 };
 
-// Only upper bounds: lower ones are those of the mirrored clock.
+// Finds how high a line can be that keeps all upper bounds. Lower bounds are the upper ones of the
+// mirrored clock.
 class UpperLines {
  public:
   UpperLines(const ClockPiece& piece, const std::vector<int64_t>& high, RateRange rate,
@@ -33,8 +35,8 @@ class UpperLines {
     even_ = {{rate.low.value + wander.value}, {rate.high.value - wander.value}};
   }
 
-  // How high a line can be at a time. What it is at most is concave in its rate: while the limit
-  // that it meets lies before that time, a higher rate makes it higher.
+  // Returns how high a line can be at a time. Its greatest height is concave in its rate: while the
+  // limit that stops the line lies before that time, a higher rate makes it higher.
   int64_t At(int64_t at_ns) const {
     if (limits_.empty() || even_.low > even_.high) return kNoBound;
     int64_t low = even_.low.value;
@@ -68,7 +70,7 @@ class UpperLines {
 
   ClockRate wander_;
   int64_t length_ns_;
-  RateRange even_;  // of the line itself
+  RateRange even_;  // the rates that the line itself may have
   std::vector<LineLimit> limits_;
 };
 

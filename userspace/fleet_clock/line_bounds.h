@@ -1,4 +1,5 @@
-// Narrower bounds for a clock whose rate is even: they hold at all knots at once, for one line.
+// Computes narrower bounds for a clock whose rate is even: its corrections lie near one line, which
+// must keep the bounds of all knots at once.
 //
 //   high  \     .-'   \    .-'      A line below all of the upper bounds and above all of the
 //          '---'       '--'         lower ones: at each knot, how high can it be, and how low?

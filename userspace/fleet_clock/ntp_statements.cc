@@ -6,7 +6,7 @@
 namespace proftrace {
 namespace {
 
-// What must be added to the local clock to get UTC, by all snapshots.
+// Returns what must be added to the local clock to get UTC, by all snapshots.
 std::optional<OffsetRange> UtcOffset(const FleetBoot& boot) {
   std::optional<OffsetRange> range;
   for (const ClockSnapshot& snapshot : boot.snapshots) {
@@ -36,7 +36,7 @@ std::optional<OffsetRange> OffsetByNtp(const FleetBoot& first, const FleetBoot& 
 NtpAgreement AgreeOnUtc(const std::vector<OffsetRange>& statements) {
   NtpAgreement out;
   if (statements.empty()) return out;
-  // The place that the most lie around: it begins where one of them begins.
+  // Looks for the place that most statements cover. It begins where one of them begins.
   std::vector<std::pair<int64_t, int>> ends;
   for (const OffsetRange& statement : statements) {
     ends.push_back({statement.low_ns, -1});  // begins sort before ends at the same place

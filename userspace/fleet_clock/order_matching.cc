@@ -13,17 +13,17 @@
 namespace proftrace {
 namespace {
 
-// Fewer calls than these fit nearly anywhere.
+// Fewer calls in common would fit nearly anywhere.
 constexpr size_t kFewestInCommon = 4;
-// Other sequences of the group that one is tried against when it has nothing in common with the
-// longest.
+// How many placed sequences of the group a sequence is tried against, the longest first.
 constexpr size_t kMostTargets = 4;
 
 struct CallSequence {
   uint32_t rank = 0;              // index into FleetInput::ranks
-  std::optional<uint32_t> piece;  // of its boot's clock; nullopt: in a break
-  std::vector<uint32_t> calls;    // indices into those of the rank
-  std::optional<int64_t> place;   // of its first call, in the order of the longest sequence
+  std::optional<uint32_t> piece;  // of its boot's clock; nullopt: the calls lie in a break
+  std::vector<uint32_t> calls;    // indices into the rank's calls
+  // The place of its first call, counted from the first call of the longest sequence
+  std::optional<int64_t> place;
   bool is_ambiguous = false;
 };
 
@@ -34,7 +34,7 @@ struct OrderedGroup {
   std::vector<CallSequence> sequences;
 };
 
-// What one pair of calls, or what is known, leaves of the offset at a time.
+// The range of offsets that one pair of calls allows at a local time of the second rank.
 struct OffsetGate {
   int64_t at_ns = 0;
   OffsetRange range;
@@ -51,7 +51,8 @@ OffsetGate GateOf(const MomentRow& first, const MomentRow& second, int64_t resol
   return gate;
 }
 
-// How far all gates stay open for a clock that gains by `rate`; below 0: they do not.
+// Returns the width of the range that all gates leave for a clock that gains by `rate`; below 0:
+// they leave none.
 int64_t OpeningAt(const std::vector<OffsetGate>& gates, ClockRate rate) {
   int64_t low = -kNoBound;
   int64_t high = kNoBound;
@@ -71,7 +72,8 @@ class OrderMatcher {
 
   void Run() {
     CollectGroups();
-    // What one group tells of two boots may decide another one.
+    // The offset between two boots that one group shows may decide another group, so that all are
+    // tried until no more can be placed.
     for (bool has_placed = true; has_placed;) {
       has_placed = false;
       for (OrderedGroup& group : groups_) {
@@ -170,7 +172,8 @@ class OrderMatcher {
     return true;
   }
 
-  // `offset`: what is known before, and after it what the pairs leave of it, at any time.
+  // Whether the sequences fit with this shift. `offset` holds the known offset before the call, and
+  // after it the range of all offsets that the pairs have left at any time.
   bool Fits(const CallSequence& target, const CallSequence& sequence, int64_t shift,
             OffsetRange& offset) {
     const RateRange any = {ClockRate::OfPpb(-options_.max_rate_ppb),
@@ -186,7 +189,7 @@ class OrderMatcher {
       const MomentRow second = RowOf(sequence, call);
       if (!IsSameCollective(first, second)) return false;
       const OffsetGate gate = GateOf(first, second, options_.resolution_ns);
-      // A clock goes no farther from one call to the next than any clock can.
+      // From one call to the next the offset changes by no more than the largest rate allows.
       if (!gates_.empty()) {
         const int64_t apart_ns = std::max<int64_t>(0, gate.at_ns - gates_.back().at_ns);
         open.low_ns = std::max(known.low_ns, open.low_ns + any.Least(apart_ns));
@@ -202,8 +205,8 @@ class OrderMatcher {
     return FitsOneRate(any);
   }
 
-  // Whether an even rate keeps all gates open, give or take its wander. What is open is concave in
-  // the rate, so that its greatest is found by thirds.
+  // Whether there is an even rate, give or take its wander, for which all gates leave a range. The
+  // width of that range is concave in the rate, so that its maximum is found by ternary search.
   bool FitsOneRate(RateRange rates) const {
     const int64_t length_ns = gates_.back().at_ns - gates_.front().at_ns;
     const int64_t wander_ns =
@@ -247,7 +250,8 @@ class OrderMatcher {
 
   void Learn(uint32_t first, uint32_t second, OffsetRange offset) {
     if (first == second) return;
-    // Beyond the calls that told it: a hundredth of a second is what a clock can go in 7 seconds.
+    // The offset may change beyond the calls that showed it: a clock can gain a hundredth of a
+    // second in 7 seconds.
     constexpr int64_t kBeyondNs = 10'000'000;
     offset.low_ns -= kBeyondNs;
     offset.high_ns += kBeyondNs;
@@ -290,7 +294,7 @@ class OrderMatcher {
     EmitPlaced(group, std::move(placed));
   }
 
-  // Goes from place to place, with the sequences that reach over it.
+  // Appends a collective for each place that at least two sequences cover.
   void EmitPlaced(const OrderedGroup& group, std::vector<const CallSequence*> placed) {
     const auto end_of = [](const CallSequence& of) {
       return *of.place + static_cast<int64_t>(of.calls.size());

@@ -1,4 +1,4 @@
-// The corrections of one piece of a clock between its knots.
+// Computes the corrections of one piece of a clock between its knots.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +11,15 @@
 
 namespace proftrace {
 
-// Times are since the piece's from_ns. `values`: by knot. Both must outlive this.
+// Times are nanoseconds since the piece's from_ns. `values`: the corrections by knot. `piece` and
+// `values` must outlive the object.
 class PieceTimes {
  public:
   PieceTimes(const ClockPiece& piece, std::span<const int64_t> values)
       : piece_(piece), values_(values) {}
 
-  // Returns the correction on the straight line between two knots; outside of them at the rate
-  // between the first and the last.
+  // Returns the correction on the straight line between two knots; before the first and behind the
+  // last knot, at the mean rate between these two.
   int64_t Correction(int64_t since_ns) const {
     const size_t count = values_.size();
     const int64_t first_ns = piece_.KnotAt(0);
@@ -32,7 +33,7 @@ class PieceTimes {
     // Rounded down, so that two times never change their order.
     return values_[knot] + FloorQuotient(gain * beyond_ns, piece_.spacing_ns);
   }
-  // Return the most and the least that it can be.
+  // Return the upper and the lower bound of the correction.
   int64_t High(int64_t since_ns) const {
     int64_t high = kNoBound;
     ForKnotsAround(since_ns, [&](size_t knot) {

@@ -1,4 +1,4 @@
-// How much faster one clock goes than another, in whole numbers.
+// Rates: how much faster one clock goes than another, in whole numbers.
 #pragma once
 
 #include <algorithm>
@@ -20,13 +20,14 @@ struct ClockRate {
   friend constexpr auto operator<=>(ClockRate, ClockRate) = default;
 };
 
-// Return what the rate makes of `ns`, rounded down; and up.
+// Return what a clock of that rate gains in `ns`, rounded down or up.
 constexpr int64_t GainedFloor(ClockRate rate, int64_t ns) {
   return static_cast<int64_t>((static_cast<__int128>(rate.value) * ns) >> ClockRate::kShift);
 }
 constexpr int64_t GainedCeil(ClockRate rate, int64_t ns) { return -GainedFloor({-rate.value}, ns); }
 
-// Returns the rate that makes `gain_ns` of `ns`, which is above 0; rounded down. Saturates.
+// Returns the rate at which a clock gains `gain_ns` in `ns`, rounded down. `ns` must be above 0.
+// Saturates.
 constexpr ClockRate RateOf(int64_t gain_ns, int64_t ns) {
   const __int128 scaled = static_cast<__int128>(gain_ns) << ClockRate::kShift;
   const __int128 quotient = scaled / ns - (scaled % ns < 0 ? 1 : 0);
@@ -34,7 +35,7 @@ constexpr ClockRate RateOf(int64_t gain_ns, int64_t ns) {
   return {static_cast<int64_t>(std::clamp(quotient, -kMost, kMost))};
 }
 
-// A rate is not known better than this.
+// A rate that is known to lie between two limits.
 struct RateRange {
   ClockRate low;
   ClockRate high;

@@ -8,11 +8,11 @@ namespace proftrace {
 namespace {
 
 constexpr uint32_t kNoMember = UINT32_MAX;
-// Knots of a piece: closer ones cost time, farther ones cost what a rate that is not known makes of
-// half the distance.
+// The most knots of a piece. Knots that are closer together cost time; knots that are farther apart
+// cost precision, because the rate is not known on the way to the nearest one.
 constexpr uint64_t kMostKnots = 64;
 constexpr uint64_t kEventsPerKnot = 8;
-// Rounds of making rates narrower: four are enough on simulated fleets.
+// The most rounds of narrowing rates. Four are enough on simulated fleets.
 constexpr int kMostRounds = 8;
 
 }  // namespace
@@ -155,14 +155,15 @@ std::optional<PieceContradiction> TimelineSolver::Solve() {
   for (int round = 0; round < kMostRounds;) {
     BuildSystem();
     if (const auto contradiction = SolveBounds(system_, bounds_)) {
-      // Which piece is not as even as its line is not told by a way round.
+      // Without hops it is not known which piece is less even than its line, so that the bounds by
+      // lines are dropped for all.
       if (contradiction->hops.empty() && !system_.least_ns.empty()) {
         system_.least_ns.clear();
         system_.most_ns.clear();
         has_used_lines_ = true;
         continue;
       }
-      // Each piece is freed once, so this ends.
+      // The loop ends, because each piece is freed only once.
       if (!FreeRates(*contradiction)) return ToPieces(*contradiction);
       round = 0;
       continue;
@@ -189,14 +190,15 @@ std::optional<PieceContradiction> TimelineSolver::Solve() {
   return std::nullopt;
 }
 
-// True when bounds may have become narrower by it.
+// Narrows the rates by the bounds. True: another round may make the bounds narrower.
 bool TimelineSolver::Narrow() {
   bool has_gained = false;
   for (uint32_t member = 0; member < members_.size(); ++member) {
     ClockPiece& piece = Member(member);
     if (members_[member] == reference_ || piece.has_free_rate || !piece.is_bounded()) continue;
     has_gained = NarrowPiece(piece) || has_gained;
-    // What was narrowed by this piece's bounds may be wrong as well.
+    // The piece's rate is not even, so that everything that was narrowed by its bounds may be wrong
+    // as well.
     if (piece.has_free_rate) {
       ResetRates();
       return true;

@@ -1,11 +1,12 @@
-// One timeline: the pieces of clocks that depend on each other, against one of them.
+// Solves one timeline: the pieces of clocks that depend on each other, against one of them, the
+// reference.
 //
-// The rate of a clock is not assumed. At first it may be anything that a clock's can be
-// (FleetOptions::max_rate_ppb); what the bounds at different times leave of it is then proved,
-// given that it is even to FleetOptions::wander_ppb, and makes the bounds narrower: again and again
-// until that gains little. Then what one line through all of a piece's bounds leaves of them is
-// known beforehand (line_bounds.h). A piece that contradicts itself with an even rate keeps all
-// rates.
+// The rate of a clock is not assumed. At first each clock may have any rate up to
+// FleetOptions::max_rate_ppb. The bounds at different times then limit the rate, which is proved as
+// far as the rate is even to FleetOptions::wander_ppb, and the smaller range of rates makes the
+// bounds narrower. This is repeated until it gains little. At last the bounds that one line leaves
+// (line_bounds.h) are taken as known beforehand. A piece whose bounds contradict an even rate keeps
+// all rates.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@
 
 namespace proftrace {
 
-// Dependences that cannot all hold, by pieces. `moment`: index into FleetMoments::moments.
+// Dependences that cannot all hold (clock_bounds.h, Contradiction), by pieces instead of knots.
+// `moment`: index into FleetMoments::moments.
 struct PieceContradiction {
   struct Hop {
     uint32_t from_piece = 0;
@@ -30,7 +32,7 @@ struct PieceContradiction {
   int64_t excess_ns = 0;
 };
 
-// What the timelines of a fleet have in common. `wander_ppb`: by boot.
+// The input that all timelines of a fleet share. `wander_ppb`: by boot.
 struct TimelineInput {
   const FleetMoments& moments;
   const FleetOptions& options;
@@ -39,21 +41,23 @@ struct TimelineInput {
 
 class TimelineSolver {
  public:
-  // `members`: pieces of `table`, of which `reference` is the one whose clock is the common one.
-  // What `input` refers to and `table` must outlive this.
+  // `members`: indices of pieces of `table`. `reference`: the one of them whose clock is the common
+  // one. `table` and the objects that `input` refers to must outlive this object.
   TimelineSolver(const TimelineInput& input, PieceTable& table, std::span<const uint32_t> members,
                  uint32_t reference);
 
-  // Sets the members' rates and bounds; those that are not bound from both sides keep no bounds.
+  // Sets the members' rates and bounds, or returns why they contradict each other. A member that is
+  // not bound from both sides has missing bounds afterwards.
   std::optional<PieceContradiction> Solve();
 
-  // Returns how many of the moments bind two members at least.
+  // Returns how many moments bind at least two members.
   size_t used_moments() const { return used_moments_.size(); }
-  // Sets the members' values: the closest to `wishes` (by member, by knot) that keeps everything.
+  // Sets the members' values to those that keep all constraints and are closest to `wishes` (by
+  // member, by knot).
   void SetValues(const std::vector<std::vector<int64_t>>& wishes);
 
  private:
-  // What a piece has to do with a moment: the last entering and the first leaving of its ranks.
+  // One piece's part in a moment: when the last of its ranks entered and the first one left.
   struct PieceEvents {
     uint32_t member = 0;
     int64_t entered_ns = kNotEntered;  // since the piece's from_ns
@@ -84,7 +88,7 @@ class TimelineSolver {
   std::vector<PieceEvents> events_;
   std::vector<uint32_t> event_ends_;  // by used moment
   std::vector<uint32_t> used_moments_;
-  std::vector<uint32_t> slots_;  // by member: its events in the moment at hand
+  std::vector<uint32_t> slots_;  // by member: the index of its events in the moment being collected
 
   std::vector<uint32_t> first_knots_;  // by member
   std::vector<uint32_t> member_of_knot_;

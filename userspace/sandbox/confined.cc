@@ -22,13 +22,13 @@
 namespace proftrace {
 namespace {
 
-// A capture of a day of a busy job takes an hour.
+// Limits the work on results. It takes an hour for a capture of one day of a busy job.
 constexpr int64_t kMostCpuSeconds = 12 * 3600;
-// What shows a recording lasts as long as that.
+// A child that shows a recording runs as long as the recording.
 constexpr int64_t kMostViewerCpuSeconds = int64_t{365} * 24 * 3600;
 constexpr size_t kMostMessageBytes = size_t{1} << 20;
 
-// What the child says of its end: this, then the message.
+// The head of the report that the child writes before it ends. The message follows.
 struct Report {
   int32_t code = 0;
   uint32_t was_told = 0;
@@ -37,7 +37,8 @@ struct Report {
 void Confine(const Confinement& confinement) {
   NoNewRights();
   LimitUse(confinement.is_viewer ? kMostViewerCpuSeconds : kMostCpuSeconds);
-  // Without Landlock the file system's own rules are all that is left, and root's are none.
+  // Without Landlock only the file system's permissions limit the child, and they do not limit
+  // root.
   LimitReach(confinement.reach);
   if (confinement.gives_files) {
     DropCapabilities({CAP_DAC_OVERRIDE, CAP_CHOWN});
@@ -82,13 +83,13 @@ absl::Status RunGuarded(const std::function<absl::Status()>& work) {
   std::memcpy(bytes.data(), &report, sizeof(report));
   bytes.append(status.message().data(), status.message().size());
   (void)WriteFully(report_fd, bytes);
-  // What the parent has to do at its end is not the child's.
+  // _exit() skips the exit handlers, which are the parent's to run.
   _exit(0);
 }
 
 absl::Status EndOf(const Confinement& confinement, int state) {
   const std::string who = "the process that " + confinement.what;
-  if (WIFEXITED(state) && WEXITSTATUS(state) != 0) {  // it has said why
+  if (WIFEXITED(state) && WEXITSTATUS(state) != 0) {  // the child has printed why
     return Told(Fail(static_cast<ExitCode>(WEXITSTATUS(state)), who + " ended"));
   }
   const int signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;

@@ -1,5 +1,6 @@
-// Work on bytes that others may have made up is done by a process of its own without rights: a
-// mistake in it is no way to what proftrace may do, and its end is a sentence.
+// Does work on bytes that others may have made up in a child process without rights. Whoever
+// misuses a mistake in that work does not get the rights of proftrace, and a crash of the child
+// becomes a sentence for the user.
 #pragma once
 
 #include <absl/status/status.h>
@@ -16,34 +17,37 @@ namespace proftrace {
 
 struct Confinement {
   Reach reach;
-  // Otherwise what is in `reach.writes` is only for files without a name (O_TMPFILE).
+  // Whether the child may make files with names in the directories of `reach.writes`; otherwise
+  // only files without a name (O_TMPFILE).
   bool makes_files = false;
-  // New files are given to another user (who called sudo).
+  // Whether new files are given to another user, the one who called sudo.
   bool gives_files = false;
-  // It lasts as long as a recording, and sets how the terminal behaves. It ends by itself when its
-  // parent is gone: until then it may bring the terminal back.
+  // Whether the child shows a recording: it runs as long as the recording, and sets modes of the
+  // terminal. It is not killed when its parent ends, but ends by itself, so that it can restore the
+  // terminal first.
   bool is_viewer = false;
-  // `what` goes on "the process that …": "writes the results". `advice`, a sentence, says what to
-  // type when it has ended early.
+  // Words for messages. `what` completes "the process that …", for example with "writes the
+  // results". `advice` is a sentence that says what to type when the child has ended early.
   std::string what;
   std::string advice;
 };
 
-// Runs `work` in a child process, which has no capability that changes anything outside of
-// `reach`, opens nothing outside of it, and can start and reach no other process. Returns what
-// `work` did, or why it could not finish. Where the kernel knows no Landlock or no seccomp the rest
-// is done. Descriptors that are open stay open.
+// Runs `work` in a child process that opens nothing outside of `reach`, has no capability to change
+// anything outside of it, and can neither start nor reach another process. Returns the status of
+// `work`, or why it could not finish. Where the kernel has no Landlock or no seccomp, the other
+// limits still hold. Open descriptors stay open in the child.
 absl::Status RunConfined(const Confinement& confinement, const std::function<absl::Status()>& work);
 
-// A child process that does such work while this one goes on. For one thread.
+// A child process that does such work while this process goes on. An object is for one thread.
 class ConfinedChild {
  public:
-  // Starts it; to be called before this process has other threads.
+  // Starts the child. Must be called before this process has other threads.
   static absl::StatusOr<ConfinedChild> Start(const Confinement& confinement,
                                              const std::function<absl::Status()>& work);
 
   pid_t pid() const { return pid_; }
-  // Waits for its end and returns what `work` did, or why it could not finish. Once.
+  // Waits until the child has ended and returns the status of `work`, or why it could not finish.
+  // May be called once.
   absl::Status Wait();
 
  private:
@@ -55,8 +59,9 @@ class ConfinedChild {
   UniqueFd reports_;
 };
 
-// Acts as if there were but one process: where a child was ended by a signal that was meant for
-// both (nobody reads what it writes, or the user ends it), this one is ended by it, too.
+// Ends this process by `signal`, by which a child was ended, where the signal was meant for both:
+// SIGPIPE (nobody reads the output), SIGINT, SIGTERM or SIGHUP. To the user, parent and child look
+// like one process.
 void RaiseIfMeant(int signal);
 
 }  // namespace proftrace

@@ -16,8 +16,8 @@
 namespace proftrace {
 namespace {
 
-// Calls that are always harmless to others. Where a library tries another one it is told that this
-// kernel has no such call, and falls back.
+// System calls that cannot harm another process. Any other call fails with ENOSYS, as on a kernel
+// that does not have it, so that libraries use an older call instead.
 constexpr int kAllowed[] = {
     // Descriptors.
     SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(readv), SCMP_SYS(writev), SCMP_SYS(pread64),
@@ -27,7 +27,7 @@ constexpr int kAllowed[] = {
     SCMP_SYS(fallocate), SCMP_SYS(fadvise64), SCMP_SYS(copy_file_range), SCMP_SYS(sendfile),
     SCMP_SYS(flock), SCMP_SYS(fchown), SCMP_SYS(fchmod), SCMP_SYS(fstatfs), SCMP_SYS(memfd_create),
     SCMP_SYS(getdents64),
-    // Looking at names.
+    // Calls that look at paths.
     SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(statx),
     SCMP_SYS(statfs), SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2),
     SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getcwd),
@@ -66,7 +66,8 @@ class Filter {
   Filter(const Filter&) = delete;
   Filter& operator=(const Filter&) = delete;
 
-  // A call that this libseccomp or this machine does not know is not allowed, and nothing is lost.
+  // Allows a call. A call that this libseccomp or this machine does not know stays forbidden, which
+  // does no harm.
   void Allow(int call) {
     if (context_ != nullptr) seccomp_rule_add_array(context_, SCMP_ACT_ALLOW, call, 0, nullptr);
   }
@@ -92,7 +93,7 @@ bool LimitSystemCalls(SystemCalls allowed) {
   for (const int call : kAllowed) filter.Allow(call);
   filter.Allow(SCMP_SYS(mmap), Has(2, PROT_EXEC, 0));
   filter.Allow(SCMP_SYS(mprotect), Has(2, PROT_EXEC, 0));
-  // clone3() hides its flags from filters; libcs then take clone().
+  // clone3() is not allowed, because filters cannot see its flags. C libraries use clone() then.
   filter.Allow(SCMP_SYS(clone), Has(0, kNewNamespaces | CLONE_THREAD, CLONE_THREAD));
   filter.Allow(SCMP_SYS(tgkill), Is(0, static_cast<uint64_t>(getpid())));
   filter.Allow(SCMP_SYS(prlimit64), Is(2, 0));
@@ -108,7 +109,7 @@ bool LimitSystemCalls(SystemCalls allowed) {
     filter.Allow(SCMP_SYS(sendmsg));
     filter.Allow(SCMP_SYS(recvmsg));
     filter.Allow(SCMP_SYS(recvfrom));
-    // With an address it could speak to others.
+    // With an address the process could send to anybody.
     filter.Allow(SCMP_SYS(sendto), Is(4, 0));
     return filter.Load();
   }
@@ -117,9 +118,10 @@ bool LimitSystemCalls(SystemCalls allowed) {
     return filter.Load();
   }
   if (allowed == SystemCalls::kShowing) {
-    // The calling thread's own; nothing but a lower one can be had without rights.
+    // Only the calling thread's own priority may be set, and without rights a thread can only lower
+    // it.
     filter.Allow(SCMP_SYS(setpriority), Is(1, 0));
-    // Not TIOCSTI: what it showed it could else type.
+    // TIOCSTI is left out, because with it the process could type text into the terminal.
     for (const uint64_t request : {uint64_t{TCSETS}, uint64_t{TCSETSW}, uint64_t{TCSETSF}}) {
       filter.Allow(SCMP_SYS(ioctl), Is(1, request));
     }

@@ -1,20 +1,22 @@
-// Which system calls a process can still make, by seccomp.
+// Limits the system calls that a process can still make, by seccomp.
 #pragma once
 
 namespace proftrace {
 
 enum class SystemCalls {
-  kComputing,     // on what is open already, and by messages on sockets that are
-  kReadingFiles,  // and with files that have no name
+  kComputing,  // computing, and reading, writing and messages on descriptors that are open already
+  kReadingFiles,  // also opening files to read them, and making files without a name
   kMakingFiles,
-  kServing,  // on what is open already, and with who connects to a socket that listens
-  kShowing,  // as kReadingFiles; sets how a terminal that is open behaves, and own priorities
+  kServing,  // as kComputing, and accepting connections on a listening socket that is open already
+  // as kReadingFiles, and setting the modes of an open terminal and the thread's own priority
+  kShowing,
 };
 
-// Limits the system calls of this process, on all its threads. It can go on to compute, and to do
-// that with files. No more for it: programs, other processes, new sockets, memory that is run,
-// owners and modes of what has a path, namespaces, and whatever this build does not know. It must
-// not be able to gain rights (NoNewRights). False: this kernel cannot.
+// Limits the system calls of this process, on all its threads. It can compute, and use files and
+// descriptors as `allowed` says. It can no longer run programs, start other processes, make
+// sockets, run code in new memory, change the owner or mode of a path, make namespaces, or make any
+// system call that is not on the list. NoNewRights() must have been called before. False: the
+// kernel cannot do this.
 bool LimitSystemCalls(SystemCalls allowed);
 
 }  // namespace proftrace

@@ -96,7 +96,7 @@ ssize_t ReceiveWithDescriptor(int socket, iovec part, int flags, UniqueFd* fd) {
 
 bool SendMessage(int socket, MessageKind kind, int32_t code, std::string_view bytes, int fd) {
   Header header{static_cast<uint32_t>(kind), code, bytes.size()};
-  // At once: the other side would wake up for each part.
+  // All parts are sent by one call, because the other side would wake up for each part otherwise.
   iovec parts[] = {{&header, sizeof(header)}, {const_cast<char*>(bytes.data()), bytes.size()}};
   const ssize_t sent = SendWithDescriptor(socket, parts, bytes.empty() ? 1 : 2, fd);
   if (sent <= 0) return false;
@@ -123,7 +123,8 @@ std::optional<Message> ReceiveMessage(int socket) {
   }
   message.kind = static_cast<MessageKind>(header.kind);
   message.code = header.code;
-  // In pieces: memory is taken for what has come, not for what is said to come.
+  // The text is received in pieces, so that memory is allocated only for bytes that have arrived,
+  // not for a length that the sender claims.
   constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
   while (message.bytes.size() < header.bytes) {
     const size_t before = message.bytes.size();

@@ -13,7 +13,8 @@
 namespace proftrace {
 namespace {
 
-// By version, as linux/landlock.h of a build host may be older than the kernel.
+// Rights by the version of Landlock. They are spelled out here, because linux/landlock.h of a build
+// host may be older than the kernel.
 constexpr uint64_t kOfFirst = (uint64_t{1} << 13) - 1;  // up to LANDLOCK_ACCESS_FS_MAKE_SYM
 constexpr uint64_t kRefer = uint64_t{1} << 13;          // since 2: into another directory
 constexpr uint64_t kTruncate = uint64_t{1} << 14;       // since 3

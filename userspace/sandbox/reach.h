@@ -6,13 +6,14 @@
 
 namespace proftrace {
 
-// Files, and directories with all that is in them. What is not there is left out.
+// The files that stay in reach, and the directories with everything in them. A path that does not
+// exist is left out.
 struct Reach {
   std::vector<std::string> reads;
-  // Directories whose names are read, but no file in them.
+  // Directories whose entries may be listed, but not read.
   std::vector<std::string> lists;
-  // Directories: files and directories are made, written, renamed and removed in them. Files, pipes
-  // and devices that are there: written.
+  // In a directory, files and directories can be made, written, renamed and removed. A file, pipe
+  // or device can be written.
   std::vector<std::string> writes;
   // Open descriptors of directories and files, with the same rights.
   std::vector<int> write_descriptors;
@@ -21,8 +22,9 @@ struct Reach {
 // Returns the version of Landlock that this kernel has; 0 = it has none, or does not use it.
 int LandlockVersion();
 
-// Lets the calling thread, and those that it starts, open nothing else from here on, nor trace any
-// process. It must not be able to gain rights (NoNewRights). False: this kernel cannot.
+// From here on, the calling thread and the threads that it starts can open nothing outside of
+// `reach`, and can trace no process. NoNewRights() must have been called before. False: the kernel
+// cannot do this.
 bool LimitReach(const Reach& reach);
 
 }  // namespace proftrace

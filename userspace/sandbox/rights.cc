@@ -41,7 +41,8 @@ struct Needed {
   const char* name;
   const char* short_name;  // as --cap-add takes it
 };
-// Linux 5.15 and later. For what other users' processes have mapped: CAP_SYS_PTRACE.
+// The capabilities that eBPF needs from Linux 5.15 on. Reading the maps of other users' processes
+// also needs CAP_SYS_PTRACE.
 constexpr std::array<Needed, 2> kForBpf = {
     {{CAP_BPF, "CAP_BPF", "BPF"}, {CAP_PERFMON, "CAP_PERFMON", "PERFMON"}}};
 constexpr int kRaised[] = {CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE,
@@ -102,7 +103,8 @@ bool DropCapabilities(std::initializer_list<int> kept) {
   uint64_t mask = 0;
   for (const int capability : kept) mask |= uint64_t{1} << capability;
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-  // Needs CAP_SETPCAP, which only those have who have something to drop.
+  // Dropping from the bounding set needs CAP_SETPCAP. A process without it fails here, which does
+  // no harm.
   for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability) {
     if ((mask >> capability & 1) == 0) (void)prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   }

@@ -31,19 +31,20 @@
 namespace proftrace {
 namespace {
 
-// How often it is looked whether the worker is to be ended.
+// How often the parent looks whether the worker is to be ended.
 constexpr int kLookMs = 50;
-// Real time is ended later than processor time: the host may be busy.
+// The limit of real time, as a multiple of that of processor time: the host may be busy.
 constexpr int64_t kRealTimes = 10;
 constexpr timeval kLongestMessage{.tv_sec = 10, .tv_usec = 0};
 // The processor time of a worker that lasts as long as a recording.
 constexpr int64_t kLongestLastingS = int64_t{365} * 24 * 3600;
-// A process has some hundred files; each costs some questions.
+// Far more than any worker needs: a process has some hundred files, and each costs a few questions.
 constexpr int64_t kMostQuestions = 1 << 20;
 
 thread_local int64_t worker_cpu_ns = 0;
 
-// Without close_range(2) (before Linux 5.9) one by one.
+// Closes the descriptors from `first` to `last`: one by one where there is no close_range(2)
+// (before Linux 5.9).
 void CloseBetween(unsigned first, unsigned last) {
   if (first > last || syscall(SYS_close_range, first, last, 0) == 0) return;
   struct rlimit limit {};
@@ -66,7 +67,8 @@ void CloseAllBut(std::vector<int> kept) {
 
 void GiveUpRights(const WorkerOrder& order) {
   NoNewRights();
-  // What a target has made does not run before what others need.
+  // A real-time priority of this process is given up, so that work on a target's data never delays
+  // other processes.
   const sched_param normal{};
   (void)sched_setscheduler(0, SCHED_OTHER, &normal);
   LimitUse(order.is_lasting ? kLongestLastingS : order.longest_s);
@@ -105,7 +107,7 @@ absl::StatusOr<std::string> RunCarefully(
                       static_cast<int32_t>(ExitCodeOf(result.status())),
                       std::string(result.status().message()), -1);
   }
-  // What the parent has to do at its end is not the child's.
+  // _exit() skips the exit handlers, which are the parent's to run.
   _exit(0);
 }
 
@@ -129,7 +131,7 @@ class Worker {
         child_(child),
         socket_(std::move(socket)),
         deadline_ns_(MonotonicNs() + order.longest_s * kRealTimes * 1'000'000'000) {
-    // One that stops in the middle of a message must not hold this process up.
+    // A worker that stops in the middle of a message must not hold this process up.
     setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &kLongestMessage, sizeof(kLongestMessage));
     setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &kLongestMessage, sizeof(kLongestMessage));
   }
@@ -157,14 +159,15 @@ class Worker {
     if (is_late_) return Fail(ExitCode::kHostUnfit, who + " did not end in time");
     const int signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
     RaiseIfMeant(signal);
-    // For want of memory or time: that is no mistake of ours.
+    // The kernel ended the worker for want of memory or processor time, which is no bug.
     const bool is_host = signal == SIGKILL || signal == SIGXCPU;
     return Fail(is_host ? ExitCode::kHostUnfit : ExitCode::kBug,
                 HowItEnded(who, state, order_.longest_s));
   }
 
  private:
-  // False: there is nothing more to wait for.
+  // Waits for a message of the worker. False: the worker was stopped, is late, or cannot be waited
+  // for.
   bool Wait() {
     while (true) {
       is_stopped_ = order_.stop != nullptr && order_.stop->load();
@@ -177,10 +180,10 @@ class Worker {
     }
   }
 
-  // Its state, as waitpid(2) has it.
+  // Ends the worker and returns its state, as waitpid(2) gives it.
   int End() {
     socket_ = UniqueFd();
-    // One that has ended keeps its state.
+    // A worker that has ended already keeps its state.
     kill(child_, SIGKILL);
     int state = 0;
     struct rusage use {};

@@ -1,5 +1,6 @@
-// Work on what a target has made (its files, its memory) in a process of its own without any right:
-// it opens nothing, and asks the process that started it for each thing that it has to read.
+// Does work on a target's files and memory in a child process without any right, the worker. The
+// worker opens nothing itself: it asks the process that started it for each thing that it has to
+// read.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -29,8 +30,8 @@ class WorkerChannel {
   WorkerChannel(const WorkerChannel&) = delete;
   WorkerChannel& operator=(const WorkerChannel&) = delete;
 
-  // Waits for the answer. May be called by all threads of the worker. Where nobody answers any more
-  // the worker ends.
+  // Asks a question and waits for its answer. May be called by all threads of the worker. Ends the
+  // worker where nobody answers any more.
   WorkerAnswer Ask(std::string_view question);
 
  private:
@@ -39,30 +40,35 @@ class WorkerChannel {
 };
 
 struct WorkerOrder {
-  // Its name in ps(1), at most 15 characters; empty: that of the process that starts it.
+  // The worker's name in ps(1), at most 15 characters; empty: the name of the process that starts
+  // it.
   std::string title;
-  // Goes on "the process that …": "reads the libraries of PID 7".
+  // Completes "the process that …" in messages, for example with "reads the libraries of PID 7".
   std::string what;
-  // Descriptors that stay open in it; others do not.
+  // The descriptors that stay open in the worker, beside standard input and output; all others are
+  // closed.
   std::vector<int> keeps;
-  // Its processor time. The worker is ended when that is over, or ten times as much real time.
+  // The limit of the worker's processor time, in seconds. The worker is ended when that time, or
+  // ten times as much real time, is over.
   int64_t longest_s = 60;
-  // It is ended by `stop` and by its work alone, and may ask as often as it likes.
+  // Whether the worker lasts as long as a recording: then it has no limit of time or of questions,
+  // and runs until `stop` is set or its work is done.
   bool is_lasting = false;
-  // Set from outside: it is ended. May be null.
+  // Another thread sets this flag to have the worker ended. May be null.
   const std::atomic<bool>* stop = nullptr;
 };
 
-// Runs `work` in a child process and returns what it has returned; `answer` is called here, for its
-// questions. Where it ends early, by a mistake or a limit, the status says so in a sentence
-// (kHostUnfit, or kBug); where it was stopped it is kNoTarget. The child has a copy of this
-// process's memory, so that `work` may use what is there, but no lock that another thread may hold.
+// Runs `work` in a child process and returns its result. `answer` is called in this process, for
+// the worker's questions. Where the worker ends early, by a mistake or a limit, fails with
+// kHostUnfit or kBug and a sentence; where `order.stop` was set, fails with kNoTarget. The child
+// has a copy of this process's memory, so that `work` may use objects in it, but it must not take a
+// lock that another thread may hold.
 absl::StatusOr<std::string> RunWorker(
     const WorkerOrder& order,
     const std::function<absl::StatusOr<std::string>(WorkerChannel* channel)>& work,
     const std::function<WorkerAnswer(std::string_view question)>& answer);
 
-// Returns the processor time of the workers that this thread has waited for, since it began.
+// Returns the processor time of all workers that this thread has run, in nanoseconds.
 int64_t WorkerCpuNs();
 
 // Runs a worker that asks nothing.
