@@ -123,7 +123,7 @@ struct GpuDevice {
 // gpu_user_annotation.
 struct DeviceAnnotation {
   SpanId annotation = kNoSpan;
-  // used instead of `annotation` where it is a row of StepRows, which is no span
+  // Used instead of `annotation` where the annotation is a row of StepRows, which is no span.
   uint32_t step = kNowhere;
   Pid pid{};
   uint32_t device = kNowhere;
