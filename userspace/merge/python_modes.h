@@ -1,5 +1,6 @@
-// Annotations under a mode of Python (TorchDispatchMode): the operators that begin and end them are
-// called twice then, by the job, and by the mode's own code with what it was given.
+// Annotations under a mode of Python (TorchDispatchMode). The operators that begin and end such an
+// annotation are called twice: by the job, and again by the mode's code, which passes its arguments
+// on.
 #pragma once
 
 #include <span>
