@@ -1,5 +1,5 @@
-// A decoded event: owned, checked, with its label looked up. What merge/ works on; no bytes, no
-// kernel.
+// Decoded events, which are checked, own their data and have their label looked up. The code of
+// merge/ works on events alone, without bytes of records and without the kernel's structures.
 #pragma once
 
 #include <cstdint>

@@ -14,8 +14,8 @@ namespace proftrace {
 std::string_view CallName(std::string_view cupti_name);
 
 // Returns whether the call is a row. Calls that Kineto leaves out are no rows: those that ask for
-// the device or the last error, or make and destroy events. Of the Driver's calls only those are
-// rows that give a device work, wait for a device, or map memory.
+// the device or the last error, or make and destroy events. The Driver's calls are rows only where
+// they give a device work, wait for a device, or map memory.
 bool IsShownCall(std::string_view name, bool is_driver);
 
 // Names an activity. Kernels and markers are called `text`, which is empty where the record with

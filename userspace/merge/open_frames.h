@@ -81,7 +81,7 @@ class OpenFrames {
   // Puts a frame on top. With `is_below_top`, puts it below the top frame: then it must be an
   // annotation, and the top frame a call.
   OpenFrame* Push(const OpenFrame& frame, bool is_below_top);
-  // Removes a frame. Of the calls, only the innermost one may be removed.
+  // Removes a frame. A call may be removed only where it is the innermost one.
   void Remove(OpenFrame* frame);
   // Removes a frame and returns its facts, for another thread's Push().
   OpenFrame Take(OpenFrame* frame);
