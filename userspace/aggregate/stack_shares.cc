@@ -14,7 +14,7 @@
 namespace proftrace {
 namespace {
 
-// The node of `stacks` for each node of another tree of the same recording.
+// Returns the node of `stacks` for each node of `from`, another tree of the same recording.
 std::vector<std::optional<uint32_t>> MatchNodes(const FoldedStacks& from,
                                                 const FoldedStacks& stacks) {
   // By parent, name and kind: frames of a device may have the name of an operator.
