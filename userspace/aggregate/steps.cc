@@ -352,8 +352,8 @@ class EvenWork {
   std::vector<int64_t> items_of_step_;
 };
 
-// Sets which threads belong to steps, and lowers the confidence of steps that only a few of many
-// threads have.
+// Sets which threads belong to steps. Halves the confidence of a process's steps where its threads
+// with steps do less than kMostOfWork of its work.
 void SetThreads(const Timeline& timeline, const ItemWalk& walk,
                 const std::map<uint32_t, Candidates>& candidates,
                 const std::vector<ThreadLook>& looks, const std::set<uint32_t>& looping,

@@ -192,8 +192,8 @@ absl::StatusOr<bool> CaptureReader::ReadBlock(size_t offset, Block* block, uint6
 // Collects the sound blocks of a file in the order of the file.
 class CaptureReader::BlockList {
  public:
-  // Adds a block. Returns false where another block has its number: the blocks since the numbers
-  // began to rise again belong to another recording, with another clock, and are removed.
+  // Adds a block. Returns false where a different block has its number: the blocks since the
+  // numbers began to rise again belong to another recording, with another clock, and are removed.
   bool Add(const Block& block, size_t offset) {
     const uint32_t number = block.header.sequence;
     if (!blocks_.empty() && number <= last_number_) {
