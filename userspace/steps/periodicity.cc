@@ -24,8 +24,8 @@ constexpr double kRegularInner = 0.9;
 // How many sequences are tried for each number of rounds. All sequences of one round are equally
 // good.
 constexpr int kTriesEach = 4;
-// How much the distances between rounds may vary. The lengths of prompts vary them; sequences that
-// repeat by chance vary more.
+// How much the distances between rounds may vary: kMostVariation where rounds make data, because
+// prompts differ in length; kEvenVariation where only a pattern of names repeats.
 constexpr double kMostVariation = 0.7;
 constexpr double kEvenVariation = 0.15;
 
