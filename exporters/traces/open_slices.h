@@ -37,7 +37,7 @@ class OpenSlices {
   struct Row {
     int64_t ts_ns;  // as written
     int64_t end_ns;
-    double end_us;  // as a reader has it
+    double end_us;  // as a reader computes it
   };
   std::vector<Row> open_;  // outermost first
   double closed_us_ = 0;   // the latest end of the closed rows, as a reader computes it

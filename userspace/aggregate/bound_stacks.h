@@ -15,7 +15,7 @@ namespace proftrace {
 
 inline constexpr size_t kMostStackNodes = kMostNames;
 
-// "… and 12345 others".
+// Returns the name of a frame that stands for others: "… and 12345 others".
 std::string OthersName(uint64_t count);
 
 // Keeps the `most` nodes with the largest share of any weight, and adds nodes that stand for the

@@ -79,7 +79,7 @@ std::vector<DeviceIdle> FindDeviceIdle(const Timeline& timeline, const PythonRow
 struct IdleShare {
   IdleCause cause = IdleCause::kOperator;
   int64_t ns = 0;
-  uint64_t gaps = 0;          // that have a part of it
+  uint64_t gaps = 0;          // of which the cause has a part
   int64_t longest_ns = 0;     // the largest of these parts
   StackId python = kNoStack;  // the function of Python with most of the time in these gaps
 };

@@ -42,7 +42,7 @@ struct WindowShare {
 // Collects sums by row and window. Memory: 64 bytes for each row of each window.
 class WindowShares {
  public:
-  WindowShares() = default;  // takes nothing
+  WindowShares() = default;  // collects nothing
   // `windows` must outlive this; nullptr: nothing is collected.
   explicit WindowShares(const StepWindows* windows) : windows_(windows) {}
 

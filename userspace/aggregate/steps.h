@@ -22,7 +22,7 @@ struct Step {
 // thread for each model.
 struct ThreadSteps {
   ThreadIndex thread{};
-  std::vector<Step> steps;  // whole ones, in order; they do not overlap
+  std::vector<Step> steps;  // whole steps in order, without overlaps
 };
 
 struct ProcessSteps {

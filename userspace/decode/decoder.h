@@ -80,7 +80,7 @@ class Decoder {
     Event event;
     std::string text;
     uint32_t length = 0;  // kLengthNotTold: the name ends with the first part that could be longer
-    Label label;          // its name comes before the text
+    Label label;          // its name is put before the text
   };
   static constexpr uint32_t kLengthNotTold = 0xffffffff;
 
@@ -100,7 +100,7 @@ class Decoder {
   void NoteLoss(uint64_t records) {
     if (!metadata_.has_end) ledger_->ring_lost += records;
   }
-  // `label`: its name comes before the text.
+  // Returns the label of an annotation. The name of `label` is put before the text.
   EventLabel TextLabel(std::string text, uint32_t length, Label label);
   void AppendText(uint32_t tid, const abi::pt_text_more_record& record, std::vector<Event>* events);
   // Adds the pending annotation of `tid` with the name that has come. To be called when the name is

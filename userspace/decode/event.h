@@ -52,9 +52,9 @@ struct Event {
   EventLabel label = kHiddenLabel;
   uint64_t value = 0;
   uint64_t object = 0;
-  InputsId inputs = kNoInputs;  // of a begin
+  InputsId inputs = kNoInputs;  // only of a begin
   StackId stack = kNoStack;     // of its thread
-  ScriptId script = kNoScript;  // of a begin
+  ScriptId script = kNoScript;  // only of a begin
   uint16_t site = 0;
   EventType type = EventType::kBegin;
   bool outside_window = false;  // before the process's probes were all live

@@ -91,7 +91,7 @@ class InputDecoder {
   size_t most_bytes_;
   size_t table_bytes_ = 0;
   absl::flat_hash_map<std::string, InputsId> groups_;  // by their texts
-  uint64_t grouped_ = 0;                               // calls
+  uint64_t grouped_ = 0;                               // number of calls whose inputs are a group
   std::array<uint64_t, 4> unread_{};  // by the number of the flag's bit (enum pt_inputs_flag)
   // by the values and the form that the texts depend on
   absl::flat_hash_map<std::string, InputsId> ids_;

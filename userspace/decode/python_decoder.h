@@ -34,8 +34,8 @@ class PythonDecoder {
     size_t codes = kMostNames;
     size_t frames = kMostPaths;
     size_t modules = kMostNames;
-    size_t groups = kMostNameGroups;       // of codes
-    size_t text_bytes = size_t{64} << 20;  // of codes
+    size_t groups = kMostNameGroups;       // groups of codes
+    size_t text_bytes = size_t{64} << 20;  // of all texts of codes
   };
 
   explicit PythonDecoder(Ledger* ledger) : PythonDecoder(ledger, Limits()) {}

@@ -90,8 +90,8 @@ struct KernelFacts {
   int32_t cluster[3] = {};  // zeros = none
   int32_t static_shared_bytes = 0;
   int32_t dynamic_shared_bytes = 0;
-  uint32_t registers = 0;    // a thread
-  uint32_t local_bytes = 0;  // a thread
+  uint32_t registers = 0;    // for each thread
+  uint32_t local_bytes = 0;  // for each thread
   int32_t priority = 0;      // of the stream
   uint32_t channel = 0;
   uint32_t shared_executed_bytes = 0;  // what the driver set aside for a block; 0 = not told
