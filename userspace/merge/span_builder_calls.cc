@@ -10,7 +10,8 @@ absl::StatusOr<CallPlace> SpanBuilder::AddCall(const CompleteCall& call) {
   ThreadState& thread = StateOf(call.pid, call.tid);
   if (thread.last_call.row != kNoSpan && call.start_ns < thread.last_call_end_ns &&
       call.end_ns <= thread.last_call_end_ns) {
-    return thread.last_call;  // the Driver's call does the Runtime's work: no row, as in Kineto
+    return thread
+        .last_call;  // the Driver's call does the Runtime's work, so it is no row, as in Kineto
   }
   CallPlace place;
   Frame* parent = nullptr;
