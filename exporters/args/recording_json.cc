@@ -149,7 +149,7 @@ OrderedJson UnsupportedJson(const RecordingInfo& info) {
 
 std::optional<OrderedJson> ParseJson(const std::string& text) {
   constexpr int kDeepest = 100;
-  // the parser would accept this byte order mark
+  // The parser would accept this byte order mark.
   if (text.starts_with("\xEF\xBB\xBF")) return std::nullopt;
   bool is_too_deep = false;
   const auto look = [&is_too_deep](int depth, OrderedJson::parse_event_t, OrderedJson&) {

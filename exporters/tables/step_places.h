@@ -51,7 +51,7 @@ class StepPlaces {
     int64_t self_ns = 0;
     SpanMemory memory;
   };
-  // what is to be taken off the sums of spans, by SpanId
+  // What is to be taken off the sums of spans, by SpanId.
   absl::flat_hash_map<uint32_t, Sums> less_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 // "123.456".
 double ReadMicroseconds(int64_t ns) {
   constexpr int64_t kExact = int64_t{1} << std::numeric_limits<double>::digits;
-  // both are exact, so it is rounded once
+  // Both are exact, so it is rounded once.
   if (ns <= kExact) return static_cast<double>(ns) / 1000.0;
   char text[kMaxNumberBytes + 1];
   *PutMicroseconds(text, ns) = '\0';

@@ -13,7 +13,7 @@ struct CallTimes {
   std::string name;  // SystemEventName()
   uint64_t calls = 0;
   uint64_t errors = 0;
-  // calls that had not returned when the recording ended; their time so far counts
+  // Calls that had not returned when the recording ended; their time so far counts.
   uint64_t unfinished = 0;
   int64_t total_ns = 0;
   int64_t p99_ns = 0;  // 99 % of the calls took no longer

@@ -62,7 +62,8 @@ double ProductOf(const Numbers& numbers) {
   return product;
 }
 
-// mm, bmm: (…, n, k) times (…, k, m). `batched`: both have the same first dimension.
+// Returns the flops of mm and bmm: (…, n, k) times (…, k, m). With `batched`, both have the same
+// first dimension.
 double MatrixFlops(const Numbers& a, const Numbers& b, bool batched) {
   if (a.empty() || a.back() == 0) return 0;
   const double batch = batched ? static_cast<double>(a.front()) : 1;

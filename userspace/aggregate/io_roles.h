@@ -18,7 +18,7 @@ enum class IoRole : uint8_t {
 
 struct IoFacts {
   IoRole role = IoRole::kNone;
-  // moved, as the kernel returned them; 0 where the call failed or never returned
+  // Moved, as the kernel returned them; 0 where the call failed or never returned.
   int64_t bytes = 0;
 };
 

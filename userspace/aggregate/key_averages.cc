@@ -21,7 +21,7 @@
 namespace proftrace {
 namespace {
 
-// rows; beyond this number rows are put together
+// Rows; beyond this number rows are put together.
 constexpr size_t kMostKeyAverages = size_t{1} << 16;
 
 constexpr uint16_t kManyChildren =
@@ -310,7 +310,8 @@ class KeyAverager {
     rows_.push_back(std::move(sums));
   }
 
-  // Whether `occurrence` is folded into its parent is known only when the parent is visited.
+  // Leaves `occurrence` to its parent, because only the visit of the parent shows whether it is
+  // folded into that.
   void Defer(SpanId parent, const Occurrence& occurrence) {
     Pending& waiting = pending_[Raw(parent)];
     if (waiting.is_crowded) {
@@ -394,7 +395,7 @@ class KeyAverager {
   }
 
   void AddDeviceRows() {
-    // By name, of work and of overhead.
+    // The rows of work and of overhead, by DeviceNameId.
     std::vector<std::optional<size_t>> rows[2];
     for (auto& by_name : rows) by_name.resize(timeline_.device_names().size());
     const DeviceActivityStore& activities = timeline_.device_activities();

@@ -44,7 +44,7 @@ std::vector<StackSums> SumStacks(const Timeline& timeline, WindowShares* backwar
   return sums;
 }
 
-// By PythonFrame::module: 1 + the index into ModuleSums::modules; 0 = none.
+// Numbers of modules by PythonFrame::module: 1 + the index into ModuleSums::modules; 0 = none.
 using ModuleNumbers = std::vector<uint32_t>;
 
 ModuleNumbers NumberModules(const Timeline& timeline, ModuleSums* result) {

@@ -25,7 +25,8 @@ enum class TimeUse : uint8_t {
 };
 inline constexpr size_t kTimeUses = 8;
 
-// "compute", "data", "io", "lock", "event", "run_queue", "faults", "other".
+// Returns the name of the use: "compute", "data", "io", "lock", "event", "run_queue", "faults" or
+// "other".
 std::string_view TimeUseName(TimeUse use);
 
 using TimeUses = std::array<int64_t, kTimeUses>;  // ns; the sum is the whole time

@@ -1,5 +1,5 @@
-// Turns raw records into events. Only this folder reads the bytes of records: once, with every size
-// and index checked. Bad records are counted and skipped. Not thread-safe.
+// Turns raw records into events. The bytes of a record are read here, once, with every size and
+// index checked. Bad records are counted and skipped. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -141,13 +141,13 @@ class Decoder {
   ScriptDecoder scripts_;
   SampleDecoder samples_;
   SystemDecoder system_;
-  // events that wait for floating-point inputs, by tid
+  // Events that wait for floating-point inputs, by tid.
   absl::flat_hash_map<uint32_t, Event> waiting_;
   struct WorkTitle {
     EventLabel label = kUnnamedLabel;
     InputsId inputs = kNoInputs;
   };
-  // By process and address: works that were made and not yet executed.
+  // The works that were made and not yet executed, by process and address.
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, WorkTitle> work_titles_;
   uint32_t last_pid_ = 0;
   const std::vector<Process>* last_processes_ = nullptr;

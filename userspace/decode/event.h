@@ -68,8 +68,8 @@ constexpr EventLabel DeviceLabel(uint8_t type, int8_t index) {
 constexpr uint8_t DeviceType(EventLabel device) { return static_cast<uint8_t>(device); }
 constexpr int8_t DeviceIndex(EventLabel device) { return static_cast<int8_t>(device >> 8); }
 
-// Whether stack pointer `a` is below (deeper than) `b`. Both are cut to 35 bits: right within 16
-// GiB of each other.
+// Returns whether stack pointer `a` is below (deeper than) `b`. Both are cut to 35 bits, so this is
+// right for pointers within 16 GiB of each other.
 constexpr bool StackIsBelow(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; }
 
 }  // namespace proftrace

@@ -143,7 +143,7 @@ class PythonDecoder {
   };
   absl::flat_hash_map<uint32_t, LateCode> late_codes_;
   size_t late_bytes_ = 0;
-  // hashes of the contents of codes; filled when there is no more room
+  // Hashes of the contents of codes; filled when there is no more room.
   absl::flat_hash_map<size_t, uint32_t> code_hashes_;
   absl::flat_hash_map<std::string, uint32_t> groups_;  // by process, file and name
   uint64_t group_codes_ = 0;

@@ -105,7 +105,7 @@ class SystemDecoder {
   size_t path_text_bytes_ = 0;
   Tables tables_{nullptr, {}, std::vector<SystemFile>(1), std::vector<SystemPaths>(1), {}, 0, 0};
   absl::flat_hash_map<uint64_t, ThreadState> threads_;  // by pid << 32 | tid
-  // By pid << 32 | tid; a number may be used again.
+  // The times at which threads ended, by pid << 32 | tid. A number may be used again.
   absl::flat_hash_map<uint64_t, std::vector<int64_t>> exits_;
   absl::flat_hash_map<uint32_t, uint32_t> file_numbers_;  // by id
   // The last files that there was no room for. The BPF programs record a file again after

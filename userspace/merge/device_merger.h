@@ -142,7 +142,8 @@ class DeviceMerger {
     uint32_t correlation = 0;
     uint32_t stream = kNowhere;
   };
-  // By process, context and event; ascending by correlation id when PrepareCalls() has returned.
+  // The cudaEventRecords by process, context and event. They ascend by correlation id when
+  // PrepareCalls() has returned.
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, std::vector<RecordedEvent>> recorded_events_;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, DeviceAnnotation> annotations_;
 };

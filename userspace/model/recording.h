@@ -30,7 +30,7 @@ struct Target {
   std::string cuda_version;
   std::optional<int> rank;
   std::optional<int> world_size;
-  std::vector<ProcessGroup> process_groups;  // that it is in
+  std::vector<ProcessGroup> process_groups;  // the groups that the process is in
   std::optional<int> process_group_count;    // groups that were made, also those that it is not in
   uint32_t threads = 0;
   bool followed = false;  // a child that was picked up while recording
@@ -83,7 +83,9 @@ struct Cost {
   std::optional<double> input_ns_per_reading;
   // With tier patch: records that jumps wrote. They are not in `probe_hits`.
   uint64_t jumps = 0;
-  double ns_per_jump = 0;  // measured in proftrace itself, with caches as cold as in the job
+  // What such a record takes, measured in proftrace itself with cold caches, or by the CPU time of
+  // operators in the job with jumps and without.
+  double ns_per_jump = 0;
   // What the hits of the thread with the most hits took, in percent of the rest of the window. This
   // is less than `estimated_overhead_percent` where threads wait. nullopt: not known.
   std::optional<double> busiest_thread_percent = std::nullopt;
@@ -202,7 +204,7 @@ struct TierChoice {
   // By how much probes would slow the busiest thread, as an estimate; nullopt: its operators were
   // not counted. The next three members describe that thread.
   std::optional<double> probes_percent = std::nullopt;
-  // per second in which the thread ran or slept, waits for a CPU not counted
+  // Per second in which the thread ran or slept, waits for a CPU not counted.
   double operators_per_s = 0;
   double ns_per_operator = 0;  // the estimated time that probes take
   Tid tid{};
@@ -215,7 +217,8 @@ struct RecordingInfo {
   std::string tier = "bpf";
   // nullopt: the tier was forced, or no operators are recorded
   std::optional<TierChoice> tier_choice;
-  // "launch": the calls of the CUDA Runtime and Driver alone; "agent": what CUPTI tells.
+  // How GPU activity was recorded: "off"; "launch": only calls of the CUDA Runtime and Driver;
+  // "agent": the records of CUPTI.
   std::string gpu = "off";
   std::vector<GpuAgent> gpu_agents;  // in the order of their first reports
   std::vector<std::string> arguments;

@@ -33,7 +33,7 @@ struct Span {
   uint16_t depth = 0;        // 0 = top level of its thread
   uint16_t child_count = 0;  // direct children; stays at 65535 when there are more
   SpanEnd end = SpanEnd::kTruncated;
-  // as torch's is_async: it ended on another thread, or is a work of c10d
+  // As torch's is_async: it ended on another thread, or is a work of c10d.
   bool is_async : 1 = false;
   bool ended_elsewhere : 1 = false;  // on another thread
   bool overlaps : 1 = false;         // it outlives the row in which it began

@@ -190,12 +190,12 @@ struct SystemTables {
   const SystemPaths* Paths(SystemPathsId id) const;
 };
 
-// "syscall", "sched", "fault", "io_request".
+// Returns the category of the row: "syscall", "sched", "fault" or "io_request".
 std::string_view SystemCategoryName(SystemKind kind);
-// "preempted", "lock", "io", "poll", "sleep", "fault", "child", "signal", "other", "new", "event",
-// "gil".
+// Returns the name of the reason: "preempted", "lock", "io", "poll", "sleep", "fault", "child",
+// "signal", "other", "new", "event" or "gil".
 std::string_view WaitReasonName(WaitReason reason);
-// "heap", "stack", "file", "anonymous", "unknown".
+// Returns the name of the area: "heap", "stack", "file", "anonymous" or "unknown".
 std::string_view FaultAreaName(FaultArea area);
 
 }  // namespace proftrace

@@ -11,7 +11,7 @@
 namespace proftrace {
 
 struct PeriodicSequence {
-  // the sequence that comes once in each round; empty = nothing repeats
+  // The sequence that comes once in each round; empty = nothing repeats.
   std::vector<uint32_t> symbols;
   double regularity = 0;  // the part of the time that lies in rounds like the one before
   // True: something else repeats too, but not in each round, so that another loop may lie around

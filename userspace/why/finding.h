@@ -39,7 +39,7 @@ enum class FindingKind : uint8_t {
   kGil,
 };
 
-// "dataloader", "collectives", "synchronizing", …
+// Returns the name of the kind: "dataloader", "collectives", "synchronizing" and so on.
 std::string_view FindingKindName(FindingKind kind);
 
 enum class Certainty : uint8_t {
@@ -47,7 +47,7 @@ enum class Certainty : uint8_t {
   kLikely = 1,    // the time is a fact; its cause is inferred
 };
 
-// "measured", "likely".
+// Returns "measured" or "likely".
 std::string_view CertaintyName(Certainty certainty);
 
 struct Finding {

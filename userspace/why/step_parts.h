@@ -19,7 +19,7 @@ namespace proftrace {
 
 // The parts, in order of precedence: where several apply to a moment, the first one counts.
 enum class StepPart : uint8_t {
-  // in a row of torch's DataLoader that gets the next batch, whatever the thread does there
+  // In a row of torch's DataLoader that gets the next batch, whatever the thread does there.
   kData = 0,
   kCollection,     // in a row of Python's garbage collector
   kCollective,     // blocked while a collective of the process was under way
@@ -36,7 +36,7 @@ enum class StepPart : uint8_t {
 };
 inline constexpr size_t kStepParts = 13;
 
-// "data", "collection", "collective", "run_queue", …
+// Returns the name of the part: "data", "collection", "collective", "run_queue" and so on.
 std::string_view StepPartName(StepPart part);
 // Returns a description for readers who have not read docs/reference/why.md: "waits for the
 // DataLoader".
