@@ -169,8 +169,8 @@ absl::Status WriteMemoryViz(const ExportInput& input, ByteSink& sink) {
   return ExportMemoryViz(input.timeline, sink);
 }
 
-// TensorBoard's plugin splits the name at dots and takes the number behind the last '_' for the
-// PID.
+// Returns the name of a worker. TensorBoard's plugin splits the name at dots and takes the number
+// behind the last '_' as the PID.
 std::string WorkerName(const Timeline& timeline, std::optional<int> rank) {
   std::string host = timeline.info().host.name.empty() ? "host" : timeline.info().host.name;
   for (char& c : host) {
@@ -289,7 +289,7 @@ absl::StatusOr<const Format*> FindFormat(std::string_view name) {
 
 namespace {
 
-// Once, however often it is named.
+// Adds a format once, however often it is named.
 absl::Status AddFormat(std::string_view name, std::vector<const Format*>* formats) {
   const absl::StatusOr<const Format*> format = FindFormat(name);
   if (!format.ok()) return format.status();
@@ -308,7 +308,7 @@ absl::StatusOr<std::vector<const Format*>> ParseFormatList(std::string_view list
     if (name == "none")
       return Fail(ExitCode::kUsage, "--format: none stands alone; it is the capture without more");
     if (absl::Status status = AddFormat(name, &formats); !status.ok()) return status;
-    // torch's one call gives either; here one name gives both.
+    // One call of torch writes the JSON or the page; here one name gives both.
     if (name == "memory-timeline") {
       if (absl::Status status = AddFormat("memory-timeline-html", &formats); !status.ok()) {
         return status;

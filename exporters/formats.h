@@ -1,4 +1,4 @@
-// The outputs that a recording can be given in, by name: what --format takes.
+// The output formats of a recording, by the names that --format takes.
 #pragma once
 
 #include <absl/status/status.h>
@@ -19,7 +19,7 @@
 
 namespace proftrace {
 
-// An earlier recording that the one to export is compared with.
+// An earlier recording, with which the recording to export is compared.
 struct Comparison {
   RecordingWords before;
   StackDiff diff;
@@ -29,15 +29,14 @@ struct ExportInput {
   const Timeline& timeline;
   const Aggregates& aggregates;
   const TableOptions& table;
-  std::optional<int> rank = std::nullopt;  // traces: only the processes of that rank; none: all
-  // Formats that show stacks: the weight that they show, or show first.
+  std::optional<int> rank = std::nullopt;  // for traces: only processes of this rank; nullopt: all
+  // For formats that show stacks: the weight that they show, or show first.
   StackWeight metric = StackWeight::kSelfCpuTime;
-  const Comparison* comparison = nullptr;  // of the formats with `compares`
-  // Memory timelines: the device, as ExportMemoryTimeline() takes it.
+  const Comparison* comparison = nullptr;  // only for formats with `compares`
+  // For memory timelines: the device, as in ExportMemoryTimeline().
   std::string memory_device = {};
   CsvText csv_text = CsvText::kForSpreadsheets;
-  // The directory whose OpenScratch() says where a file may lie until it is an output; Export()
-  // fills it in.
+  // The directory whose OpenScratch() gives room for temporary files. Export() fills it in.
   const OutputDirectory* directory = nullptr;
 };
 
@@ -48,20 +47,20 @@ enum class FormatNeeds {
   kModules,  // nn.Modules
   kSamples,
   kDataWaits,
-  kSystemCalls,  // those that do I/O at least
+  kSystemCalls,  // at least those that do I/O
 };
 
 struct Format {
   std::string_view name;  // as in --format
-  // In the result directory; empty = DefaultFileName() makes it. A format with `write_folder` has
-  // its folder's name here.
+  // The file's name in the result directory, or that of the folder where there is `write_folder`.
+  // Empty: DefaultFileName() makes the name.
   std::string_view file_name;
   std::string_view opens_with;  // one sentence for users
   absl::Status (*write)(const ExportInput&, ByteSink&);
-  FormatNeeds needs = FormatNeeds::kNothing;  // fails unless that was recorded
-  bool compares = false;                      // shows ExportInput::comparison
-  // A format that is a folder of files has this instead of `write`: it writes the folder of that
-  // name in the directory.
+  FormatNeeds needs = FormatNeeds::kNothing;  // the format fails where this was not recorded
+  bool compares = false;                      // the format shows ExportInput::comparison
+  // Formats that are a folder of files have this instead of `write`. It writes the folder with the
+  // given name into the directory.
   absl::Status (*write_folder)(const ExportInput&, const OutputDirectory&,
                                const std::string&) = nullptr;
 };
@@ -74,15 +73,15 @@ const std::vector<Format>& Formats();
 // Returns the ranks of a recording, ascending, if it holds several.
 std::vector<int> SeveralRanks(const Timeline& timeline);
 
-// Fails with ExitCode::kUsage and the list of valid names.
+// Finds a format by its name. Fails with ExitCode::kUsage and the list of valid names.
 absl::StatusOr<const Format*> FindFormat(std::string_view name);
 
-// "table,csv,chrome"; each name once, in the order given. "none" gives no format; an empty name
-// fails.
+// Parses a list such as "table,csv,chrome" into formats, in the given order and each once. "none"
+// gives no format; an empty name fails.
 absl::StatusOr<std::vector<const Format*>> ParseFormatList(std::string_view list);
 
-// Returns the file's name in the result directory. TensorBoard's:
-// HOST_PID.TIME_NS.pt.trace.json.gz. Folded stacks: that of their weight.
+// Returns the file's name in the result directory. TensorBoard's is
+// HOST_PID.TIME_NS.pt.trace.json.gz; folded stacks have the name of their weight's file.
 std::string DefaultFileName(const Format& format, const Timeline& timeline,
                             StackWeight metric = StackWeight::kSelfCpuTime);
 
@@ -92,16 +91,16 @@ struct FormatFile {
   std::optional<int> rank = std::nullopt;  // ExportInput::rank
 };
 
-// Returns the files that a format gives in a directory: one. A trace also has one for each rank,
-// where several were recorded, as tools that compare ranks want them: trace_rankN.json.gz beside
-// the whole; TensorBoard's has one for each worker with its PID, instead of the whole. `of_rank`:
-// the recording holds that rank alone, and is to be called so.
+// Returns the files that a format writes into a directory, usually one. Where several ranks were
+// recorded, a trace has one more file for each rank, trace_rankN.json.gz, for tools that compare
+// ranks. TensorBoard's format has one file for each worker, with the worker's PID, instead of one
+// for all. `of_rank`: the recording holds this rank alone, and its files are named by it.
 std::vector<FormatFile> FilesOf(const Format& format, const Timeline& timeline,
                                 StackWeight metric = StackWeight::kSelfCpuTime,
                                 std::optional<int> of_rank = std::nullopt);
 
-// Writes `name` into `directory`, gzip-compressed when it ends in ".gz"; whole, or not at all. The
-// files of a folder: each whole, or not at all.
+// Writes the file `name` into `directory`, gzip-compressed where the name ends in ".gz". The file
+// appears whole or not at all; this is true of each file of a folder.
 absl::Status Export(const Format& format, const ExportInput& input,
                     const OutputDirectory& directory, const std::string& name);
 

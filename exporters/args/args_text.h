@@ -1,4 +1,4 @@
-// The args of a row: what is inside of a JSON object's braces.
+// Writes the args of a row: the members of a JSON object, without its braces.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,16 @@
 
 namespace proftrace {
 
-// Kineto's name of where in TorchScript a row is (Timeline::scripts()).
+// Kineto's key for the place in TorchScript at which a row is (Timeline::scripts()).
 inline constexpr std::string_view kScriptArg = "Module Hierarchy";
 
-// Keys are written as they are, each once; texts may be any bytes.
+// Keys are written without escapes, and each key may be added once. Texts may be any bytes.
 class ArgsText {
  public:
   void Number(std::string_view key, int64_t value);
   void Unsigned(std::string_view key, uint64_t value);
-  // Writes a float where one can hold the value; 0 for what is no number.
+  // Writes a number in the digits of a float where a float can hold the value; 0 for infinities and
+  // NaN.
   void Real(std::string_view key, double value);
   void Bool(std::string_view key, bool value);
   void Text(std::string_view key, std::string_view value);
@@ -29,10 +30,10 @@ class ArgsText {
   std::string text_;
 };
 
-// "0x7f0012345678".
+// Returns a number in hex: "0x7f0012345678".
 std::string HexText(uint64_t value);
 
-// "0644".
+// Returns a number in octal: "0644".
 std::string OctalText(uint32_t value);
 
 }  // namespace proftrace

@@ -38,7 +38,7 @@ std::string RowKeywordArgs(const Timeline& timeline, SpanId row, const OperatorI
   if (!collective.has_value()) return KeywordArgs(inputs.keywords);
   ArgsText args;
   AddCollectiveArgs(*collective, &args);
-  // torch has these two in rows alone, not in kernels.
+  // torch writes these two only for rows, not for kernels.
   if (collective->first_rank && collective->stride) {
     args.Number("Global rank start", *collective->first_rank);
     args.Number("Global rank stride", *collective->stride);

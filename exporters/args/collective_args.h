@@ -1,4 +1,4 @@
-// What torch says of a collective, under the names that it has in Kineto's traces.
+// Writes the facts of a collective under the names that they have in Kineto's traces.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace proftrace {
 
-// Adds all that is known, in Kineto's order (output_json.cpp).
+// Adds all known facts, in Kineto's order (output_json.cpp).
 void AddCollectiveArgs(const Collective& collective, ArgsText* args);
 
-// Returns ", KEY: VALUE…" of what the row was called with as keyword values, and of the collective
-// that it stands for.
+// Returns ", KEY: VALUE…" for the keyword values among the row's inputs and for the collective that
+// the row stands for.
 std::string RowKeywordArgs(const Timeline& timeline, SpanId row, const OperatorInputs& inputs);
 
 }  // namespace proftrace

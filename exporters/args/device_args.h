@@ -1,5 +1,5 @@
-// The args of a device activity's row, with Kineto's keys and in its order (libkineto/src/
-// CuptiActivity.h): for the trace and for events.csv.
+// Writes the args of a device activity's row for the trace and events.csv, with Kineto's keys in
+// Kineto's order (libkineto/src/CuptiActivity.h).
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace proftrace {
 
-// Numbers that tell several processes apart in one trace.
+// The numbers by which a trace tells several processes apart.
 struct TraceNumbers {
   uint64_t first_correlation = 0;          // added to correlation ids
-  const DeviceNumbers* devices = nullptr;  // none: devices have their processes' numbers
+  const DeviceNumbers* devices = nullptr;  // nullptr: a device has the number that its process uses
 };
 
 // Returns the inside of a JSON object, without braces and "External id"; empty when there are none.

@@ -7,10 +7,11 @@
 namespace proftrace {
 namespace {
 
-// A list of more ranks than this is left out: it stands in the trace's head.
+// A list of more ranks than this is left out, because it is in the head of the trace.
 constexpr int kMostRanks = 8192;
 
-// A group's ranks; of a group of all of the job's processes they are known without being read.
+// Returns a group's ranks. For a group of all processes of the job they are known even if they were
+// not read.
 std::vector<int> RanksOf(const ProcessGroup& group, const ProcessGroup& all) {
   std::vector<int> ranks = group.ranks;
   if (!ranks.empty() || group.size != all.size || group.size > kMostRanks) return ranks;

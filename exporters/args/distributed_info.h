@@ -1,4 +1,4 @@
-// The rank of what a trace is of, and torch's "distributedInfo".
+// Finds the rank of a trace, and writes torch's "distributedInfo".
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace proftrace {
 
-// Returns a process of that rank, null where there is none. nullopt: of the job's rank, when its
-// processes agree on one, as the format has room for one only. A process with groups is preferred:
-// forked workers have only the environment.
+// Returns a process of the rank; nullptr: there is none. Where `rank` is nullopt, the job's rank is
+// taken if all its processes agree on one, because the format has room for only one. A process with
+// process groups is preferred, because forked workers have only the environment.
 const Target* RankedTarget(const RecordingInfo& info, std::optional<int> rank);
 
-// Returns what torch.profiler writes (torch/profiler/profiler.py, _get_distributed_info), as far as
-// it is known. `target` has a rank.
+// Returns the known facts that torch.profiler writes (torch/profiler/profiler.py,
+// _get_distributed_info). `target` must have a rank.
 std::string DistributedInfo(const Target& target);
 
 }  // namespace proftrace

@@ -19,7 +19,8 @@ constexpr std::string_view kArgsOfRows[] = {
     "Input type",  "Input Strides",   "Input Dims",    "Call stack", kScriptArg,
     "end"};
 
-// Kineto's: a backslash might be a Windows path, and a line end ends nothing.
+// Returns a JSON string as Kineto writes it: line ends are dropped, and backslashes, which may be
+// from a Windows path, become slashes.
 std::string Sanitized(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -43,7 +44,7 @@ struct KeywordWriter {
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(int64_t value) const { return std::to_string(value); }
   std::string operator()(double value) const { return JsonNumber(value); }
-  // torch shows none that has quotes (torch/csrc/profiler/util.cpp, ivalueToStr).
+  // torch shows no text with quotes in it (torch/csrc/profiler/util.cpp, ivalueToStr).
   std::string operator()(const std::string& value) const {
     return value.find('"') == std::string::npos ? Sanitized(value) : "\"None\"";
   }

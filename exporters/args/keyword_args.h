@@ -1,4 +1,4 @@
-// Keyword values of annotations as items of a row's args, as Kineto writes them.
+// Writes keyword values of annotations as members of a row's args, as Kineto does.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace proftrace {
 
-// `, "name": value` for each. Left out is what torch leaves out (empty texts, "stream" that is no
-// integer), and a name that the row's args have for something else. Numbers that JSON has no form
-// for are texts.
+// Returns `, "name": value` for each keyword. Keywords that torch leaves out (empty texts, a
+// "stream" that is no integer) are left out, and so are names that the row's args use for something
+// else. Infinities and NaN are written as texts, because JSON has no form for them.
 std::string KeywordArgs(const std::vector<KeywordValue>& keywords);
 
 }  // namespace proftrace

@@ -17,7 +17,7 @@ OrderedJson LedgerJson(const Ledger& ledger) {
 
 namespace {
 
-// As nvidia-smi writes it; empty where it is not known.
+// Returns a UUID as nvidia-smi writes it; empty: not known.
 std::string UuidText(const std::array<uint8_t, 16>& uuid) {
   if (uuid == std::array<uint8_t, 16>{}) return "";
   constexpr char kDigits[] = "0123456789abcdef";
@@ -149,7 +149,8 @@ OrderedJson UnsupportedJson(const RecordingInfo& info) {
 
 std::optional<OrderedJson> ParseJson(const std::string& text) {
   constexpr int kDeepest = 100;
-  if (text.starts_with("\xEF\xBB\xBF")) return std::nullopt;  // a mark that the parser would take
+  // The parser would accept this byte order mark.
+  if (text.starts_with("\xEF\xBB\xBF")) return std::nullopt;
   bool is_too_deep = false;
   const auto look = [&is_too_deep](int depth, OrderedJson::parse_event_t, OrderedJson&) {
     is_too_deep |= depth > kDeepest;
@@ -180,7 +181,7 @@ OrderedJson StepsJson(const Timeline& timeline, const Steps& steps) {
     }
     return {{"count", process.count()},
             {"how", process.how},
-            // Two decimals are more than it is worth.
+            // The confidence is no more exact than two decimals.
             {"confidence", std::round(process.confidence * 100) / 100},
             {"median_us", microseconds(process.median_ns)},
             {"p99_us", microseconds(process.p99_ns)},

@@ -13,26 +13,26 @@
 
 namespace proftrace {
 
-// Keys in the order they are put in, so that outputs are the same byte for byte.
+// JSON whose keys stay in the order in which they were added, so that outputs are the same byte for
+// byte.
 using OrderedJson = nlohmann::ordered_json;
 
 OrderedJson LedgerJson(const Ledger& ledger);
-// Returns what GPU agents recorded and lost: their own words, their ledger, devices and clocks.
+// Returns the state that each GPU agent reported, and their counters of losses, devices and clocks.
 OrderedJson GpuJson(const Timeline& timeline);
 // Returns the cost; null when it is not known.
 OrderedJson CostJson(const RecordingInfo& info);
 OrderedJson UnsupportedJson(const RecordingInfo& info);
-// Returns the steps of the process that stands for the recording, and those of each.
+// Returns the steps of the process that stands for the recording, and those of each process.
 OrderedJson StepsJson(const Timeline& timeline, const Steps& steps);
 
-// Returns the value of a text that is JSON, not too deep to be written again; nullopt for any other
-// text.
+// Parses JSON. nullopt: the text is no JSON, or is nested too deeply to be written again.
 std::optional<OrderedJson> ParseJson(const std::string& text);
 
-// `text` as valid UTF-8; null when it is empty, which stands for "not known".
+// Returns `text` as valid UTF-8, and JSON's null where it is empty, which means "not known".
 OrderedJson TextOrNull(const std::string& text);
 
-// `json` with two blanks of indent and a line end.
+// Writes `json` with an indent of two blanks and a line end.
 absl::Status WriteJson(const OrderedJson& json, ByteSink& sink);
 
 }  // namespace proftrace

@@ -24,8 +24,8 @@ namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
 
-// Requests of ioctl whose argument points to an int. Others have the same numbers: SIOCINQ and
-// TIOCINQ are FIONREAD, TIOCOUTQ is SIOCOUTQ.
+// Requests of ioctl whose argument points to an int. Some have a second name: SIOCINQ and TIOCINQ
+// are FIONREAD, TIOCOUTQ is SIOCOUTQ.
 constexpr uint32_t kIntRequests[] = {FIONREAD,  FIONBIO,   FIOASYNC, SIOCOUTQ,
                                      TIOCGPGRP, TIOCSPGRP, TIOCGSID, SIOCATMARK,
                                      BLKSSZGET, BLKROGET,  FIGETBSZ, RNDGETENTCNT};
@@ -73,7 +73,7 @@ class CallArgs {
   }
 
  private:
-  // Arguments, and behind the most that there can be the structure's fields.
+  // Returns an argument, or from kMostArguments on a field of the structure.
   uint64_t Value(size_t i) const {
     if (i >= kMostArguments)
       return i - kMostArguments < fields_.size() ? fields_[i - kMostArguments] : 0;
@@ -81,7 +81,7 @@ class CallArgs {
   }
   int32_t Int(size_t i) const { return static_cast<int32_t>(Value(i)); }
 
-  // The first argument, or field, of a kind.
+  // Returns the first argument, or field, of a kind; nullopt: there is none.
   std::optional<size_t> Find(ArgumentKind kind) const {
     for (size_t i = 0; i < count_; ++i) {
       if (info_->arguments[i].kind == kind) return i;
@@ -92,19 +92,20 @@ class CallArgs {
     return std::nullopt;
   }
 
-  // The kernel looks at nothing of a structure that is said to be shorter than it was at first.
+  // Returns whether the structure has at least its first published size. The kernel reads nothing
+  // of a shorter one.
   bool IsStructureWhole() const {
     const std::optional<size_t> size = Find(ArgumentKind::kStructureSize);
     return !size.has_value() || Value(*size) >= info_->fields.size() * sizeof(uint64_t);
   }
 
-  // Whether the kernel looks at the argument at all.
+  // Returns whether the kernel looks at the argument at all.
   bool IsUsed(size_t i) const {
     const bool is_field = i >= kMostArguments;
     const ArgumentInfo& argument =
         is_field ? info_->fields[i - kMostArguments] : info_->arguments[i];
     if (argument.kind == ArgumentKind::kMode) {
-      // openat2 refuses a mode that it does not need.
+      // openat2 rejects a mode that it does not need.
       if (is_field && Value(i) != 0) return true;
       const std::optional<size_t> flags = Find(ArgumentKind::kOpenFlags);
       return !flags.has_value() || (Int(*flags) & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY))) != 0;
@@ -231,7 +232,8 @@ class CallArgs {
     args_.Text(argument.name, HexText(Value(i)));
   }
 
-  // Only some requests point to an int, and only those that did something left one there.
+  // Adds the argument of an ioctl. Only some requests point to an int, and only successful ones
+  // left a value there.
   void AddIoctlArgument(size_t i, const ArgumentInfo& argument) {
     const std::optional<size_t> request = Find(ArgumentKind::kIoctlRequest);
     const bool is_int =
@@ -257,7 +259,7 @@ class CallArgs {
   }
 
   bool HasAddress() const { return paths_ != nullptr && !paths_->address.empty(); }
-  // Whether the call has an address of which only the place in memory is known.
+  // Returns whether the call has an address of which only the place in memory is known.
   bool HasRawAddress() const {
     return !HasAddress() && info_->places.address != 0 && Value(info_->places.address - 1u) != 0;
   }
@@ -287,7 +289,7 @@ class CallArgs {
       return (Int(*flags) & TIMER_ABSTIME) != 0;
     }
     const std::optional<size_t> operation = Find(ArgumentKind::kFutexOperation);
-    // The only wait for a duration (futex(2)).
+    // FUTEX_WAIT is the only wait for a duration (futex(2)).
     return operation.has_value() && (Int(*operation) & FUTEX_CMD_MASK) != FUTEX_WAIT;
   }
 
@@ -296,7 +298,7 @@ class CallArgs {
   const SystemCallInfo* info_;        // nullptr: not known
   const SystemFile* file_;            // nullptr: none
   const SystemPaths* paths_;          // nullptr: none
-  std::span<const uint64_t> fields_;  // of the structure that an argument points to
+  std::span<const uint64_t> fields_;  // fields of the structure that an argument points to
   size_t count_ = 0;
   bool has_path_ = false;
   ArgsText args_;

@@ -18,16 +18,17 @@ constexpr int kCreate = 2;
 constexpr int kDestroy = 4;
 constexpr int kUnknownCategory = 7;
 
-// The curve to write. Fails with kUsage where memory was not recorded, and as ChooseMemoryCurve().
+// Returns the curve to write. Fails with kUsage where memory was not recorded, and as
+// ChooseMemoryCurve() does.
 absl::StatusOr<MemoryCurve> FindCurve(const Timeline& timeline, const std::string& device) {
   if (timeline.has_memory()) return ChooseMemoryCurve(timeline, device);
   return Fail(ExitCode::kUsage,
               "this recording has no memory events; record with --profile-memory");
 }
 
-// Calls visit(time_us, bytes) for each microsecond in which something changed, and before that for
-// what was there already. False where the curve ends before the recording does: what is allocated
-// is not known any more.
+// Calls visit(time_us, bytes) for the bytes that were there at the begin, and then for each
+// microsecond in which these changed. Returns false where the curve ends before the recording,
+// because the total became unknown.
 template <typename Visitor>
 bool ForEachPoint(const Timeline& timeline, const MemoryCurve& curve, Visitor&& visit) {
   const int64_t before = PreexistingBytes(timeline, curve);
@@ -47,7 +48,7 @@ bool ForEachPoint(const Timeline& timeline, const MemoryCurve& curve, Visitor&& 
   return is_whole;
 }
 
-// The first of the two lists of a timeline, comma separated.
+// Writes the first of the two lists of a timeline, comma separated.
 template <typename Writer>
 void WriteTimes(const Timeline& timeline, const MemoryCurve& curve, Writer& writer) {
   bool is_first = true;
@@ -62,7 +63,7 @@ std::string CurveText(const MemoryCurve& curve) {
   return curve.DeviceText() + " of PID " + std::to_string(Raw(curve.pid));
 }
 
-// The others; empty: there are none.
+// Returns a text with the other curves; empty: there are none.
 std::string OthersText(const Timeline& timeline, const MemoryCurve& shown) {
   std::string text;
   for (const MemoryCurve& curve : MemoryCurves(timeline)) {

@@ -16,11 +16,11 @@
 namespace proftrace {
 namespace {
 
-// Entries that a browser can still show; the last ones are kept, as torch's own ring does.
+// The most entries, which a browser can still show. The last ones are kept, as in torch's own ring.
 constexpr uint32_t kMostEntries = 4'000'000;
 
 // Python's pickle protocol 4, the opcodes that memory_viz reads (Lib/pickletools.py). Each text and
-// each list of frames is written once, later ones refer to it.
+// each list of frames is written once; later uses refer to it.
 class PickleWriter {
  public:
   explicit PickleWriter(ByteSink& sink) : writer_(sink) { Byte(0x80), Byte(4); }
@@ -38,7 +38,7 @@ class PickleWriter {
       Byte('J');
       Bytes(static_cast<uint64_t>(value), 4);
     } else {
-      // LONG1: little endian, two's complement, without bytes that say nothing.
+      // LONG1 is little endian, in two's complement, without redundant bytes.
       int count = 5;
       while (count < 8 && value >> (8 * count - 1) != 0 && value >> (8 * count - 1) != -1) ++count;
       Byte(0x8a);
@@ -46,7 +46,7 @@ class PickleWriter {
       Bytes(static_cast<uint64_t>(value), count);
     }
   }
-  // An address or another number without a sign.
+  // Writes an address or another number without a sign.
   void Unsigned(uint64_t value) {
     if (value <= static_cast<uint64_t>(INT64_MAX)) {
       Integer(static_cast<int64_t>(value));
@@ -69,7 +69,7 @@ class PickleWriter {
     writer_.Text(valid);
     Memoize();
   }
-  // The object on top of the stack can be had again; its number.
+  // Memoizes the object on top of the stack, so that it can be referred to. Returns its number.
   uint32_t Memoize() {
     Byte(0x94);
     return memos_++;
@@ -114,8 +114,8 @@ class SnapshotWriter {
     std::map<TraceKey, std::vector<uint32_t>> traces;
     for (uint32_t i = first_; i < events.size(); ++i) {
       const MemoryEvent& event = events.at(i);
-      // Readers want to know what the device had left when an allocation failed: that is not seen
-      // from outside.
+      // Readers need the free memory of the device when an allocation failed, which cannot be seen
+      // from outside of the process.
       if (event.kind == MemoryEventKind::kOutOfMemory) {
         ++failed_;
         continue;
@@ -194,7 +194,7 @@ class SnapshotWriter {
     pickle_.SetItems();
   }
 
-  // Which process and device each trace is of, and what is missing.
+  // Writes the process and device of each trace, and the entries that are missing.
   void WriteDescription(const std::map<TraceKey, std::vector<uint32_t>>& traces) {
     pickle_.EmptyDict();
     pickle_.Mark();
@@ -226,7 +226,7 @@ class SnapshotWriter {
   PickleWriter pickle_;
   uint32_t first_ = 0;  // the first event that is shown
   int64_t failed_ = 0;  // failed allocations, which have no entry
-  // By path and stack: the memo of its list.
+  // The memoized list of frames, by path and stack.
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> frames_;
 };
 

@@ -21,7 +21,7 @@ size_t RunAt(std::span<const Number> numbers, size_t begin) {
   return end - begin;
 }
 
-// Whether the whole group that begins there is one number.
+// Returns whether the whole group that begins at `begin` is one number.
 template <typename Number>
 bool IsRun(std::span<const Number> numbers, size_t begin) {
   if (numbers.size() - begin < kGroup) return false;

@@ -1,5 +1,5 @@
-// Parquet's hybrid of run lengths and packed bits, which holds dictionary indices and definition
-// levels.
+// Writes Parquet's hybrid of run lengths and packed bits, in which dictionary indices and
+// definition levels are stored.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace proftrace {
 
-// Returns how many bits the numbers from 0 to `most` need: at least 1, which all readers take.
+// Returns how many bits the numbers from 0 to `most` need: at least 1, because all readers accept
+// 1.
 int BitWidthOf(uint32_t most);
 
 // Appends the numbers, none of which needs more than `bit_width` bits:

@@ -41,7 +41,7 @@ ParquetType TypeOf(CellType type) {
   return ParquetType::kByteArray;
 }
 
-// The begin of a page's header, up to the fields of its kind.
+// Returns the begin of a page's header, up to the fields of its kind.
 CompactWriter PageHeader(int32_t kind, size_t bytes, size_t compressed_bytes) {
   CompactWriter header;
   header.Integer(1, kind);
@@ -110,7 +110,8 @@ void ParquetColumn::AppendValues(std::string* body) const {
   AppendHybridRuns(std::span<const uint32_t>(indices_), bit_width, body);
 }
 
-// The page's levels, after their length in bytes, and the cells that are there.
+// Ends the page. It holds the length of its levels in bytes, the levels, and the cells that are not
+// null.
 void ParquetColumn::EndPage() {
   if (rows_ == 0) return;
   const std::span<const uint8_t> levels = std::span(levels_).first(rows_);
@@ -119,7 +120,7 @@ void ParquetColumn::EndPage() {
   const auto level_bytes = static_cast<uint32_t>(body_.size() - sizeof(uint32_t));
   std::memcpy(body_.data(), &level_bytes, sizeof(level_bytes));
   AppendValues(&body_);
-  // A page without a cell says PLAIN: there may be no dictionary.
+  // A page without cells is marked PLAIN, because there may be no dictionary.
   const bool is_plain = indices_.empty();
   const std::string_view compressed = compressor_->Compress(body_);
   CompactWriter header = PageHeader(kDataPage, body_.size(), compressed.size());

@@ -1,9 +1,9 @@
-// One column of a Parquet file: collects the cells of a row group, page by page, and gives its
+// One column of a Parquet file. It collects the cells of a row group, page by page, and returns the
 // column chunk.
 //
-// Numbers are PLAIN. Texts are numbers of a dictionary until that has grown to 1 MiB; then the rest
-// of the row group is PLAIN. Each page is compressed when it is full, so that the memory that a
-// column takes is a page, a dictionary and what is compressed.
+// Numbers are PLAIN. Texts are indices into a dictionary until the dictionary has 1 MiB; then the
+// rest of the row group is PLAIN. Each page is compressed when it is full, so that a column takes
+// the memory of a page, a dictionary and the compressed pages.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -29,7 +29,7 @@ class PageCompressor {
 
   // Returns the compressed bytes, valid until the next call; empty after an error.
   std::string_view Compress(std::string_view bytes);
-  // Whether there was no error: zstd has none but for want of memory.
+  // Returns whether there was no error. zstd fails only where memory is short.
   bool ok() const { return is_ok_; }
 
  private:
@@ -43,7 +43,7 @@ enum class ParquetType : int32_t { kInt64 = 2, kDouble = 5, kByteArray = 6 };
 enum class ParquetEncoding : int32_t { kPlain = 0, kRle = 3, kRleDictionary = 8 };
 inline constexpr int32_t kParquetZstd = 6;
 
-// A column of a row group as it is in the file: its pages, and what the footer says of it.
+// A column of a row group as it is in the file: its pages, and its facts in the footer.
 struct ColumnChunk {
   std::string dictionary_page;  // empty: there is none
   std::string data_pages;
@@ -51,7 +51,7 @@ struct ColumnChunk {
   int64_t cells = 0;
   int64_t nulls = 0;
   bool has_plain_pages = false;
-  bool has_range = false;  // of the integers: `least` and `most`
+  bool has_range = false;  // `least` and `most` of the integers are set
   int64_t least = 0;
   int64_t most = 0;
 };
@@ -80,14 +80,14 @@ class ParquetColumn {
     words_.push_back(std::bit_cast<uint64_t>(value));
     AddLevel(1);
   }
-  // Adds a text that the row group has already, whatever bytes it is made of; false: it has not.
-  // A text that is compared once is not looked through, a character at a time, for each of its
-  // rows: members of a group take kilobytes.
+  // Adds a text, which may be any bytes, if the row group has it already. Returns false where it
+  // has not. So a long text is checked for UTF-8 once and not for each of its rows: members of a
+  // group take kilobytes.
   bool AddKnown(std::string_view text);
   // `text` is UTF-8.
   void AddText(std::string_view text);
 
-  // Takes the row group's chunk; the next cell is of the next row group.
+  // Returns the row group's chunk. The next cell belongs to the next row group.
   ColumnChunk TakeChunk();
 
  private:
@@ -118,7 +118,8 @@ class ParquetColumn {
   // The row group so far:
   std::string dictionary_;  // texts, each after its length; never moves
   absl::flat_hash_map<std::string_view, uint32_t> index_of_;
-  // The text that was added last, and its number: many columns have the same one row after row.
+  // The text that was added last, and its index, because many columns have the same text in row
+  // after row.
   std::string_view last_text_;
   uint32_t last_index_ = 0;
   bool is_plain_ = false;  // the dictionary is full

@@ -26,7 +26,7 @@ void AddSchema(const std::vector<ParquetColumn>& columns, CompactWriter* footer)
     footer->Binary(4, column.name());
     if (column.type() == ParquetType::kByteArray) {
       footer->Integer(6, kUtf8);
-      footer->BeginStruct(10);  // the same, for newer readers
+      footer->BeginStruct(10);  // the type of UTF-8 texts again, for newer readers
       footer->BeginStruct(1);
       footer->EndStruct();
       footer->EndStruct();
@@ -133,7 +133,7 @@ std::string ParquetFile::Footer() const {
     footer.EndStruct();
   }
   footer.Binary(6, "proftrace");
-  // Without it readers do not trust the least and most of a column.
+  // Readers do not trust the least and most of a column without this list.
   footer.BeginList(7, CompactWriter::Type::kStruct, columns_.size());
   for (size_t i = 0; i < columns_.size(); ++i) {
     footer.BeginStructItem();

@@ -24,14 +24,14 @@ class ParquetFile {
   // `sink` must outlive this; the caller finishes it.
   ParquetFile(ByteSink& sink, const std::vector<TypedColumn>& columns);
 
-  // A row is a cell added to each of these, then EndRow().
+  // Returns the columns. A row is added by one cell for each column, and then EndRow().
   std::vector<ParquetColumn>& columns() { return columns_; }
-  // Returns false after an error: no more rows are wanted.
+  // Ends a row. Returns false after an error: then no more rows are wanted.
   bool EndRow() {
     if (++rows_ == kRowGroupRows) EndRowGroup();
     return status_.ok();
   }
-  // Writes what is left, and the footer.
+  // Writes the last row group and the footer.
   absl::Status Finish();
 
  private:
@@ -54,7 +54,7 @@ class ParquetFile {
   ByteSink& sink_;
   PageCompressor compressor_;
   std::vector<ParquetColumn> columns_;
-  int64_t rows_ = 0;  // of the row group
+  int64_t rows_ = 0;  // rows in the current row group
   std::vector<RowGroup> row_groups_;
   int64_t offset_ = 0;
   absl::Status status_;

@@ -19,13 +19,13 @@
 namespace proftrace {
 namespace {
 
-// Writes tables, and gives their files names when all are whole.
+// Writes tables, and gives their files names when all tables are whole.
 class TableFolder {
  public:
   TableFolder(const Timeline& timeline, const OutputDirectory& folder)
       : keys_(timeline), folder_(folder) {}
 
-  // Writes a table; `rows` gives its rows to the function that it is called with.
+  // Writes a table; `rows` calls its argument, a function, with each row.
   template <typename Row, typename Rows>
   void Add(std::string_view name, const Rows& rows) {
     if (!status_.ok()) return;
@@ -55,7 +55,8 @@ class TableFolder {
   absl::Status status_;
 };
 
-// Calls `write` with the folder `name` of `directory`. A folder that was made for nothing goes.
+// Calls `write` with the folder `name` of `directory`. Removes the folder again where it was made
+// and `write` failed.
 template <typename Write>
 absl::Status InFolder(const Timeline& timeline, const OutputDirectory& directory,
                       const std::string& name, const Write& write) {

@@ -1,5 +1,5 @@
-// A recording as a folder of Parquet files, a table a file: what DuckDB, Spark, pandas and polars
-// ask questions of. What the columns are stands beside the rows (exporters/tables).
+// Writes a recording as a folder of Parquet files, one for each table, for queries by DuckDB,
+// Spark, pandas and polars. The columns are described beside the rows (exporters/tables).
 #pragma once
 
 #include <absl/status/status.h>
@@ -13,13 +13,13 @@
 namespace proftrace {
 
 // Writes all tables but `events` into the folder `name` of `directory`, which is made where it is
-// missing. Each table has a file, be it without a row. The files get their names when all of them
-// are whole: after an error before that, nothing has changed.
+// missing. Each table has a file, even where it has no rows. The files get their names when all of
+// them are whole, so that nothing has changed after an earlier error.
 absl::Status ExportParquet(const Timeline& timeline, const Aggregates& aggregates,
                            const OutputDirectory& directory, const std::string& name);
 
-// Writes the table `events` alone, in the same way: a row an event. Memory: that of EventRows, and
-// a page and a dictionary a column.
+// Writes the table `events` alone in the same way, with one row for each event. Memory: that of
+// ForEachEventRow(), and a page and a dictionary for each column.
 absl::Status ExportParquetEvents(const Timeline& timeline, const Aggregates& aggregates,
                                  const OutputDirectory& directory, const std::string& name);
 

@@ -1,4 +1,4 @@
-// Writes a table as a Parquet file: a visitor of its columns.
+// Writes a table as a Parquet file, as a visitor of the table's columns.
 #pragma once
 
 #include <absl/status/status.h>
@@ -21,7 +21,7 @@ class ParquetTable {
   // `sink` must outlive this; the caller finishes it.
   explicit ParquetTable(ByteSink& sink) : file_(sink, ColumnsOf<Row>()) {}
 
-  // Returns false after an error: no more rows are wanted.
+  // Adds a row. Returns false after an error: then no more rows are wanted.
   bool Add(const Row& row) {
     ParquetColumn* column = file_.columns().data();
     ForEachCell(row, [&](const Column&, const auto& cell) {
@@ -42,7 +42,8 @@ class ParquetTable {
   absl::Status Finish() { return file_.Finish(); }
 
  private:
-  // Real numbers are those that a reader makes of the CSV file's digits.
+  // Adds a cell. Real numbers are rounded as in the CSV file, so that both files give the same
+  // numbers.
   template <typename Cell>
   void Put(const Cell& cell, ParquetColumn* column) {
     if constexpr (std::integral<Cell>) {

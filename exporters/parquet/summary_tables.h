@@ -1,5 +1,5 @@
-// The tables of a recording that a fleet's questions are asked of: sums, and what happens a few
-// times a step.
+// Visits the tables of a recording that queries over many recordings use: sums, and events that
+// happen only a few times in a step.
 #pragma once
 
 #include <vector>

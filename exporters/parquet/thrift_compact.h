@@ -1,4 +1,4 @@
-// Writes structs in Thrift's compact protocol, which Parquet's headers and footers are made of.
+// Writes structs in Thrift's compact protocol, in which Parquet's headers and footers are written.
 //
 //   CompactWriter writer;
 //   writer.Integer(1, 42);     // field 1
@@ -60,7 +60,7 @@ class CompactWriter {
     Varint(bytes.size());
     bytes_ += bytes;
   }
-  void BeginStructItem() { last_fields_.push_back(0); }  // to EndStruct()
+  void BeginStructItem() { last_fields_.push_back(0); }  // ends with EndStruct()
 
   // Ends the outermost struct and returns its bytes.
   std::string Finish() {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMostCodePoints = 500;  // of a text
 
-// Hands what a sink is given to a string that outlives it.
+// A sink that appends its input to a string which outlives it.
 class OutsideSink : public ByteSink {
  public:
   explicit OutsideSink(std::string* text) : text_(text) {}

@@ -1,5 +1,5 @@
-// Columns of numbers and their texts, packed so that a page can carry them: each number as a
-// variable count of bytes, all of them as one gzip member, and that as base64.
+// Packs columns of numbers and their texts into a page: each number has a variable count of bytes,
+// all bytes are one gzip member, and this is written as base64.
 //
 //   bytes    = columns, in the order of the index
 //   column   = numbers; of one with deltas, each but the first less the one before it
@@ -23,11 +23,11 @@ enum class Packing { kPlain, kDeltas };
 
 class PackedColumns {
  public:
-  // Returns the number of a text, which is shown as ShownText() has it, and cut where it is very
+  // Returns the number of a text. The text is escaped by ShownText(), and cut where it is very
   // long.
   uint32_t Text(std::string_view text);
 
-  // A column of that name must not be there yet.
+  // Adds a column. There must be no column of this name yet.
   void Add(const std::string& name, const std::vector<int64_t>& values,
            Packing packing = Packing::kPlain);
 
@@ -50,7 +50,7 @@ class PackedTable {
   explicit PackedTable(std::vector<std::string> names)
       : names_(std::move(names)), columns_(names_.size()) {}
 
-  // As many values as there are names.
+  // Adds a row with one value for each name.
   void AddRow(const std::vector<int64_t>& row);
   size_t size() const { return columns_.front().size(); }
   void AddTo(const std::string& prefix, PackedColumns* columns) const;

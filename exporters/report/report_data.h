@@ -1,4 +1,4 @@
-// What the parts of the report's page share while its data is put together.
+// The data that the sections of the report's page share while they are put together.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ struct ReportData {
   const Aggregates& aggregates;
   std::optional<StepParts> parts;
   StepWindows windows;           // the steps that have sums of their own
-  std::vector<uint32_t> ranked;  // these, in the order of their worth
+  std::vector<uint32_t> ranked;  // indices into `windows`, in the order of the steps' worth
   PackedColumns columns;
   OrderedJson facts = OrderedJson::object();
   OrderedJson left_out = OrderedJson::array();  // sentences
 
-  // Times in the page are since the window's begin.
+  // Returns a time as the page has it: since the window's begin.
   int64_t Since(int64_t monotonic_ns) const {
     return monotonic_ns - timeline.info().window.start_ns;
   }

@@ -18,10 +18,11 @@ namespace proftrace {
 namespace {
 
 constexpr int kPageFormat = 1;  // of the facts and columns
-// Steps that have sums of their own: so many at least, and no more than have bars.
+// The least and the most steps that have sums of their own. Steps beyond the most have no bars
+// either.
 constexpr size_t kFewestWindows = 200;
 constexpr size_t kMostWindows = 10'000;
-// Sums of rows in steps: each takes about seven bytes in the page.
+// The most sums of rows in steps. Each sum takes about seven bytes in the page.
 constexpr size_t kMostShares = 250'000;
 
 OrderedJson Shown(const std::vector<std::string>& sentences) {
@@ -49,7 +50,7 @@ OrderedJson VerdictJson(const Verdict& verdict) {
           {"remarks", Shown(verdict.remarks)}};
 }
 
-// Every text of it as it is shown: names from outside are in it.
+// Escapes every text in `json` for display, because names from outside are among them.
 void ShowTexts(OrderedJson* json) {
   if (json->is_string()) {
     *json = ShownText(json->get<std::string>());
@@ -58,7 +59,8 @@ void ShowTexts(OrderedJson* json) {
   }
 }
 
-// JSON that is safe inside <script>: without '<' no text can end the element or open a comment.
+// Returns JSON that is safe inside <script>: without '<' no text can end the element or open a
+// comment.
 std::string ScriptJson(const OrderedJson& json) {
   const std::string text = json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   std::string safe;
@@ -91,7 +93,7 @@ void AddFacts(const Verdict& verdict, ReportData* data) {
   facts["title"] = ShownText(words.title);
   facts["subtitle"] = ShownText(words.subtitle);
   facts["window_ns"] = timeline.info().window.duration_ns;
-  // In the trace's own time, for who leads from the page into it.
+  // This is the trace's own time, for links from the page into the trace.
   const int64_t start_ns = timeline.ToUnixNs(timeline.info().window.start_ns);
   facts["trace_start_ns"] = start_ns - MidnightBefore(start_ns);
   facts["lost"] = timeline.any_loss();
@@ -105,7 +107,7 @@ void AddFacts(const Verdict& verdict, ReportData* data) {
                        {"samples", !timeline.samples().empty()}};
   facts["verdict"] = VerdictJson(verdict);
   OrderedJson summary = SummaryJson(timeline, data->aggregates);
-  // What the page has in columns, or does not show.
+  // These members are in the page as columns, or are not shown.
   for (const char* part : {"time", "key_averages", "clocks"}) summary.erase(part);
   if (summary["steps"].is_object()) summary["steps"].erase("processes");
   ShowTexts(&summary);

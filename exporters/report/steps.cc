@@ -1,4 +1,4 @@
-// The report's steps: how long each took, and what of.
+// Adds the report's steps: how long each took, and for which reasons.
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostBars = 10'000;
 
-// So many steps are one bar.
+// Returns how many steps share one bar.
 size_t StepsABar(size_t steps) { return (steps + kMostBars - 1) / kMostBars; }
 
 void AddBars(const StepParts& parts, size_t steps_a_bar, ReportData* data) {

@@ -1,4 +1,4 @@
-// The report's tables: operators, modules, call tree, memory, files, waits and idle devices.
+// Adds the report's tables: operators, modules, call tree, memory, files, waits and idle devices.
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
@@ -33,19 +33,20 @@ constexpr size_t kMostCalls = 100;
 constexpr size_t kMostWaits = 500;
 constexpr size_t kMostCurves = 16;
 
-// Says of a table that has only its first rows.
+// Notes that a table has only its first rows.
 void TellLeftOut(const std::string& what, size_t all, size_t most, ReportData* data) {
   if (all <= most) return;
   data->left_out.push_back(absl::StrFormat("%s: the first %d of %d rows.", what, most, all));
 }
 
-// The shares of rows that the page has.
+// Returns the shares of the rows that are in the page.
 std::vector<WindowShare> OfFirstRows(std::vector<WindowShare> shares, size_t most) {
   std::erase_if(shares, [&](const WindowShare& share) { return share.row >= most; });
   return shares;
 }
 
-// The rows with most time of their own; they keep their order. `numbers`: by row, its new number.
+// Returns the rows with most self time, in their order. `numbers` is filled with each row's new
+// number.
 std::vector<const KeyAverage*> Largest(const KeyAverages& averages, size_t most,
                                        std::vector<std::optional<uint32_t>>* numbers) {
   const std::vector<KeyAverage>& rows = averages.rows;

@@ -31,7 +31,7 @@ constexpr DetailBudget kIdleBudget{10'000, 6000, 500};
 constexpr size_t kMostLanes = 250;
 constexpr int64_t kMostDepth = 60;
 
-// What a row's colour says. The page numbers them alike (look.js).
+// The class of a row, which its colour shows. The page uses the same numbers (look.js).
 enum class RowClass : uint8_t {
   kOperator = 0,
   kAutograd,
@@ -153,7 +153,7 @@ class TimelinePacker {
  private:
   using LaneKey = std::tuple<LaneKind, uint32_t, uint32_t, uint32_t>;
 
-  // The processes that load batches.
+  // Returns the processes that load batches.
   absl::flat_hash_set<uint32_t> LoaderProcesses() const {
     absl::flat_hash_set<uint32_t> pids;
     for (const DataWait& wait : data_.aggregates.data_waits) {
@@ -169,7 +169,7 @@ class TimelinePacker {
     return data_.parts.has_value() && data_.parts->thread == thread;
   }
 
-  // What the thread does for the job, and where its lanes stand.
+  // Returns the role of a thread in the job, and the order of its lanes.
   std::pair<std::string, int> RoleOf(ThreadIndex index) const {
     const Thread& thread = timeline_.thread(index);
     const bool is_of_driver = data_.parts.has_value() && data_.parts->pid == thread.pid;
@@ -285,7 +285,7 @@ class TimelinePacker {
     Tell("calls of modules", detail);
   }
 
-  // The label of a system event.
+  // Returns the label of a system event.
   uint32_t SystemLabel(const SystemEvent& event) {
     switch (event.kind) {
       case SystemKind::kOffCpu: {
@@ -404,7 +404,7 @@ class TimelinePacker {
     Tell("idle time of GPUs", detail);
   }
 
-  // In the order in which they are drawn.
+  // Returns the lanes in the order in which they are drawn.
   std::vector<Lane*> OrderedLanes() {
     std::vector<Lane*> lanes;
     for (auto& [key, lane] : lanes_) {

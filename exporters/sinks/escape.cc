@@ -28,7 +28,7 @@ void AppendJsonUnit(char32_t unit, std::string* text) {
   for (int shift = 12; shift >= 0; shift -= 4) text->push_back(kHexDigits[unit >> shift & 15]);
 }
 
-// JSON's escapes are units of UTF-16.
+// Appends a character as JSON's escapes, which are units of UTF-16.
 void AppendJsonCode(char32_t code, std::string* text) {
   if (code >= 0x10000) {
     AppendJsonUnit(0xD800 + ((code - 0x10000) >> 10), text);
@@ -37,11 +37,12 @@ void AppendJsonCode(char32_t code, std::string* text) {
   AppendJsonUnit(code, text);
 }
 
-// The first byte at which a spreadsheet tells a formula, or lets go of what is before one.
+// Returns whether a spreadsheet may take the text for a formula, by its first byte. That may also
+// be a character that spreadsheets skip before a formula.
 bool MayBeginFormula(std::string_view text) {
   if (text.empty()) return false;
   if (std::string_view("=+-@\t\r\n").find(text[0]) != std::string_view::npos) return true;
-  // The same four as wide as ideographs: Excel takes them, too.
+  // These are the wide forms of the four characters, which Excel accepts too.
   for (const std::string_view wide :
        {"\xEF\xBC\x9D", "\xEF\xBC\x8B", "\xEF\xBC\x8D", "\xEF\xBC\xA0"}) {
     if (text.starts_with(wide)) return true;
@@ -132,8 +133,8 @@ size_t WithoutLastDigits(std::string_view text) {
   return size;
 }
 
-// Where the blank is in front of a number at the end ("epoch 3", "lr 0.5"): flamegraph.pl would
-// take the number for a weight. Nothing: there is none.
+// Returns the place of the blank before a number at the end ("epoch 3", "lr 0.5"), because
+// flamegraph.pl would take the number for a weight. nullopt: there is no such number.
 std::optional<size_t> BlankBeforeLastNumber(std::string_view text) {
   size_t start = WithoutLastDigits(text);
   if (start > 0 && text[start - 1] == '.') {

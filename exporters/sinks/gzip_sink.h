@@ -1,6 +1,6 @@
-// A sink that compresses into another one: one gzip member, without a time stamp, so equal input
-// gives equal bytes. Old readers of traces stop after the first member, so there is never a second
-// one.
+// A sink that writes its input as one gzip member into another sink. The member has no time stamp,
+// so that equal input gives equal bytes. There is never a second member, because old readers of
+// traces stop after the first one.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,8 @@
 
 namespace proftrace {
 
-// Compresses fast rather than small: by ISA-L's level 1 where the build found it, else zlib's.
+// Makes a sink that compresses fast rather than well: at level 1 of ISA-L where the build found
+// ISA-L, else at level 1 of zlib.
 std::unique_ptr<ByteSink> NewGzipSink(std::unique_ptr<ByteSink> inner);
 
 }  // namespace proftrace

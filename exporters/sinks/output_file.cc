@@ -18,7 +18,7 @@ namespace proftrace {
 namespace {
 
 constexpr int kMaxTemporaryNames =
-    100;  // leftovers of killed runs with our PID that are stepped over
+    100;  // the most leftovers of killed runs with our PID that are skipped
 
 std::string Joined(const std::string& directory, const std::string& name) {
   if (directory.empty()) return name;
@@ -42,7 +42,7 @@ std::string_view ReasonOf(const absl::Status& status) {
   return {status.message().data(), status.message().size()};
 }
 
-// Keeps signals that would end the process waiting for as long as it lives.
+// Blocks signals that would end the process while this object lives.
 class HeldSignals {
  public:
   HeldSignals() {
@@ -76,7 +76,7 @@ class HeldSignals {
 
 struct OpenFile {
   UniqueFd fd;
-  std::string temporary_name;  // empty: it has none yet, or it is written to as it is
+  std::string temporary_name;  // empty: there is no name yet, or the file is written to directly
   bool is_nameless = false;
 };
 
@@ -84,7 +84,8 @@ std::string TemporaryName(int attempt, int64_t pid = getpid()) {
   return ".proftrace-" + std::to_string(pid) + "-" + std::to_string(attempt) + ".tmp";
 }
 
-// Nothing is left of a file without a name, however we end. Without /proc it could not get one.
+// Opens a file without a name, of which nothing is left however the program ends. This needs /proc,
+// because without it the file could not get a name later.
 OpenFile OpenNameless(const GuardedFolder& folder) {
   OpenFile file;
   if (access(GuardedFolder::kDescriptors, X_OK) != 0) return file;
@@ -103,7 +104,7 @@ OpenFile OpenNamed(const GuardedFolder& folder) {
   return file;
 }
 
-// False: `errno` says why not.
+// Copies a file. Returns false after an error, and leaves the reason in `errno`.
 bool CopyFile(int from, int to) {
   struct stat facts {};
   if (fstat(from, &facts) != 0) return false;
@@ -146,7 +147,7 @@ class FileSink : public ByteSink {
     }
     if (signals_.has_value() && signals_->AnyHasCome()) {
       Discard();
-      signals_.reset();  // it ends us here
+      signals_.reset();  // a blocked signal ends the program here
       return CannotWrite(path_, EINTR);
     }
     return absl::OkStatus();
@@ -174,8 +175,8 @@ class FileSink : public ByteSink {
   }
 
  private:
-  // A temporary one: a file takes another one's name by a rename alone. False: `errno` says why
-  // not.
+  // Gives the file a temporary name, because only a rename can replace another file. Returns false
+  // after an error, which is in `errno`.
   bool GiveName() {
     const std::string source = GuardedFolder::kDescriptors + std::to_string(fd_);
     for (int attempt = 0; attempt < kMaxTemporaryNames; ++attempt) {
@@ -187,7 +188,7 @@ class FileSink : public ByteSink {
       }
       if (errno != EEXIST) break;
     }
-    // A file system, or a policy, that lets no file have a name later.
+    // The file system, or a policy, does not let the file get a name later.
     OpenFile copy = OpenNamed(*folder_);
     if (!copy.fd.valid()) return false;
     temporary_name_ = copy.temporary_name;
@@ -213,7 +214,7 @@ class FileSink : public ByteSink {
   bool is_nameless_;
   std::string name_;
   std::string path_;
-  std::optional<HeldSignals> signals_;  // while there is a temporary name to be taken away
+  std::optional<HeldSignals> signals_;  // while there is a temporary name that must be removed
 };
 
 bool IsDirectory(int directory_fd, const char* path) {
@@ -223,13 +224,14 @@ bool IsDirectory(int directory_fd, const char* path) {
          here.st_dev == there.st_dev && here.st_ino == there.st_ino;
 }
 
-// Whether no file can be made there, or a rename would replace a name that the system needs.
+// Returns whether no file can be made in the directory, or a rename there would replace a name that
+// the system needs.
 bool IsOfTheSystem(int directory_fd) {
   return IsDirectory(directory_fd, "/dev") || IsDirectory(directory_fd, "/proc/self/fd");
 }
 
-// A copy of the descriptor that the name stands for: it is written to as it is, be it a pipe
-// (>(command) of a shell) or a file. -1: errno says why there is none.
+// Returns a copy of the descriptor that the name stands for, a pipe (>(command) of a shell) or a
+// file, which is written to directly. -1: there is none, for the reason in `errno`.
 int OpenDescriptor(int directory_fd, const std::string& name) {
   int number = -1;
   if (IsDirectory(directory_fd, "/dev")) {
@@ -295,7 +297,7 @@ absl::StatusOr<std::unique_ptr<ByteSink>> OutputDirectory::Create(const std::str
   if (existing.has_value() && S_ISDIR(existing->st_mode)) return CannotWrite(place, EISDIR);
   const bool is_channel =
       existing.has_value() && (S_ISCHR(existing->st_mode) || S_ISFIFO(existing->st_mode));
-  // In a directory that all share anybody can have put it there, to read what we write.
+  // In a directory that all users share, anybody could have put it there to read the output.
   if (is_channel && !folder_.IsTrustedFile(*existing)) return CannotWrite(place, EPERM);
 
   OpenFile file;

@@ -1,10 +1,10 @@
-// Where exporters write: a sink for bytes, and files that appear whole or not at all.
+// The sinks that exporters write to, and files that appear whole or not at all.
 //
-// A file is written without a name (O_TMPFILE), or under a temporary one beside its own where the
-// file system knows no such files, and renamed when it is finished, so that nobody reads half a
-// trace, a failed run leaves an older file as it was, and one that a signal ends leaves nothing
-// else. Links are never followed: neither by the temporary file (O_EXCL) nor by the rename. A
-// character device, a pipe or /dev/stdout is written to as it is.
+// A file is written without a name (O_TMPFILE), or with a temporary name beside its own where the
+// file system has no files without names. It gets its name when it is finished. So nobody reads
+// half a trace, a failed run leaves an older file as it was, and a run that a signal ends leaves
+// nothing else. Links are never followed: neither by the temporary file (O_EXCL) nor by the rename.
+// Character devices, pipes and /dev/stdout are written to directly.
 #pragma once
 
 #include <absl/status/status.h>
@@ -20,7 +20,7 @@
 
 namespace proftrace {
 
-// Takes bytes in order. One thread. Without Finish() what was written is thrown away.
+// Takes bytes in order, from one thread. Without Finish() the written bytes are thrown away.
 class ByteSink {
  public:
   virtual ~ByteSink() = default;
@@ -29,7 +29,7 @@ class ByteSink {
   virtual absl::Status Finish() = 0;
 };
 
-// Collects what is written; for standard output and for tests.
+// Collects the written bytes in memory, for standard output and for tests.
 class StringSink : public ByteSink {
  public:
   absl::Status Write(std::string_view bytes) override {
@@ -43,33 +43,33 @@ class StringSink : public ByteSink {
   std::string text_;
 };
 
-// Removes what a process that was killed has left of files that were about to get their names.
+// Removes files that a killed process left because it could no longer rename them.
 void RemoveUnfinished(const GuardedFolder& folder, int64_t pid);
 
-// A directory that outputs go into. Keeps it open: its files stay in it even if its path is renamed
-// meanwhile.
+// A directory for outputs. It is kept open, so that all files go into it even if its path is
+// renamed meanwhile.
 class OutputDirectory {
  public:
-  // `path` must exist; empty = the current directory. Root writes into none that others can change:
-  // GuardedFolder::WhyNotTrusted().
+  // Opens a directory. `path` must exist; empty = the current directory. Fails for root where
+  // others can change the directory (GuardedFolder::WhyNotTrusted()).
   static absl::StatusOr<OutputDirectory> Open(const std::string& path,
                                               const FolderTrust& trust = FolderTrust::OfProcess());
-  // Returns the one that `fd` is open on, wherever it is by now; `fd` stays the caller's. `path` is
-  // for messages.
+  // Returns the directory that `fd` is open on, wherever that is by now. The caller keeps `fd`.
+  // `path` is for messages.
   static absl::StatusOr<OutputDirectory> OfDescriptor(int fd, const std::string& path);
 
-  // Starts the file `name` (no slash in it). It is gzip when the name ends in ".gz". The sink must
-  // not outlive this.
+  // Starts the file `name` (no slash in it). The file is gzip-compressed where the name ends in
+  // ".gz". The sink must not outlive this.
   absl::StatusOr<std::unique_ptr<ByteSink>> Create(const std::string& name) const;
 
-  // Opens the directory `name` in it, which is made where it is missing; `is_made` tells of that.
+  // Opens the directory `name` in this one, and makes it where it is missing. `is_made` tells
+  // whether it was made.
   absl::StatusOr<OutputDirectory> MakeFolder(const std::string& name, bool* is_made) const;
-  // Takes a directory away again, if it is empty.
+  // Removes a directory if it is empty.
   void RemoveFolder(const std::string& name) const { (void)folder_.RemoveFolder(name); }
 
   const std::string& path() const { return folder_.path(); }
-  // Opens a place for files that are no outputs yet: the directory itself, or /tmp where it is
-  // /dev.
+  // Opens a folder for temporary files: this directory, or /tmp where this directory is /dev.
   absl::StatusOr<GuardedFolder> OpenScratch() const;
 
  private:

@@ -1,4 +1,4 @@
-// A message of protocol buffers, written by hand by the rules of their wire format.
+// Writes a message of protocol buffers directly by the rules of their wire format.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ class ProtobufMessage {
   const std::string& bytes() const { return bytes_; }
   void Clear() { bytes_.clear(); }
 
-  // Writes any integer type of the schema that is not "sint" or "fixed"; negative ones take ten
-  // bytes.
+  // Writes an integer of any type of the schema except "sint" and "fixed". Negative numbers take
+  // ten bytes.
   void Number(uint32_t field, int64_t value) {
     Varint(field << 3);
     Varint(static_cast<uint64_t>(value));

@@ -1,5 +1,5 @@
 // Formats text into a sink through one big buffer. Made for millions of lines: numbers go straight
-// into the buffer, and an error of the sink is kept until Finish() instead of being asked for after
+// into the buffer, and an error of the sink is kept until Flush() instead of being returned for
 // each piece.
 #pragma once
 
@@ -19,8 +19,8 @@ namespace proftrace {
 inline constexpr size_t kMaxNumberBytes =
     24;  // a 64-bit number with sign, or one with three decimals
 
-// These write at `at` and return what follows; the caller has made room. Most texts and numbers are
-// short, and a call costs as much as their copy: so both are inlined.
+// The next functions write at `at` and return the place behind; the caller has made room. They are
+// inlined, because most texts and numbers are short, so that a call would cost as much as the copy.
 [[gnu::always_inline]] inline char* PutText(char* at, std::string_view text) {
   const char* from = text.data();
   const size_t size = text.size();
@@ -50,7 +50,7 @@ inline constexpr auto kDigitPairs = [] {
   return pairs;
 }();
 
-// Writes exactly eight digits of a number that has no more.
+// Writes exactly eight digits of a number that has at most eight.
 inline char* PutEightDigits(char* at, uint32_t value) {
   const uint32_t high = value / 10'000;
   const uint32_t low = value % 10'000;
@@ -67,8 +67,8 @@ inline char* PutSmall(char* at, uint32_t value) {
   return at + 1;
 }
 
-// Long numbers go in steps of eight digits: a time since 1970 has nineteen, and std::to_chars
-// divides for each two of them.
+// Writes an integer. Long numbers are written in steps of eight digits, because a time since 1970
+// has nineteen digits and std::to_chars divides for every two of them.
 template <typename Integer>
 char* PutInteger(char* at, Integer value) {
   if (value < 0) return std::to_chars(at, at + kMaxNumberBytes, value).ptr;
@@ -83,7 +83,7 @@ char* PutInteger(char* at, Integer value) {
   }
   return PutEightDigits(at, static_cast<uint32_t>(number % kEightDigits));
 }
-// Nanoseconds as microseconds with exactly three decimals.
+// Writes nanoseconds as microseconds with exactly three decimals.
 inline char* PutMicroseconds(char* at, int64_t ns) {
   if (ns < 0) *at++ = '-';
   const uint64_t magnitude =
@@ -97,8 +97,8 @@ inline char* PutMicroseconds(char* at, int64_t ns) {
   return at + 4;
 }
 
-// `value` with `decimals` decimals, as printf's %.*f; 0 for what is no number. It takes up to 400
-// bytes: the longest double has 309 digits before the point.
+// Writes `value` with `decimals` decimals, as printf's %.*f does; 0 for infinities and NaN. This
+// takes up to 400 bytes, because the longest double has 309 digits before the point.
 inline constexpr size_t kMaxDecimalBytes = 400;
 char* PutDecimal(char* at, double value, int decimals);
 
@@ -107,7 +107,8 @@ class TextWriter {
   // `sink` must outlive this; the caller finishes it.
   explicit TextWriter(ByteSink& sink);
 
-  // Returns room for `bytes` bytes; what was written there counts once Advance() was told its end.
+  // Returns room for `bytes` bytes. Bytes that are written there count once Advance() is called
+  // with their end.
   char* Reserve(size_t bytes) {
     if (static_cast<size_t>(end_ - at_) < bytes) MakeRoom(bytes);
     return at_;
@@ -122,9 +123,10 @@ class TextWriter {
     Advance(PutDecimal(Reserve(kMaxDecimalBytes), value, decimals));
   }
 
-  // Whether all went well so far. Long loops ask now and then, to stop early on a full disk.
+  // Returns whether there was no error so far. Long loops ask now and then, so that they stop early
+  // on a full disk.
   bool ok() const { return status_.ok(); }
-  // Hands the rest to the sink and gives the first error.
+  // Writes the rest to the sink and returns the first error.
   absl::Status Flush();
 
  private:

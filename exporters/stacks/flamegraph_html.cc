@@ -11,8 +11,8 @@
 namespace proftrace {
 namespace {
 
-// A JSON string that is safe inside <script>: without '<' no text can end the element or open a
-// comment.
+// Returns a JSON string that is safe inside <script>: without '<' no text can end the element or
+// open a comment.
 std::string ScriptString(std::string_view text) {
   const std::string escaped = JsonEscaped(text);
   std::string safe = "\"";
@@ -37,7 +37,7 @@ std::string Subtitle(const Timeline& timeline) {
   return subtitle;
 }
 
-// "title": …, without the braces around them.
+// Returns "title": … and the other fields, without the braces around them.
 std::string Fields(const RecordingWords& words) {
   return "\"title\": " + ScriptString(words.title) +
          ", \"subtitle\": " + ScriptString(words.subtitle) +
@@ -66,12 +66,13 @@ class PageWriter {
   void Start(const RecordingWords& words, const FoldedStacks& stacks, size_t first) {
     writer_.Text(kFlamegraphPageHead);
     writer_.Text("{" + Fields(words) + ", \"first\": " + std::to_string(first));
-    // Frames, and their FrameKind.
+    // The frames, and for each its FrameKind.
     List("frames", stacks.frames.size(),
          [&](size_t i) { writer_.Text(ScriptString(stacks.frames[i].name)); });
     List("kinds", stacks.frames.size(),
          [&](size_t i) { writer_.Unsigned(static_cast<uint64_t>(stacks.frames[i].kind)); });
-    // Flat: parent, frame, count of each node; the root is not among them and is parent 0.
+    // One flat list with parent, frame and count of each node. The root is left out; it is parent
+    // 0.
     List("nodes", stacks.nodes.size() - 1, [&](size_t i) {
       const StackNode& node = stacks.nodes[i + 1];
       writer_.Unsigned(node.parent);
@@ -114,7 +115,7 @@ class PageWriter {
     writer_.Text("]");
   }
 
-  // A list a weight, of the nodes without the root.
+  // Writes one list for each weight, with the nodes except the root.
   void Values(const std::vector<StackValues>& all) {
     List("values", all.size(), [&](size_t i) {
       writer_.Text("\n[");

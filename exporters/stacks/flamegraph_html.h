@@ -1,6 +1,6 @@
-// flamegraph.html: one page that shows the call tree, with everything in it: no network, no other
-// file. The page itself is flamegraph_page/ (HTML, CSS, JavaScript), built into the program by
-// embed_page.cmake.
+// Writes flamegraph.html, one page that shows the call tree. It is self-contained: it needs no
+// network and no other file. The page's source is flamegraph_page/ (HTML, CSS, JavaScript), which
+// embed_page.cmake builds into the program.
 #pragma once
 
 #include <absl/status/status.h>
@@ -17,24 +17,24 @@
 
 namespace proftrace {
 
-// What the page says of a recording.
+// The facts that the page shows about a recording.
 struct RecordingWords {
   std::string title;
   std::string subtitle;
   int64_t window_ns = 0;
-  uint64_t incomplete_spans = 0;  // left out of the graph
+  uint64_t incomplete_spans = 0;  // spans that are left out of the graph
   bool any_loss = false;
-  std::optional<double> steps;  // of the job, in the window
+  std::optional<double> steps;  // steps of the job in the window
 };
 
 RecordingWords WordsOf(const Timeline& timeline, const Aggregates& aggregates);
 
-// `first`: the weight that the page opens with; it has all that were recorded. Fails with kUsage
-// where `first` was not.
+// Writes the page with all recorded weights. `first`: the weight that the page opens with. Fails
+// with kUsage where `first` was not recorded.
 absl::Status ExportFlamegraph(const RecordingWords& words, const FoldedStacks& stacks,
                               StackWeight first, ByteSink& sink);
 
-// Writes the differential graph. `words`: the later recording's, which the page is about.
+// Writes the differential graph. `words`: those of the later recording, which the page is about.
 absl::Status ExportFlamegraphDiff(const RecordingWords& words, const RecordingWords& before,
                                   const StackDiff& diff, StackWeight first, ByteSink& sink);
 

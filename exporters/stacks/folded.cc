@@ -12,8 +12,8 @@
 namespace proftrace {
 namespace {
 
-// Nanoseconds as whole microseconds (largest remainder method; of equal remainders those of the
-// lines that come first).
+// Returns nanoseconds as whole microseconds by the largest remainder method. Where remainders are
+// equal, earlier lines come first.
 std::vector<int64_t> Microseconds(const std::vector<int64_t>& ns,
                                   const std::vector<uint32_t>& positions) {
   std::vector<int64_t> weights(ns.size());
@@ -55,7 +55,7 @@ class FoldedWriter {
     }
   }
 
-  // The next number of each line.
+  // Adds the next number to each line.
   void AddColumn(const StackValues& values) {
     std::vector<int64_t> sums = WithoutDeviceFrames(stacks_, values.self);
     if (InfoOf(values.weight).unit != StackUnit::kNanoseconds) {
@@ -74,14 +74,14 @@ class FoldedWriter {
   }
 
  private:
-  // Calls visit(line, node) for all but the root. Depth first, without recursion: stacks of a
-  // target may be of any depth.
+  // Calls visit(line, node) for all nodes except the root, depth first. There is no recursion,
+  // because stacks of a target may have any depth.
   template <typename Visitor>
   void VisitInOrder(Visitor&& visit) {
     struct Open {
       uint32_t node;
       size_t next_child;
-      size_t line_bytes;  // of the line without this node's frame
+      size_t line_bytes;  // the length of the line without this node's frame
     };
     std::vector<Open> open = {{0, 0, 0}};
     std::string line;

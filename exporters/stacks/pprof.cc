@@ -94,7 +94,7 @@ class PprofWriter {
     Write(kSample, message);
   }
 
-  // A location and a function of the same number, from 1 on.
+  // Writes a location and a function, which have the same number, from 1 on.
   void WriteFrame(uint32_t frame) {
     const int64_t number = frame + int64_t{1};
     const StackFrame& shown = stacks_.frames[frame];

@@ -1,5 +1,6 @@
-// profile.pb.gz: call paths with every weight that was recorded, for `go tool pprof`
-// (github.com/google/pprof, proto/profile.proto). A sample type each: `-sample_index` chooses.
+// Writes profile.pb.gz: call paths with all recorded weights, for `go tool pprof`
+// (github.com/google/pprof, proto/profile.proto). Each weight is a sample type, which
+// `-sample_index` chooses.
 #pragma once
 
 #include <absl/status/status.h>
@@ -10,9 +11,9 @@
 
 namespace proftrace {
 
-// Writes the message without compression; a sink for a name that ends in .gz compresses. A function
-// is a name; Python's functions have their file and line. `first`: the weight that is shown unless
-// another is chosen. Fails with kUsage where it was not recorded.
+// Writes the message without compression, because the sink for a name that ends in .gz compresses.
+// A function has a name; functions of Python also have file and line. `first`: the weight that is
+// shown unless another one is chosen. Fails with kUsage where `first` was not recorded.
 absl::Status ExportPprof(const Timeline& timeline, const FoldedStacks& stacks, StackWeight first,
                          ByteSink& sink);
 

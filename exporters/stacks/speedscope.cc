@@ -10,7 +10,7 @@
 namespace proftrace {
 namespace {
 
-// As in its FileFormat.ValueUnit.
+// Returns the unit as in speedscope's FileFormat.ValueUnit.
 std::string_view ValueUnit(StackUnit unit) {
   switch (unit) {
     case StackUnit::kNanoseconds:

@@ -1,6 +1,6 @@
-// profile.speedscope.json: call paths for https://www.speedscope.app, as sampled profiles of its
-// file format (file-format-schema.json): one profile for each weight that was recorded, in it one
-// sample a path, root first, with its nanoseconds, bytes or number of spans.
+// Writes profile.speedscope.json: call paths for https://www.speedscope.app, as sampled profiles of
+// its file format (file-format-schema.json). There is one profile for each recorded weight. A
+// profile has one sample for each path, root first, with its nanoseconds, bytes or number of spans.
 #pragma once
 
 #include <absl/status/status.h>
@@ -11,8 +11,8 @@
 
 namespace proftrace {
 
-// `first`: the weight whose profile is shown first. Paths of weight 0 are left out. Fails with
-// kUsage where `first` was not recorded.
+// Writes the profiles. `first`: the weight whose profile is shown first. Paths of weight 0 are left
+// out. Fails with kUsage where `first` was not recorded.
 absl::Status ExportSpeedscope(const Timeline& timeline, const FoldedStacks& stacks,
                               StackWeight first, ByteSink& sink);
 

@@ -1,4 +1,5 @@
-// How an output writes the text of a cell. Cells that many rows share are made once, in this form.
+// The form in which an output writes the text of a cell. Texts that many rows share are converted
+// once, to this form.
 #pragma once
 
 #include <optional>
@@ -11,7 +12,7 @@ namespace proftrace {
 
 class CellForm {
  public:
-  // Returns the form of outputs that take any text: the text itself, as valid UTF-8.
+  // Returns the form for outputs that take any text: the text itself, as valid UTF-8.
   static constexpr CellForm Plain() { return CellForm(); }
   constexpr explicit CellForm(CsvText kind) : csv_(kind) {}
 
@@ -26,7 +27,7 @@ class CellForm {
   std::string Cell(std::string_view text) const {
     return is_csv() ? CsvField(text, *csv_) : ToValidUtf8(text);
   }
-  // Returns what stands around a text that is quoted in CSV in any case, and a quote in it.
+  // Return the quote around a text that CSV always quotes, and a quote within such a text.
   std::string_view quote() const { return is_csv() ? "\"" : ""; }
   std::string_view inner_quote() const { return is_csv() ? "\"\"" : "\""; }
 

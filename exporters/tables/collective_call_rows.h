@@ -69,7 +69,7 @@ void ForEachCell(const CollectiveCallRow& row, Visit&& visit) {
         row.source);
 }
 
-// The texts of a group's columns.
+// The texts in a process group's columns.
 struct GroupTexts {
   std::string key;
   std::string name;
@@ -78,12 +78,13 @@ struct GroupTexts {
   std::optional<int64_t> size;
 };
 
-// `attempt`: of which one the group is, where that makes a difference.
+// Returns the texts of a group. `attempt`: the attempt of the job that the group belongs to, where
+// groups of several attempts must be told apart.
 GroupTexts TextsOfGroup(const FleetGroup& group, const std::string& description,
                         std::optional<int32_t> attempt = std::nullopt);
 
-// Returns the row of a call, but for its process and step, with `unix_offset_ns` added to its
-// times. `group` and `call` must outlive the row.
+// Returns the row of a call without its process and step. `unix_offset_ns` is added to the times.
+// `group` and `call` must outlive the row.
 CollectiveCallRow RowOfCall(const SourceCall& call, const GroupTexts& group,
                             int64_t unix_offset_ns);
 

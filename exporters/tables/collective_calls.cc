@@ -15,12 +15,12 @@
 namespace proftrace {
 namespace {
 
-// The number by which kernels and the rows that ask for them are linked, as by Kineto's own.
+// Adds the number that links kernels to the rows that ask for them, as Kineto's "External id" does.
 void AddLink(SpanId row, ArgsText* args) {
   args->Number("External id", static_cast<int64_t>(Raw(row)) + 1);
 }
 
-// Gives a process's rows to the rule, with the args that a trace has.
+// Passes a process's rows to CollectiveRows, with the args that they have in a trace.
 class CallFinder {
  public:
   explicit CallFinder(const Timeline& timeline) : timeline_(timeline) {
@@ -90,7 +90,7 @@ class CallFinder {
     rows_[Raw(kernel.pid)].Take(event);
   }
 
-  // The text of a JSON string, without its quotes.
+  // Returns the text of a JSON string without its quotes.
   static std::string JsonText(const std::string& name) {
     const std::string quoted = JsonQuoted(name);
     return quoted.substr(1, quoted.size() - 2);

@@ -1,5 +1,5 @@
-// The collectives of a recording's processes, found by the rule that is good for traces of all
-// profilers (CollectiveRows).
+// Finds the collectives of a recording's processes, by the same rule as for traces of all profilers
+// (CollectiveRows).
 #pragma once
 
 #include <vector>
@@ -9,8 +9,7 @@
 
 namespace proftrace {
 
-// A process of the recording: its groups and calls, in CLOCK_MONOTONIC, and what is to be said of
-// them.
+// The groups and calls of a process, with times in CLOCK_MONOTONIC, and remarks on them.
 struct ProcessCalls {
   Pid pid{};
   SourceFacts facts;

@@ -1,6 +1,7 @@
-// What the tables are made of. A table is a struct for its rows and a function ForEachCell() beside
-// it, the one list of its columns: it calls a visitor with each column and the row's cell in it.
-// Writers (CSV, SQLite) are visitors, so a cell's type is known when they are compiled.
+// The parts of tables. A table is a struct for its rows and a function ForEachCell() beside it,
+// which is the only list of the table's columns: it calls a visitor with each column and the row's
+// cell in it. Writers (CSV, SQLite) are visitors, so that the type of each cell is known when they
+// are compiled.
 //
 // A cell is
 //   an integer or a bool         a count, a number, nanoseconds, bytes
@@ -25,8 +26,8 @@ namespace proftrace {
 
 struct Column {
   std::string_view name;
-  std::string_view meaning;        // one sentence or two, for docs/reference/columns.md
-  std::string_view sql_type = {};  // empty: that of the cells' type
+  std::string_view meaning;        // one or two sentences, for docs/reference/columns.md
+  std::string_view sql_type = {};  // empty: the SQL type follows from the cells' type
 };
 
 // A time that is written as microseconds with three decimals.
@@ -34,7 +35,7 @@ struct NsAsUs {
   int64_t ns = 0;
 };
 
-// A number that is written with so many decimals.
+// A number that is written with `decimals` decimals.
 struct Decimal {
   double value = 0;
   int decimals = 0;
@@ -44,7 +45,7 @@ struct CellText {
   std::string_view text;
 };
 
-// A text in pieces, which stand one after the other.
+// A text in pieces, which are written one after the other.
 struct PathPieces {
   static constexpr size_t kMostPieces = 8;
 
@@ -91,7 +92,7 @@ constexpr CellType CellTypeOf() {
   }
 }
 
-// A column as writers see it.
+// A column with the type of its cells, for writers.
 struct TypedColumn {
   std::string_view name;
   CellType type;

@@ -1,5 +1,5 @@
 // The tables as CSV files: RFC 4180 with one header line. A cell is empty where nothing was
-// recorded, never 0. What the columns are, and mean, stands beside the rows: event_row.h and
+// recorded, never 0. The columns and their meanings are described beside the rows: event_row.h and
 // *_rows.h.
 #pragma once
 
@@ -19,14 +19,14 @@
 
 namespace proftrace {
 
-// Memory: that of EventRows.
+// Writes the table `events`. Memory: that of ForEachEventRow().
 absl::Status ExportEventsCsv(const Timeline& timeline, const Steps& steps, const StepRows& rows,
                              ByteSink& sink, CsvText kind = CsvText::kForSpreadsheets);
 
 // Writes the folder `name` in `directory`: events.csv.gz, in which a row has the number of its
-// stack
-// (`stack_id` in place of `stack`), and stacks.csv.gz, which has each stack once. The events appear
-// last: where they are, so are their stacks. Memory: that of EventRows, and a bit for each frame.
+// stack (`stack_id` in place of `stack`), and stacks.csv.gz, which has each stack once. The events
+// get their name last, so that their stacks are there where they are. Memory: that of
+// ForEachEventRow(), and a bit for each frame.
 absl::Status ExportEventsAndStacks(const Timeline& timeline, const Steps& steps,
                                    const StepRows& rows, const OutputDirectory& directory,
                                    const std::string& name,

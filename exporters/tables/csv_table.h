@@ -1,5 +1,6 @@
-// Writes a table as CSV: a header, then a line a row. Made for millions of rows: what to do with a
-// cell is known when this is compiled, and a row is written without a call into a sink.
+// Writes a table as CSV: a header, then a line for each row. It is made for millions of rows: the
+// code for each cell is chosen when this is compiled, and a row is written without a call into a
+// sink.
 #pragma once
 
 #include <absl/status/status.h>
@@ -17,7 +18,7 @@ namespace proftrace {
 
 namespace internal {
 
-// Returns how many bytes a cell takes at most, with its comma.
+// Returns the most bytes that a cell takes, with its comma.
 template <typename Cell>
 size_t CsvBytes(const Cell& cell) {
   using Kind = PlainCell<Cell>;
@@ -30,7 +31,8 @@ size_t CsvBytes(const Cell& cell) {
   } else if constexpr (std::same_as<Kind, PathPieces>) {
     return cell.size() + 1;
   } else {
-    // Each byte that is no UTF-8 becomes a character of three; quotes and an apostrophe.
+    // Each byte of invalid UTF-8 becomes a character of three bytes. Quotes and an apostrophe are
+    // added.
     return 3 * cell.size() + 4;
   }
 }
@@ -70,7 +72,7 @@ class CsvTable {
     writer_.Text(header + "\n");
   }
 
-  // Returns false after an error of the sink: no more rows are wanted.
+  // Adds a row. Returns false after an error of the sink: then no more rows are wanted.
   bool Add(const Row& row) {
     size_t bytes = 0;
     ForEachCell(

@@ -1,5 +1,5 @@
-// The columns of the table `events`: one row an event, in the order of their starts, and so of
-// their ids.
+// The columns of the table `events`: one row for each event, in the order of their starts, which is
+// that of their ids.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace proftrace {
 
-// The texts are in the form of the output that the rows are made for, since millions of rows share
-// them.
+// Texts are already in the form of the output that the rows are made for, because millions of rows
+// share them.
 struct EventRow {
   uint64_t id = 0;
   std::optional<uint64_t> parent_id;

@@ -65,7 +65,7 @@ class EventRows {
  private:
   void Add(const EventRow& row) { is_wanted_ = is_wanted_ && add_(row); }
 
-  // The steps that begin before the span `index` or with it.
+  // Adds the steps that begin before the span `index` or with it.
   void AddStepsBefore(uint32_t index) {
     const std::vector<StepRows::Row>& rows = step_rows_.rows();
     for (; next_step_ < rows.size() && rows[next_step_].before_span <= index; ++next_step_) {
@@ -74,7 +74,7 @@ class EventRows {
     }
   }
 
-  // The rows that are no spans and start before `until_ns`, if given, and have not been given yet.
+  // Adds the remaining rows that are no spans, and with `until_ns` only those that start before it.
   void AddOthers(std::optional<int64_t> until_ns) {
     while (is_wanted_) {
       const std::optional<EventOrder::Other> other = order_.Take(until_ns);
@@ -129,7 +129,7 @@ class EventRows {
     Add(row);
   }
 
-  // The row is one object for all spans: each cell that differs between them is set anew.
+  // Adds a span. All spans use the same row object, so each cell that differs is set anew.
   void AddSpan(SpanId id, const Span& span) {
     EventRow& row = span_row_;
     const std::optional<size_t> around = places_.Around(span);
@@ -178,7 +178,7 @@ class EventRows {
     Add(row);
   }
 
-  // {"forward_id": …}, {"cbid": …, "result": …} or {"bytes": …}.
+  // Returns {"forward_id": …}, {"cbid": …, "result": …} or {"bytes": …}.
   std::string_view ArgsOf(SpanId id, const SpanSequence& sequence, const CudaCall& call) {
     if (sequence.forward_plus_1 != 0) {
       BeginArgs("forward_id", order_.IdOfSpan(SpanId{sequence.forward_plus_1 - 1}));
@@ -193,7 +193,7 @@ class EventRows {
     return EndArgs();
   }
 
-  // {"Module Hierarchy": …}: of operators and annotations, which have none of the others.
+  // Returns {"Module Hierarchy": …}, for operators and annotations, which have no other args.
   std::string_view ScriptArgsOf(ScriptId script) {
     if (script == kNoScript) return {};
     if (script_args_.size() <= Raw(script)) script_args_.resize(timeline_.scripts().size());
@@ -206,8 +206,8 @@ class EventRows {
     return cell;
   }
 
-  // These three make the JSON of a row that has few numbers, in the output's form, without a look
-  // at each of its characters.
+  // The next three make the JSON of a row with few numbers in the output's form, without checking
+  // each of its characters.
   template <typename Number>
   void BeginArgs(std::string_view key, Number value) {
     args_end_ = PutText(args_, form_.quote());
@@ -233,7 +233,7 @@ class EventRows {
     args_end_ = PutText(args_end_, ": ");
   }
 
-  // Where the scheduler was recorded, and nothing of it was lost meanwhile.
+  // Sets the times where the scheduler was recorded and none of its records were lost meanwhile.
   void SetCpuTimes(SpanId id, const Span& span, EventRow* row) const {
     if (!timeline_.has_sched()) return;
     const SpanSystem system = timeline_.columns().system.at(id);
@@ -244,7 +244,7 @@ class EventRows {
     row->off_cpu_ns = system.off_cpu_ns;
   }
 
-  // Texts are made once for each of the inputs.
+  // Sets the inputs. Their texts are made once for each InputsId.
   void SetInputs(SpanId id, EventRow* row) {
     const OperatorInputs* inputs = timeline_.inputs_of(id);
     if (inputs == nullptr) {
@@ -275,8 +275,8 @@ class EventRows {
     row->self_device_memory_bytes = memory.self_device_bytes;
   }
 
-  // Adds a cell of PathCells, with the step around it in its place. Returns the quote that is to
-  // follow what else belongs to the path; empty = none.
+  // Adds a cell of PathCells, with the step around it at its place. Returns the quote that must
+  // follow the rest of the path; empty: none.
   std::string_view AddPath(std::string_view path, const std::optional<size_t>& around,
                            PathPieces* to) {
     const bool is_quoted = form_.is_csv() && path.starts_with('"');
@@ -289,7 +289,7 @@ class EventRows {
     return form_.quote();
   }
 
-  // Adds such a cell that has lost its quotes.
+  // Adds a cell of PathCells without its quotes.
   void AddInner(std::string_view path, const std::optional<size_t>& around, PathPieces* to) {
     if (!around.has_value()) {
       to->Add(path);
@@ -303,7 +303,7 @@ class EventRows {
     to->Add(path.substr(before));
   }
 
-  // "ProfilerStep#N/" of a row of steps.
+  // Returns "ProfilerStep#N/" for a row of steps.
   std::string_view StepText(size_t step) {
     if (step != step_of_text_) {
       step_text_ = kStepName + std::to_string(step_rows_.rows()[step].step.number) + "/";
@@ -312,15 +312,15 @@ class EventRows {
     return step_text_;
   }
 
-  // The number of the step that the time is in, if the thread drives steps or works for the one
+  // Returns the number of the step around the time, if the thread drives steps or works for one
   // that does.
   std::optional<int64_t> StepAt(ThreadIndex thread, int64_t time_ns) const {
     const Step* step = steps_.At(thread, time_ns);
     return step == nullptr ? std::nullopt : std::optional<int64_t>(step->number);
   }
 
-  // An event inside a span counts in that span's self bytes: its own are only those of an event in
-  // no span, so that the column adds up.
+  // Adds a memory event. Its bytes count in the self bytes of the span around it; only an event in
+  // no span has self bytes of its own, so that the column adds up.
   void AddMemoryEvent(const MemoryEvent& event) {
     const std::string_view name = MemoryEventName(event.kind);
     const Span* parent = event.parent == kNoSpan ? nullptr : &timeline_.span(event.parent);
@@ -448,7 +448,7 @@ class EventRows {
     AddOther(row);
   }
 
-  // A row that is no span, in what is around it.
+  // A row that is no span, with the rows around it.
   struct OtherRow {
     SpanId parent = kNoSpan;
     std::string_view name;
@@ -461,12 +461,12 @@ class EventRows {
     uint32_t device = kNowhere;
     uint32_t stream = kNowhere;
     uint32_t correlation = 0;
-    SpanId op = kNoSpan;  // whose external id it has, else:
+    SpanId op = kNoSpan;  // the row whose external id it has, else:
     uint64_t external_id = 0;
     std::string args;
-    std::optional<ThreadIndex> thread;  // none: that of its parent
+    std::optional<ThreadIndex> thread;  // nullopt: that of its parent
     SpanEnd end = SpanEnd::kReturn;
-    // Names of what lies between it and its parent, the innermost first, and that one's id.
+    // The names of the rows between it and its parent, the innermost first, and the id of that.
     std::vector<std::string> between;
     uint64_t between_id = 0;
   };
@@ -493,7 +493,7 @@ class EventRows {
     }
     row.name = {name};
     row.category = {other.category};
-    // What the kernel did has no RecordScope.
+    // Activities of the kernel have no RecordScope.
     if (!other.thread.has_value()) row.scope = {"FUNCTION"};
     row.pid = Raw(other.pid);
     if (Raw(other.tid) != 0) row.tid = Raw(other.tid);
@@ -512,7 +512,7 @@ class EventRows {
     const int64_t step_ns =
         other.thread.has_value() || parent == nullptr ? other.start_ns : parent->start_ns;
     if (thread.has_value()) row.step = StepAt(*thread, step_ns);
-    // What the kernel did for a span, it did where that was called.
+    // The kernel's activity in a span has the span's place in Python.
     if (other.thread.has_value() && parent != nullptr) {
       SetPython(python_cells_.Again(other.parent), &row);
     }
@@ -523,7 +523,7 @@ class EventRows {
     Add(row);
   }
 
-  // Such a path is quoted in any case.
+  // Adds the path of such a row, which is always quoted.
   void AddOtherPath(const Span* parent, const std::optional<size_t>& around, std::string_view end,
                     PathPieces* to) {
     std::string_view path = parent == nullptr ? std::string_view() : paths_.Of(parent->path);
@@ -534,7 +534,7 @@ class EventRows {
     to->Add(end);
   }
 
-  // Returns the names that follow that of the row's parent, and the quote behind them.
+  // Returns the names after that of the row's parent, and the quote behind them.
   std::string EndOfPath(const OtherRow& row, bool is_whole) const {
     std::string text;
     if (is_whole && !row.between.empty() && form_.NeedsGuard(row.between.back())) {

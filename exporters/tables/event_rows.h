@@ -13,9 +13,9 @@
 namespace proftrace {
 
 // Gives the rows to `add`, in the order of their ids, until it returns false. A row's texts are
-// valid during the call. Memory: a few words a label and a frame of Python, and at most 16 MiB of
-// call paths and 32 MiB of stacks. `steps` fill the column of that name; `step_rows` are rows of
-// their own, and parents of what they enclose. `used_stacks`: as PythonCells takes it.
+// valid during the call. Memory: a few words for each label and each frame of Python, and at most
+// 16 MiB of call paths and 32 MiB of stacks. `steps` fill the column `step`; `step_rows` are rows
+// of their own, and parents of the rows that they enclose. `used_stacks`: as in PythonCells.
 void ForEachEventRow(const Timeline& timeline, const Steps& steps, const StepRows& step_rows,
                      CellForm form, absl::FunctionRef<bool(const EventRow&)> add,
                      std::vector<bool>* used_stacks = nullptr);

@@ -29,7 +29,7 @@ void ForEachKernelRow(const Timeline& timeline, absl::FunctionRef<bool(const Ker
     std::vector<int64_t> durations_ns;
     int64_t bytes = 0;
   };
-  // By process, GPU, kind and name.
+  // The work by process, GPU, kind and name.
   std::map<std::tuple<uint32_t, uint32_t, DeviceActivityKind, std::string_view>, Work> works;
   const DeviceActivityStore& activities = timeline.device_activities();
   for (uint32_t i = 0; i < activities.size(); ++i) {

@@ -44,10 +44,10 @@ void ForEachCell(const KernelRow& row, Visit&& visit) {
   visit(Column{"bytes", "What copies and sets moved."}, row.bytes);
 }
 
-// Durations of one kind of work; completes `row`. `durations_ns` is not empty.
+// Fills in the durations of `row` by those of one kind of work. `durations_ns` must not be empty.
 void SetDurations(std::vector<int64_t> durations_ns, KernelRow* row);
 
-// Gives the rows to `add`, until it returns false. Memory: a word a piece of work.
+// Gives the rows to `add`, until it returns false. Memory: a word for each piece of work.
 void ForEachKernelRow(const Timeline& timeline, absl::FunctionRef<bool(const KernelRow&)> add);
 
 }  // namespace proftrace

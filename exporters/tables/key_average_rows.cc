@@ -8,7 +8,7 @@ std::optional<Decimal> Percent(int64_t ns, int64_t total_ns) {
   return Decimal{static_cast<double>(ns) * 100.0 / static_cast<double>(total_ns), 4};
 }
 
-// As in events.csv: the innermost frame last.
+// Returns the stack as in events.csv, with the innermost frame last.
 std::string Stack(const KeyAverage& row) {
   std::string text;
   for (size_t i = row.stack.size(); i-- > 0;) text += row.stack[i] + (i > 0 ? ";" : "");
@@ -34,7 +34,7 @@ KeyAverageRow RowOf(const KeyAverage& average, const KeyAverages& all) {
   row.cpu_time_total_us = {average.cpu_time_total_ns};
   row.cpu_time_us = {average.cpu_time_us(), 3};
   row.self_cpu_percent = Percent(average.self_cpu_time_total_ns, all.self_cpu_time_total_ns);
-  // An async span has no place in the tree, so it has no share: 0, as in torch.
+  // An async span has no place in the tree and therefore no share: 0, as in torch.
   row.cpu_percent =
       Percent(average.is_async ? 0 : average.cpu_time_total_ns, all.self_cpu_time_total_ns);
   if (all.has_device_records) {

@@ -29,7 +29,7 @@ void ForEachMemoryRow(const Timeline& timeline, const Steps& steps,
                       absl::FunctionRef<bool(const MemoryRow&)> add) {
   const Window& window = timeline.info().window;
   for (const MemoryCurve& curve : MemoryCurves(timeline)) {
-    // All events lie in it, also those of a recorder that was killed.
+    // The stretch covers all events, also those of a recorder that was killed.
     if (auto use = MemoryUsesIn(timeline, curve, {Stretch(0, INT64_MAX)}).front()) {
       use->begin_ns = window.start_ns;
       use->end_ns = window.start_ns + window.duration_ns;

@@ -12,7 +12,7 @@ void ForEachModuleRow(const Timeline& timeline, const ModuleSums& sums,
     ModuleRow row;
     row.pid = Raw(module.pid);
     row.path = module.path;
-    // The number is one instance's.
+    // The number is shown only where the row is a single instance.
     row.module_class = times.instances > 1 ? module.class_name : PythonModuleText(module);
     row.calls = times.calls;
     row.forward_us = {times.forward_ns};

@@ -30,7 +30,7 @@ struct ModuleRow {
   uint64_t instances = 0;
 };
 
-// SQLite has had `instances` as a text from the start, and readers of a user_version rely on that.
+// In SQLite `instances` has always been a text, and readers that check user_version rely on that.
 template <typename Visit>
 void ForEachCell(const ModuleRow& row, Visit&& visit) {
   visit(Column{"pid", "The process."}, row.pid);

@@ -1,4 +1,5 @@
-// The columns of the table `events` where a row has the number of its stack (stack_row.h).
+// The columns of the table `events` in outputs where a row has the number of its stack
+// (stack_row.h).
 #pragma once
 
 #include "exporters/tables/column.h"
@@ -8,7 +9,7 @@ namespace proftrace {
 
 // A row of the table `events` whose cell `stack` is the number of a stack.
 struct NumberedEventRow {
-  const EventRow* row = nullptr;  // null: no row, for its columns alone
+  const EventRow* row = nullptr;  // nullptr: there is no row, only the columns are needed
 };
 
 template <typename Visit>

@@ -1,4 +1,4 @@
-// The cells of the table `events` that hold a path: the names from the root, joined by '/'.
+// Makes the cells of the table `events` that hold a path: the names from the root, joined by '/'.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ class PathCells {
 
   // Returns the cell of a path, quoted where needed, and guarded. Valid until the next call.
   std::string_view Of(PathId path);
-  // Takes away what stands in front of a cell's text for spreadsheets, its quote aside, and returns
-  // it.
+  // Removes the guard for spreadsheets from the front of a cell's text, without its quote, and
+  // returns the guard.
   std::string_view TakeGuard(std::string_view* text) const;
 
  private:
@@ -28,7 +28,7 @@ class PathCells {
   CellForm form_;
   std::vector<std::string> escaped_names_;  // by label
   std::vector<bool> needs_quotes_;
-  // The cells of the paths met first, as long as there is room.
+  // The cells of the paths that came first, as long as there is room.
   std::vector<std::string> cached_;
   size_t cache_bytes_ = 0;
   std::vector<uint32_t> labels_to_root_;

@@ -28,7 +28,7 @@ PythonCells::PythonCells(const Timeline& timeline, CellForm form, std::vector<bo
 PythonCells::Cells PythonCells::Of(SpanId id, const Span& span) {
   if (modules_.empty()) return {};
   const StackId stack = backward_.Of(id, span).stack;
-  // A full disk costs rows of the kernel's the module of what they lie in.
+  // Where the disk is full, rows of the kernel lose the module of the span around them.
   if (stack != timeline_.stack_of(id)) (void)stacks_plus_1_.Set(id, Raw(stack) + 1);
   return With(stack, id);
 }

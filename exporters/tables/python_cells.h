@@ -1,5 +1,5 @@
-// The cells of the table `events` that tell of Python: module, module_class, stack. And the stacks,
-// each once.
+// Makes the cells of the table `events` about Python: module, module_class and stack. Also visits
+// each stack once.
 #pragma once
 
 #include <absl/functional/function_ref.h>
@@ -18,25 +18,25 @@ namespace proftrace {
 
 class PythonCells {
  public:
-  // Texts in the form that the constructor was given; empty where nothing is known.
+  // The cells in the form that was passed to the constructor; empty: not known.
   struct Cells {
     std::string_view module;
     std::string_view module_class;
     std::string_view stack;
   };
 
-  // `timeline` must outlive this. `used`: not null: stacks are told by their numbers (Raw()), and
-  // each that is has its place set; it must outlive this, too.
+  // `timeline` must outlive this. Where `used` is not nullptr, stacks are written as their numbers
+  // (Raw()), and the element of each written stack is set in `used`, which must outlive this too.
   PythonCells(const Timeline& timeline, CellForm form, std::vector<bool>* used = nullptr);
 
   // Returns the cells of the span. Valid until the next call. The module is the innermost one in
   // the stack, or that of the forward (BackwardModules); frames are joined by ';', the innermost
-  // one last. Spans must be asked for in the order of their start, all of them.
+  // one last. Must be called for all spans, in the order of their start.
   Cells Of(SpanId id, const Span& span);
-  // Returns the cells of a span that was asked for already.
+  // Returns the cells of a span for which Of() was already called.
   Cells Again(SpanId id);
-  // Returns a stack as Cells have it where stacks are told by their text. Valid until the next
-  // call.
+  // Returns the text of a stack, as in Cells where stacks are written as texts. Valid until the
+  // next call.
   std::string_view TextOf(StackId stack);
 
  private:
@@ -56,14 +56,15 @@ class PythonCells {
   std::vector<std::string> escaped_frames_;  // by StackId
   std::vector<bool> needs_quotes_;
   std::vector<ModuleTexts> module_texts_;  // by module
-  // The stacks met first, as long as there is room.
+  // The texts of the stacks that came first, as long as there is room.
   std::vector<std::string> cached_;
   size_t cache_bytes_ = 0;
   std::string text_;
   std::vector<uint32_t> to_root_;
   BackwardModules backward_;
-  std::vector<uint32_t> modules_;       // by StackId: 1 + the module; 0 = none
-  SpanColumn<uint32_t> stacks_plus_1_;  // of spans whose module is another stack's: that
+  std::vector<uint32_t> modules_;  // by StackId: 1 + the module; 0 = none
+  // 1 + the stack with the module, for spans whose module is that of another stack
+  SpanColumn<uint32_t> stacks_plus_1_;
 };
 
 // Calls add(id, text) for each stack that is `used`, in the order of their numbers, until it

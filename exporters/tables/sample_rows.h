@@ -1,5 +1,5 @@
-// The rows and columns of the table `samples`: one row for looks at a thread that found the same,
-// in order of time (--sample).
+// The rows and columns of the table `samples` (--sample): one row for consecutive looks at a thread
+// that found the same, in order of time.
 #pragma once
 
 #include <absl/functional/function_ref.h>
@@ -26,7 +26,7 @@ struct SampleRow {
   std::string_view state;
   std::string system_call;
   std::optional<uint64_t> event_id;
-  CellText stack;  // few stacks, many rows
+  CellText stack;  // in the output's form, because many rows share few stacks
   std::string_view cut;
 };
 

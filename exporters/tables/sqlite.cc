@@ -29,7 +29,8 @@ namespace {
 constexpr char kVfsName[] = "proftrace";
 constexpr char kFile[] = "database";
 constexpr size_t kCopyBytes = size_t{1} << 20;
-// `PRAGMA user_version`: grows when a column is renamed or removed.
+// The statements before the tables. `PRAGMA user_version` grows when a column is renamed or
+// removed.
 constexpr std::string_view kBegin =
     "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; "
     "PRAGMA user_version=1; BEGIN; CREATE TABLE summary (key TEXT PRIMARY KEY, value TEXT);";
@@ -38,8 +39,8 @@ constexpr std::string_view kEnd =
     "CREATE INDEX events_by_name ON events (name);"
     "CREATE INDEX events_by_thread ON events (tid, start_ns); COMMIT;";
 
-// SQLite's own way to files, but that names are taken as they are: by default it reads what
-// /proc/self/fd/N leads to, and would look that path up again.
+// Makes SQLite use names as they are. By default it resolves /proc/self/fd/N to a path, and would
+// look that path up again.
 int CopyName(sqlite3_vfs*, const char* name, int bytes, char* full) {
   if (std::strlen(name) >= static_cast<size_t>(bytes)) return SQLITE_CANTOPEN;
   std::strcpy(full, name);
@@ -77,9 +78,9 @@ class Database {
     sqlite3_free(std::exchange(sqlite3_temp_directory, nullptr));
   }
 
-  // `scratch` outlives this. SQLite takes nothing but names. So the file is made in a new directory
-  // that is ours alone, which SQLite is told by its descriptor, and both names are taken away at
-  // once: nobody can put another file there, and nothing is left however we end.
+  // `scratch` must outlive this. SQLite accepts only names. So the file is made in a new directory
+  // of our own, which SQLite gets by its descriptor, and the names of both are removed at once:
+  // nobody can put another file there, and nothing is left however the program ends.
   absl::Status Open(const GuardedFolder& scratch) {
     place_ = scratch.path();
     std::string name;
@@ -89,7 +90,7 @@ class Database {
           std::string_view(folder.status().message().data(), folder.status().message().size()));
     }
     RegisterVfs();
-    // What it sorts for an index may take a file of its own, which has a name for a moment.
+    // Sorting for an index may need a file of its own, which has a name for a moment.
     sqlite3_temp_directory = sqlite3_mprintf("%s", scratch.DescriptorPath().c_str());
     file_ = folder->Create(kFile, O_RDWR);
     const int error = errno;
@@ -152,7 +153,7 @@ class Database {
   sqlite3* database_ = nullptr;
 };
 
-// Makes a table, and a row of each one that is added.
+// Makes a table, and inserts each row that is added.
 template <typename Row>
 class SqliteTable {
  public:
@@ -174,7 +175,7 @@ class SqliteTable {
   SqliteTable(const SqliteTable&) = delete;
   SqliteTable& operator=(const SqliteTable&) = delete;
 
-  // Returns false after an error.
+  // Adds a row. Returns false after an error.
   bool Add(const Row& row) {
     if (!status_.ok()) return false;
     int place = 0;
@@ -199,7 +200,8 @@ class SqliteTable {
   const absl::Status& status() const { return status_; }
 
  private:
-  // A text binds as one that the row keeps; the column's type makes a number of the text of one.
+  // Binds a cell. A text is not copied, because the row keeps it. The column's type turns the text
+  // of a number into a number.
   template <typename Cell>
   void Bind(int place, const Cell& cell) {
     if constexpr (std::integral<Cell>) {

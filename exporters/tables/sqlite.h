@@ -1,7 +1,7 @@
-// One SQLite database with a table for each CSV file, and with the same columns in the same order,
-// so that one description serves both: `events`, `key_averages`, and where they were recorded
-// `modules`, `samples`, `gpu_idle`, `data_waits`; `summary` has a row for each member of
-// summary.json, its value as JSON text. What is empty in a CSV is NULL.
+// Writes one SQLite database with a table for each CSV file, and with the same columns in the same
+// order, so that one description serves both: `events`, `key_averages`, and where they were
+// recorded `modules`, `samples`, `gpu_idle`, `data_waits`. The table `summary` has a row for each
+// member of summary.json, with the value as JSON text. Cells that are empty in CSV are NULL.
 #pragma once
 
 #include <absl/status/status.h>
@@ -12,7 +12,7 @@
 
 namespace proftrace {
 
-// SQLite writes to a file without a name in `scratch` first, which takes as much room as the
+// Writes the database first to a file without a name in `scratch`, which takes as much room as the
 // database.
 absl::Status ExportSqlite(const Timeline& timeline, const Aggregates& aggregates,
                           const GuardedFolder& scratch, ByteSink& sink);

@@ -1,4 +1,4 @@
-// The columns of the table `stacks`: each stack that a row of events has, once.
+// The columns of the table `stacks`, which has each stack of the rows of events once.
 #pragma once
 
 #include <cstdint>

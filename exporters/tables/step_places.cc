@@ -17,7 +17,7 @@ StepPlaces::StepPlaces(const Timeline& timeline, const StepRows& rows, CellForm 
     size_t& bytes = path_bytes_.emplace_back(0);
     if (row.parent == kNoSpan) continue;
     PathId at = timeline.span(row.parent).path;
-    // What lies in a row of a cut path has the same one, but for its name.
+    // A row within a row of a cut path has the same path, except for its name.
     if (timeline.path(at).is_cut()) at = timeline.path(at).parent;
     for (; at != kRootPath; at = timeline.path(at).parent) {
       bytes += form.Escaped(timeline.label(timeline.path(at).label).name).size() + 1;

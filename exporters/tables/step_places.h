@@ -1,5 +1,6 @@
-// Finds where the rows of steps stand in the tree of events: a step lies in the innermost
-// annotation around it, and is the parent of what lies in both.
+// Finds the place of the rows of steps in the tree of events. The parent of a step is the innermost
+// annotation around it, and the step becomes the parent of the annotation's children that it
+// encloses.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -21,22 +22,24 @@ class StepPlaces {
   // Both must outlive this. `form`: that of the paths.
   StepPlaces(const Timeline& timeline, const StepRows& rows, CellForm form);
 
-  // Returns the step that is the parent of the span, or of one that it lies in: index into rows().
+  // Returns the step that is the parent of the span, or of a span that encloses it, as an index
+  // into rows(); nullopt: there is none.
   std::optional<size_t> Around(const Span& span) const { return rows_.Around(timeline_, span); }
-  // Returns the step that the event lies in, and whether nothing lies between.
+  // Return the step around the event (nullopt: there is none), and whether the step is the event's
+  // parent.
   std::optional<size_t> Around(const MemoryEvent& event) const;
   bool IsParentOf(size_t step, const MemoryEvent& event) const {
     return rows_.rows()[step].parent == event.parent;
   }
 
-  // Return the span's own time and memory, where steps are its children in place of what lies in
-  // them.
+  // Return the span's self time and memory, where steps are its children instead of the rows in the
+  // steps.
   int64_t SelfNs(SpanId id, const Span& span) const;
   SpanMemory MemoryOf(SpanId id) const;
   const SpanMemory& MemoryOfStep(size_t step) const { return memory_[step]; }
 
-  // Returns how much of a path in the step, as a cell has it without quotes around it, comes
-  // before the step's name.
+  // Returns how many bytes of a path in the step come before the step's name, in a cell without the
+  // quotes around it.
   size_t PathBytesBefore(size_t step) const { return path_bytes_[step]; }
 
  private:
@@ -48,7 +51,8 @@ class StepPlaces {
     int64_t self_ns = 0;
     SpanMemory memory;
   };
-  absl::flat_hash_map<uint32_t, Sums> less_;  // what spans' own sums are short of, by SpanId
+  // What is to be taken off the sums of spans, by SpanId.
+  absl::flat_hash_map<uint32_t, Sums> less_;
 };
 
 }  // namespace proftrace

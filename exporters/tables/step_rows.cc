@@ -33,7 +33,7 @@ std::vector<Stretch> StretchesOf(const std::vector<Step>& steps) {
   return stretches;
 }
 
-// Gives the steps of one process, thread by thread.
+// Makes the rows of the steps of one process, thread by thread.
 class StepRowsOfProcess {
  public:
   StepRowsOfProcess(const Timeline& timeline, const Aggregates& aggregates, size_t process,
@@ -84,7 +84,8 @@ class StepRowsOfProcess {
     row->gpu_idle_ns = work.gpu_idle_ns;
     row->comm_ns = work.comm_ns;
     row->comm_exposed_ns = work.comm_exposed_ns;
-    // Where the kernel tells when the thread was blocked, operators need not stand for it.
+    // Where the scheduler was recorded, it tells when the thread was blocked, so that operators are
+    // not needed for this.
     if (!work_.has_device && is_main && parts_ && parts_->has_kernel) {
       row->comm_exposed_ns =
           std::min(work.comm_ns, row->Part(StepPart::kCollective).value_or(work.comm_exposed_ns));

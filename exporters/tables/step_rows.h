@@ -1,4 +1,4 @@
-// The rows and columns of the table `steps`: one row a step of a job, as the recording found them.
+// The rows and columns of the table `steps`: one row for each step that was found in a job.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 namespace proftrace {
 
 struct StepRow {
-  // By StepPart; the last one lies in no step.
+  // By StepPart, without kBetween, which lies in no step.
   using Why = std::array<std::optional<int64_t>, kStepParts - 1>;
 
   std::optional<int64_t> Part(StepPart part) const { return why_ns[static_cast<size_t>(part)]; }
@@ -47,7 +47,7 @@ struct StepRow {
   std::optional<int64_t> mem_peak_bytes;
 };
 
-// The parts of `report --why`.
+// Visits the columns with the parts of `report --why`.
 template <typename Visit>
 void VisitWhy(const StepRow& row, Visit&& visit) {
   visit(Column{"why_data_ns",
@@ -125,7 +125,8 @@ void ForEachCell(const StepRow& row, Visit&& visit) {
         row.mem_peak_bytes);
 }
 
-// Returns the rows: those of the thread that drives the job first, each thread's in order.
+// Returns the rows, those of the thread that drives the job first, and those of each thread in
+// order.
 std::vector<StepRow> StepRowsOf(const Timeline& timeline, const Aggregates& aggregates);
 
 }  // namespace proftrace

@@ -14,7 +14,7 @@ TableKeys::TableKeys(const Timeline& timeline) {
     keys.attempt = AttemptOf(target.job);
     if (target.rank) keys.rank = *target.rank;
     of_process_.insert_or_assign(pid, keys);
-    // Helpers have no rank, or no environment: they contradict nobody.
+    // Helper processes have no rank or no environment, so they do not contradict the others.
     if (!keys.rank && keys.job.empty()) continue;
     if (is_first) {
       all_ = keys;

@@ -1,5 +1,5 @@
-// The columns that each table of a fleet begins with, so that tables of many recordings are one: of
-// which job, host and rank a row is.
+// The columns that each table of a fleet begins with: the job, host and rank of a row, so that
+// tables of many recordings can be joined to one.
 #pragma once
 
 #include <cstdint>
@@ -27,15 +27,15 @@ struct RowKeys {
 class TableKeys {
  public:
   explicit TableKeys(const Timeline& timeline);
-  // For rows that have all keys alike.
+  // Makes keys that are the same for all rows.
   explicit TableKeys(const RowKeys& all) : all_(all) {}
 
-  // For tables of many recordings: which of them this is, and the job of what tells none.
+  // Sets, for tables of many recordings, the name of this one, and the job of rows that have none.
   void SetInput(std::string_view input, std::string_view unnamed_job) {
     input_ = input;
     unnamed_job_ = unnamed_job;
   }
-  // Returns the keys of what is of no process in particular: what all ranks agree on.
+  // Returns the keys of rows that belong to no single process: those on which all ranks agree.
   RowKeys OfRecording() const { return WithInput(all_); }
   RowKeys OfProcess(uint32_t pid) const {
     const auto at = of_process_.find(pid);
@@ -66,7 +66,7 @@ class TableKeys {
   std::string_view unnamed_job_;
 };
 
-// Tables that have such a column of their own, at another place.
+// True for tables that have such a column of their own, at another place.
 template <typename Row>
 inline constexpr bool kHasOwnHost = false;
 template <>
@@ -76,7 +76,7 @@ inline constexpr bool kHasOwnRank = false;
 template <>
 inline constexpr bool kHasOwnRank<ProcessRow> = true;
 
-// A row with its keys. `kWithInput`: of a table of many recordings.
+// A row with its keys. `kWithInput`: true in tables of many recordings.
 template <typename Row, bool kWithInput>
 struct KeyedRow {
   const Row* row = nullptr;

@@ -1,4 +1,4 @@
-// All tables of a recording, for outputs that have them in one file or folder.
+// Visits all tables of a recording, for outputs with all tables in one file or folder.
 #pragma once
 
 #include <absl/functional/function_ref.h>
@@ -22,10 +22,10 @@ struct Table {
   using Add = absl::FunctionRef<bool(const Row&)>;
 
   std::string_view name;
-  absl::FunctionRef<void(Add)> rows;  // gives the rows to a function, until that returns false
+  absl::FunctionRef<void(Add)> rows;  // calls a function with each row, until that returns false
 };
 
-// Calls `visit` with the Table of each kind of rows that the recording has; texts in `form`.
+// Calls `visit` with the Table of each kind of rows that the recording has. Texts are in `form`.
 template <typename Visit>
 void ForEachTable(const Timeline& timeline, const Aggregates& aggregates, CellForm form,
                   Visit&& visit) {

@@ -1,4 +1,4 @@
-// Rows of key averages as JSON: of `report --json` and of summary.json.
+// Writes rows of key averages as JSON, for `report --json` and summary.json.
 #pragma once
 
 #include "exporters/args/recording_json.h"
@@ -8,7 +8,7 @@ namespace proftrace {
 
 constexpr double InMicroseconds(int64_t ns) { return static_cast<double>(ns) / 1000.0; }
 
-// Returns a row of `averages`, or their sum.
+// Returns the JSON of a row of `averages`, or of their sum.
 OrderedJson KeyAverageJson(const KeyAverage& row, const KeyAverages& averages);
 // Returns the PIDs of the processes whose rows are added up.
 OrderedJson ProcessesJson(const KeyAverages& averages);

@@ -66,7 +66,7 @@ OrderedJson GroupsJson(const std::vector<ProcessGroup>& groups) {
   return list;
 }
 
-// What became of the process's last agent; null: it had none.
+// Returns the last state of the process's last agent; null: it had no agent.
 OrderedJson AgentState(const RecordingInfo& info, Pid pid) {
   std::string state;
   for (const GpuAgent& agent : info.gpu_agents) {
@@ -75,14 +75,14 @@ OrderedJson AgentState(const RecordingInfo& info, Pid pid) {
   return TextOrNull(state);
 }
 
-// How much of the window had passed when its probes were live, from when on it could run operators.
+// Returns how long the process may have run operators in the window before its probes were live.
 double ProbesLateMs(const RecordingInfo& info, const Target& target) {
   if (target.could_run_ns == 0) return 0;
   const int64_t from_ns = std::max(target.could_run_ns, info.window.start_ns);
   return static_cast<double>(std::max<int64_t>(0, target.probes_on_ns - from_ns)) * 1e-6;
 }
 
-// What is known of the job that it is a part of.
+// Returns the known facts of the job that a process is a part of.
 OrderedJson JobJson(const JobIdentity& job) {
   OrderedJson json;
   ForEachJobField(job, [&json](const JobField& field, const auto& value) {
@@ -95,7 +95,7 @@ OrderedJson JobJson(const JobIdentity& job) {
   return json;
 }
 
-// The quotas of CPU time that it was under, and how far the window used them up.
+// Returns the quotas of CPU time of a process, and how far they were used up in the window.
 OrderedJson QuotasJson(const std::vector<CpuQuota>& quotas) {
   OrderedJson list = OrderedJson::array();
   for (const CpuQuota& quota : quotas) {
@@ -144,7 +144,7 @@ OrderedJson TargetJson(const RecordingInfo& info, const Target& target) {
   return json;
 }
 
-// Figures of CPU memory; a total that a loss has made unknown is null.
+// Returns figures of CPU memory. A total that a loss made unknown is null.
 OrderedJson MemoryJson(const Timeline& timeline) {
   uint64_t allocations = 0;
   uint64_t frees = 0;
@@ -175,7 +175,7 @@ OrderedJson MemoryJson(const Timeline& timeline) {
           {"totals_known", summary.inconsistent_processes == 0}};
 }
 
-// How many rows events.csv has of each kind.
+// Adds the number of rows of each kind in events.csv.
 void AddDeviceCounts(const Timeline& timeline, OrderedJson* events) {
   static constexpr const char* kNames[kDeviceActivityKinds] = {
       "kernels",     "memcpys",   "memsets",    "cuda_graphs",      "synchronizations",
@@ -191,7 +191,7 @@ void AddDeviceCounts(const Timeline& timeline, OrderedJson* events) {
   (*events)["gpu_annotations"] = timeline.device_annotations().size();
 }
 
-// Looks at threads, by what these did.
+// Returns the numbers of looks at threads, by what the threads did.
 OrderedJson SamplesJson(const Timeline& timeline) {
   uint64_t all = 0;
   uint64_t cut = 0;
@@ -228,7 +228,7 @@ void AddSystemCounts(const Timeline& timeline, OrderedJson* events) {
   (*events)["io_requests"] = counts[static_cast<size_t>(SystemKind::kRequest)];
 }
 
-// Where the time of the thread that drives the job went, in microseconds.
+// Returns where the time of the thread that drives the job went, in microseconds.
 OrderedJson TimeJson(const Timeline& timeline, const TimeBreakdown& time) {
   const auto uses_json = [](const TimeUses& uses) {
     OrderedJson json = OrderedJson::object();
@@ -248,7 +248,7 @@ OrderedJson TimeJson(const Timeline& timeline, const TimeBreakdown& time) {
           {"steps", std::move(steps)}};
 }
 
-// Why devices, and their busiest streams, had nothing to do.
+// Returns why devices, and their busiest streams, had nothing to do.
 OrderedJson IdleJson(const std::vector<DeviceIdle>& devices) {
   OrderedJson list = OrderedJson::array();
   for (const DeviceIdle& device : devices) {

@@ -1,4 +1,4 @@
-// summary.json: what the run was, what it cost and what it lost, for scripts.
+// Writes summary.json, which tells scripts about the run, its cost and its losses.
 #pragma once
 
 #include <absl/status/status.h>

@@ -24,10 +24,10 @@
 namespace proftrace {
 namespace {
 
-// A cell of a row: for the table and for JSON.
+// A cell of a row, for the table and for JSON.
 struct Cell {
-  std::string_view key;    // in JSON; empty: not there
-  std::string_view title;  // in the table; empty: not there
+  std::string_view key;    // the key in JSON; empty: not in JSON
+  std::string_view title;  // the title in the table; empty: not in the table
   std::string text;
   OrderedJson json;
   bool is_number = false;
@@ -46,7 +46,7 @@ Cell Time(std::string_view key, std::string_view title, int64_t ns) {
   return {key, title, TimeText(ns), ns, true};
 }
 
-// Nothing where it was not recorded.
+// Returns a cell with a time, which is empty where the time was not recorded.
 Cell TimeIf(bool is_recorded, std::string_view key, std::string_view title, int64_t ns) {
   if (is_recorded) return Time(key, title, ns);
   return {key, "", "", nullptr, true};
@@ -97,12 +97,13 @@ std::string StackText(const Timeline& timeline, const WaitPlace& place) {
   return place.stack == kNoStack ? "" : PythonLineText(timeline, place.stack);
 }
 
-// "python3 4712".
+// Returns a thread's name and number: "python3 4712".
 std::string ThreadText(const std::string& name, Tid tid) {
   return (name.empty() ? "" : name + " ") + std::to_string(Raw(tid));
 }
 
-// "futex_wake < notify < main": of those that have one, the functions that the table has room for.
+// Returns a cell with a waker's stack: in the table the functions for which there is room,
+// "futex_wake < notify < main".
 Cell StackCell(const Timeline& timeline, uint32_t frame) {
   constexpr size_t kShown = 5;
   constexpr size_t kTold = 128;
@@ -191,7 +192,7 @@ std::string FormatText(const std::vector<Row>& rows, size_t shown) {
   return text;
 }
 
-// Each cause of each device's idle time, and of its busiest streams'.
+// Returns a row for each cause of the idle time of each device and of its busiest streams.
 std::vector<Row> IdleRows(const Timeline& timeline) {
   std::vector<Row> rows;
   const PythonRows python =

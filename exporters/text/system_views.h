@@ -1,4 +1,4 @@
-// Prints what `report --by-file`, `--by-syscall`, `--waits` and `--gpu-idle` show.
+// Writes the tables of `report --by-file`, `--by-syscall`, `--waits` and `--gpu-idle`.
 #pragma once
 
 #include <absl/status/status.h>
@@ -22,14 +22,15 @@ struct SystemViewOptions {
   bool json = false;        // {"rows": [{…}], "rows_left_out": 0}; times in nanoseconds
 };
 
-// "file", "directory", "device", "pipe", "socket", "anonymous"; empty where it is not known.
+// Returns "file", "directory", "device", "pipe", "socket" or "anonymous"; empty: not known.
 std::string_view FileKindName(SystemFileKind kind);
 
-// "worker/step | train.py(12): main | futex": all that is known of a wait's place, in the order in
-// which it is nested: names from the root, the line of Python, the system call.
+// Returns all known facts of a wait's place, the outermost first: names from the root, the line of
+// Python, the system call: "worker/step | train.py(12): main | futex".
 std::string PlaceOfWaitText(const Timeline& timeline, const WaitPlace& place);
 
-// Fails with ExitCode::kUsage, and what to record with, where the recording does not have it.
+// Writes a table. Fails with ExitCode::kUsage, and says with which option to record, where the
+// recording does not have its data.
 absl::Status ExportSystemView(const Timeline& timeline, const SystemViewOptions& options,
                               ByteSink& sink);
 

@@ -44,7 +44,7 @@ constexpr std::array<SortKey, 16> kSortKeys = {{
      [](const KeyAverage& row) { return static_cast<double>(row.memory.device_bytes); }},
     {"self_device_memory_usage",
      [](const KeyAverage& row) { return static_cast<double>(row.memory.self_device_bytes); }},
-    // Ours.
+    // These keys are not torch's.
     {"self_on_cpu_time",
      [](const KeyAverage& row) { return static_cast<double>(row.self_on_cpu_ns()); }},
     {"self_off_cpu_time",
@@ -54,7 +54,8 @@ constexpr std::array<SortKey, 16> kSortKeys = {{
      [](const KeyAverage& row) { return static_cast<double>(row.system.self_faults); }},
 }};
 
-// torch's older spellings: "cuda_time" is "device_time" (_build_table).
+// Returns the current name of a key. torch's older spelling of "device_time" is "cuda_time"
+// (_build_table).
 std::string CanonicalKey(std::string_view name) {
   std::string key(name);
   for (const std::string_view device : {"cuda", "xpu", "privateuse1"}) {
@@ -78,7 +79,7 @@ std::string Printf(const char* format, double value) {
   return std::string(text.data(), static_cast<size_t>(length));
 }
 
-// The divisions are torch's, in its order, so that the last digit rounds as there.
+// Formats a time by torch's divisions in torch's order, so that the last digit is rounded the same.
 std::string FormatTime(double us, TimeUnit unit) {
   constexpr double kUsInSecond = 1000.0 * 1000.0;
   constexpr double kUsInMs = 1000.0;
@@ -104,7 +105,7 @@ std::string FormatShare(double us, double total_us) {
   return Printf("%.2f%%", us * 100.0 / total_us);
 }
 
-// torch's _format_memory().
+// Formats bytes as torch's _format_memory() does.
 std::string FormatMemory(int64_t bytes) {
   constexpr double kUnit = 1024.0;
   const double size = static_cast<double>(bytes);
@@ -117,7 +118,7 @@ std::string FormatMemory(int64_t bytes) {
 
 double Microseconds(int64_t ns) { return static_cast<double>(ns) / 1000.0; }
 
-// As torch cuts names: those that nearly fill the column get an ellipsis.
+// Cuts a name as torch does: names that nearly fill the column get an ellipsis.
 std::string CutName(const std::string& name, const std::optional<int>& max_width) {
   if (!max_width.has_value()) return name;
   const size_t limit = static_cast<size_t>(*max_width - 3);
@@ -125,7 +126,7 @@ std::string CutName(const std::string& name, const std::optional<int>& max_width
   return std::string(FirstCodePoints(name, limit)) + "...";
 }
 
-// As torch cuts frames: from the left, with dots where there is room for them.
+// Cuts a frame as torch does: from the left, with dots where there is room for them.
 std::string CutSource(const std::string& text, size_t width) {
   constexpr std::string_view kDots = "...";
   const size_t length = CodePoints(text);
@@ -143,7 +144,7 @@ void AppendCell(const std::string& text, size_t width, bool to_the_left, std::st
   line->append((to_the_left ? padding : 0) + kSpacing, ' ');
 }
 
-// As torch scales the column by its smallest number (auto_scale_flops).
+// The unit of the column, which torch chooses by its smallest number (auto_scale_flops).
 struct FlopsScale {
   double factor = 1;
   std::string_view unit;
@@ -177,7 +178,7 @@ class TableFormatter {
         source_width_ = std::max(source_width_, CodePoints(ShownText(frame)) + kNamePadding);
       }
     }
-    // Without any there is no column.
+    // Where no row has flops there is no column.
     has_flops_ = averages.has_flops && smallest_flops > 0;
     if (has_flops_) flops_scale_ = ScaleOf(smallest_flops);
     Limit(options.max_name_column_width, &name_width_);
@@ -190,7 +191,7 @@ class TableFormatter {
     }
   }
 
-  // Rows that are shown, in order.
+  // Returns the rows that are shown, in order.
   std::vector<const KeyAverage*> Shown() const {
     std::vector<const KeyAverage*> shown;
     for (const KeyAverage* row : rows_) {
@@ -288,7 +289,7 @@ class TableFormatter {
     return CutSource(ShownText(frame), source_width_);
   }
 
-  // A line for each further frame, and one without.
+  // Returns a line for each further frame, and an empty line.
   std::string CallerLines(const KeyAverage& row) const {
     std::string text;
     std::vector<std::string> cells(ColumnCount());
@@ -347,7 +348,7 @@ class TableFormatter {
       const double flops = static_cast<double>(row.flops) * flops_scale_.factor;
       cells.push_back(row.flops == 0 ? "--" : Printf("%8.3f", flops));
     }
-    // Behind the FLOPs, though its header is before theirs: so has torch 2.11.
+    // The stack is behind the FLOPs although its header is before theirs, as in torch 2.11.
     if (has_stacks()) cells.push_back(row.stack.empty() ? "" : SourceCell(row.stack.front()));
     return cells;
   }

@@ -1,4 +1,4 @@
-// What stands below the table, and the table as JSON.
+// Writes the lines below the table, and the table as JSON.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -19,7 +19,8 @@
 namespace proftrace {
 namespace {
 
-// Counters that are shown even when they are 0: they say how much there was to lose.
+// Returns whether a counter is shown even when it is 0, because it tells how much there was to
+// lose.
 bool IsAlwaysShown(std::string_view counter) {
   return counter == "records" || counter == "begins" || counter == "closed";
 }
@@ -33,7 +34,7 @@ std::string LedgerLine(const Ledger& ledger) {
   return line + "\n";
 }
 
-// What of memory the table cannot show, and where its figures end.
+// Returns a line on memory that the table cannot show, and on where its figures end.
 std::string MemoryLine(const Timeline& timeline) {
   if (!timeline.has_memory()) return "";
   const MemorySummary& memory = timeline.memory_summary();
@@ -68,7 +69,7 @@ std::string DeviceLedgerLine(const Timeline& timeline) {
   return line;
 }
 
-// Why devices had nothing to do, in shares of their idle time.
+// Returns lines on why devices had nothing to do, in shares of their idle time.
 std::string IdleLines(const std::vector<DeviceIdle>& devices) {
   std::string text;
   for (const DeviceIdle& device : devices) {
@@ -105,7 +106,7 @@ std::string LossLine(const Timeline& timeline) {
   return "Losses: none\n";
 }
 
-// How the steps were found, and how sure that is: a wrong guess must show.
+// Returns a line on how the steps were found and how sure that is, so that a wrong guess shows.
 std::string StepsLine(const Steps& steps) {
   if (!steps.main.has_value()) return "Steps: none found\n";
   const ProcessSteps& process = steps.processes[*steps.main];
@@ -125,7 +126,7 @@ std::string StepsLine(const Steps& steps) {
   return line + "\n";
 }
 
-// Where the time of the steps went, and what batches waited for.
+// Returns lines on where the time of the steps went, and on what waits for batches waited for.
 std::string TimeLines(const Timeline& timeline, const Aggregates& aggregates) {
   if (!aggregates.time.has_value() || aggregates.time->total_ns <= 0) return "";
   const TimeBreakdown& time = *aggregates.time;
@@ -164,7 +165,7 @@ std::string TimeLines(const Timeline& timeline, const Aggregates& aggregates) {
   return line + "\n";
 }
 
-// What reading inputs adds.
+// Returns a text on the cost of reading inputs.
 std::string ReadingsText(const Cost& cost) {
   if (cost.input_readings == 0) return "";
   std::string text = ", " + std::to_string(cost.input_readings) + " of them reading inputs at ";
@@ -202,7 +203,7 @@ std::string TierLine(const RecordingInfo& info) {
                       " (--tier auto): ", ShownText(info.tier_choice->reason), "\n");
 }
 
-// So many are named; summary.json names all.
+// The most operators that are named; summary.json names all.
 constexpr size_t kMostDemoted = 20;
 
 std::string BudgetLine(const std::optional<Budget>& budget) {
@@ -238,8 +239,8 @@ std::string BudgetLine(const std::optional<Budget>& budget) {
   return line + "\n";
 }
 
-// Entries with the same reason share a line: a torch has dozens of functions that are left out for
-// one.
+// Returns the lines on unsupported features. Features with the same reason share a line, because a
+// version of torch may have dozens of functions that are left out for one reason.
 std::string UnsupportedLines(const std::vector<Unsupported>& entries, bool is_verbose) {
   struct Group {
     const Unsupported* first = nullptr;
@@ -277,10 +278,11 @@ std::string UnsupportedLines(const std::vector<Unsupported>& entries, bool is_ve
   return text;
 }
 
-// So many are named; summary.json and --json have all.
+// The most processes that are named; summary.json and --json have all.
 constexpr size_t kMostProcesses = 20;
 
-// Which processes' rows are added up: torch has a table a process.
+// Returns a line on the processes whose rows are added up, because torch has a table for each
+// process.
 std::string ProcessesLine(const std::vector<Pid>& processes) {
   if (processes.size() < 2) return "";
   std::string line = "Rows are sums over " + std::to_string(processes.size()) + " processes: PID ";
@@ -293,7 +295,7 @@ std::string ProcessesLine(const std::vector<Pid>& processes) {
   return line + "; proftrace report --pid shows one\n";
 }
 
-// Why a flight recorder wrote it.
+// Returns a line on why a flight recorder wrote the recording.
 std::string FlightLine(const RecordingInfo& info) {
   if (!info.flight.has_value()) return "";
   std::array<char, 60> text;
@@ -333,7 +335,7 @@ absl::Status ExportTable(const Timeline& timeline, const Aggregates& aggregates,
   const absl::StatusOr<std::string> table = FormatTable(aggregates.key_averages, options);
   if (!table.ok()) return table.status();
   if (!timeline.info().system.operators) {
-    // There is no operator to be had: what was recorded instead.
+    // No operators were recorded, so this shows the other activities.
     const SystemActivities& system = timeline.info().system;
     SystemViewOptions view;
     view.view = system.calls || system.io ? SystemView::kBySystemCall : SystemView::kWaits;

@@ -9,18 +9,19 @@ namespace proftrace {
 
 struct TextColumn {
   std::string title;
-  bool is_number = false;  // at the right; all else at the left
+  bool is_number = false;  // aligned to the right; texts are aligned to the left
 };
 
 class TextTable {
  public:
   explicit TextTable(std::vector<TextColumn> columns);
 
-  // Adds a row with a cell a column: any bytes, shown as ShownText() has them. A cell longer than
-  // `kMostCells` code points loses its beginning, which in paths tells the least.
+  // Adds a row with one cell for each column. Cells may be any bytes and are escaped by
+  // ShownText(). A cell longer than `kMostCells` code points loses its beginning, because the
+  // beginning of a path tells the least.
   void AddRow(std::vector<std::string> cells);
 
-  // Titles, a line, the rows; lines end without blanks.
+  // Returns the titles, a line, and the rows. Lines end without blanks.
   std::string Take() const;
 
   static constexpr size_t kMostCells = 72;
@@ -31,7 +32,7 @@ class TextTable {
   std::vector<size_t> widths_;
 };
 
-// "1.234ms": three decimals, with s, ms or us, as torch's tables have times.
+// Returns a time as in torch's tables, with three decimals and s, ms or us: "1.234ms".
 std::string TimeText(int64_t ns);
 
 }  // namespace proftrace

@@ -12,7 +12,7 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kWidth = 100;
-// The rest of a longer name is left out.
+// The most bytes of a word; the rest of a longer name is left out.
 constexpr size_t kLongestWord = 200;
 
 // Adds a text, broken at blanks; lines after the first begin with `indent` blanks.

@@ -1,4 +1,4 @@
-// The verdict (why steps take so long) as text and as JSON.
+// Writes the verdict (why steps take so long) as text and as JSON.
 #pragma once
 
 #include <absl/status/status.h>
@@ -15,8 +15,8 @@ namespace proftrace {
 // the remarks; lines of at most 100 characters.
 std::string FormatVerdict(const Verdict& verdict);
 
-// {"about", "steps", "median_step_us", "findings": [{"kind", "ms_a_step", "share", "certainty",
-// "what", "evidence": [], "record_with"}], "remarks": []}; docs/reference/why.md.
+// Returns {"about", "steps", "median_step_us", "findings": [{"kind", "ms_a_step", "share",
+// "certainty", "what", "evidence": [], "record_with"}], "remarks": []}; docs/reference/why.md.
 OrderedJson VerdictDocument(const Verdict& verdict);
 absl::Status ExportVerdictJson(const Verdict& verdict, ByteSink& sink);
 

@@ -1,6 +1,6 @@
-// The "Call stack" of rows in the chrome trace: the frames of Python that ran when a row began, the
-// innermost one first, as torch.profiler has them and TensorBoard's plugin reads them. Functions of
-// C, which torch has as well, are not known.
+// Writes the "Call stack" of rows in the chrome trace: the frames of Python that ran when a row
+// began, the innermost first, as torch.profiler writes them and TensorBoard's plugin reads them.
+// torch also has functions of C, which are not known here.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ class CallStacks {
     const StackId stack = timeline_.own_stack_of(span);
     return stack == kNoStack ? std::string_view() : OfStack(stack);
   }
-  // Returns the stack of a memory event: its own, or else that of the operator that it happened in.
-  // Where no operator is open, more of Python may have run since.
+  // Returns the stack of a memory event: its own, or else that of the operator around it. Where no
+  // operator is open, Python may have gone on since the last known stack.
   std::string_view Of(const MemoryEvent& event);
 
  private:
@@ -33,7 +33,7 @@ class CallStacks {
 
   const Timeline& timeline_;
   std::vector<std::string> frames_;  // by StackId, escaped
-  // The texts of the stacks met first, as long as there is room.
+  // The texts of the stacks that came first, as long as there is room.
   std::vector<std::string> cached_;
   size_t cache_bytes_ = 0;
   std::string text_;

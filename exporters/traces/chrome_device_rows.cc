@@ -10,22 +10,24 @@
 namespace proftrace {
 namespace {
 
-constexpr int64_t kGpuSortIndex = 5'000'000;  // Kineto's: after every PID
+constexpr int64_t kGpuSortIndex = 5'000'000;  // Kineto's value: after every PID
 constexpr int64_t kOverheadProcess = -1;
 constexpr int64_t kOverheadSortIndex = 0x100000A;
-// Added to a stream's number: Kineto's place for waits, ours for rows that overlap others, and for
-// another process.
+// Numbers that are added to that of a stream: Kineto's for waits, and ours for rows that overlap
+// others and for other processes.
 constexpr int64_t kSyncTrack = 1'000'000;
 constexpr int64_t kOverlapTrack = 2'000'000;
 constexpr int64_t kProcessTracks = 10'000'000;
-// Added to a thread's number, of which Linux has fewer: its ranges of NVTX.
+// A number that is added to that of a thread, for its NVTX ranges. No thread of Linux has so large
+// a number.
 constexpr int64_t kRangesTrack = 10'000'000;
 constexpr size_t kMostLanes = 128;     // kernels that a device runs at once
 constexpr int64_t kNoStreamTrack = 1;  // |-1|: where Kineto has rows of no stream
-// Ids of arrows that no correlation id can have, of any process.
+// The first id of arrows without a correlation id. No correlation id of any process is so large.
 constexpr uint64_t kOtherArrows = uint64_t{1} << 44;
 constexpr uint64_t kIdleRows = uint64_t{1} << 45;  // ids of idle rows, in the same way
-constexpr int64_t kShortestIdleNs = 10'000;        // of a row; gpu_idle.csv has all gaps
+// the shortest gap that is a row; gpu_idle.csv has all gaps
+constexpr int64_t kShortestIdleNs = 10'000;
 constexpr uint32_t kNoDevice = kNowhere;
 // CUpti_ActivitySynchronizationType.
 constexpr uint32_t kStreamSync = 3;
@@ -96,7 +98,8 @@ int64_t ChromeDeviceRows::Ts(int64_t time_ns) const {
   return std::max<int64_t>(time_ns + offset_ns_, 0);
 }
 
-// The device's number, as in Kineto, unless a process has it.
+// Returns the trace's process for a device: the device's number, as in Kineto, unless a process has
+// this PID.
 int64_t ChromeDeviceRows::ProcessOf(uint32_t device) const {
   return pids_.contains(device) ? kGpuSortIndex + device : int64_t{device};
 }
@@ -129,7 +132,7 @@ ChromeDeviceRows::Lane& ChromeDeviceRows::AddLane(const TrackKey& key, Track* tr
   if (key.kind != TrackKind::kRanges) {
     tid += kProcessTracks * int64_t{NumberOfProcess(key.pid, key.device)};
   }
-  // A stream's number is any number: two tracks are never one.
+  // A stream may have any number, so the next free one is taken: two tracks must never become one.
   while (!taken_.try_emplace({track->pid, tid}, key, track->lanes.size()).second) ++tid;
   return track->lanes.emplace_back(Lane{tid, {}});
 }
@@ -208,7 +211,7 @@ void ChromeDeviceRows::EndRow(std::string_view category, std::string_view quoted
 
 void ChromeDeviceRows::WriteActivity(uint32_t index, const DeviceActivity& activity) {
   const DeviceActivityKind kind = activity.kind;
-  // These are in events.csv alone.
+  // Memory and pools are only in events.csv.
   if (kind == DeviceActivityKind::kMemory || kind == DeviceActivityKind::kPool) return;
   const bool is_sync = kind == DeviceActivityKind::kSync || kind == DeviceActivityKind::kEvent;
   if (is_sync && !with_sync_) return;
@@ -223,7 +226,7 @@ void ChromeDeviceRows::WriteActivity(uint32_t index, const DeviceActivity& activ
       (activity.code == kStreamSync || activity.stream == kNowhere)) {
     key.kind = TrackKind::kSync;
   }
-  // An event is an instant, which Kineto draws as a nanosecond; so is a mark of NVTX.
+  // An event, like a mark of NVTX, is an instant, which Kineto draws as a nanosecond.
   const bool is_instant =
       kind == DeviceActivityKind::kEvent || (is_range && activity.duration_ns == 0);
   const int64_t duration_ns = is_instant ? 1 : activity.duration_ns;
@@ -244,7 +247,7 @@ void ChromeDeviceRows::WriteActivity(uint32_t index, const DeviceActivity& activ
 }
 
 void ChromeDeviceRows::WriteAnnotation(const DeviceAnnotation& annotation) {
-  // Kineto's: around all that it encloses.
+  // As in Kineto, the row encloses all its work.
   const int64_t start_ns = annotation.start_ns - 1;
   const int64_t end_ns = annotation.end_ns + 1;
   const Place place = PlaceOf({Raw(annotation.pid), numbers_.Of(annotation.pid, annotation.device),
@@ -298,7 +301,7 @@ void ChromeDeviceRows::Number(std::string_view key, int64_t value) {
   writer_.Integer(value);
 }
 
-// Kineto's flow from the call to what it asked for.
+// Writes Kineto's flow from a call to the work that it asked for.
 void ChromeDeviceRows::WriteArrow(uint32_t index, const DeviceActivity& activity,
                                   const Place& place) {
   if (activity.call == kNoSpan || unnested_calls_.contains(Raw(activity.call))) return;
@@ -345,7 +348,7 @@ void ChromeDeviceRows::WriteNames() {
   for (const auto& [key, track] : tracks_) {
     const bool is_overhead = key.kind == TrackKind::kOverhead;
     const bool is_range = key.kind == TrackKind::kRanges;
-    // A process that is recorded has its name already.
+    // A recorded process already has its name.
     if (!is_range && named.insert(track.pid).second) {
       std::string name = is_overhead ? "CUPTI Overhead" : "python";
       for (const Target& target : timeline_.info().targets) {
@@ -373,7 +376,7 @@ void ChromeDeviceRows::WriteNames() {
       const int64_t tid = track.lanes[i].tid;
       WriteName("thread_name", track.pid, tid,
                 "\"name\": " + JsonQuoted(i == 0 ? name : name + " (overlap)"));
-      // Beside its thread.
+      // The ranges are shown beside their thread.
       const int64_t sort_index = is_range ? int64_t{key.stream} : tid;
       WriteName("thread_sort_index", track.pid, tid,
                 "\"sort_index\": " + std::to_string(sort_index));

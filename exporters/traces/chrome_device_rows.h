@@ -1,20 +1,20 @@
 // The rows of GPUs in trace.json, as Kineto writes them (libkineto/src/CuptiActivity.h,
 // output_json.cpp).
 //
-// Where we differ from Kineto, and why:
+// The rows differ from Kineto's in these points:
 //   - rows of one track always nest. Kernels of one stream that overlap (programmatic dependent
-//   launch) are kept as complete events, which HTA and TraceLens need, on a second track of that
-//   stream, "stream 7 (overlap)", with the same args.
-//   - arrows have both ends, or are not written. All work of one CUDA graph's launch has an arrow,
-//   the first under the correlation id, as other readers expect it.
+//     launch) are kept as complete events, which HTA and TraceLens need, on a second track of that
+//     stream, "stream 7 (overlap)", with the same args.
+//   - arrows are written only where both ends are known. All work of one CUDA graph's launch has an
+//     arrow, the first one under the correlation id, as other readers expect it.
 //   - several processes may share a device: those after the first have tracks of their own, "stream
-//   7 (PID 4711)", and the process's number in the upper half of their correlation ids, by which
-//   readers link rows and arrows.
-//   - ranges and marks of NVTX that CUPTI told are rows of the job's process, category "nvtx", on a
-//   track beside their thread's: their times are of CUPTI's clock, so that they need not nest with
-//   that one's rows. Kineto has none of them.
-//   - processes that count their devices from 0 on and have different ones (CUDA_VISIBLE_DEVICES):
-//   each GPU has a number of its own in the trace (device_numbers.h).
+//     7 (PID 4711)", and the process's number in the upper half of their correlation ids, by which
+//     readers link rows and arrows.
+//   - NVTX ranges and marks from CUPTI are rows of the job's process, category "nvtx", on a track
+//     beside their thread's: their times are those of CUPTI's clock, so that they need not nest
+//     with the thread's rows. Kineto has no such rows.
+//   - processes may count their devices from 0 on and have different GPUs (CUDA_VISIBLE_DEVICES):
+//     each GPU has a number of its own in the trace (device_numbers.h).
 #pragma once
 
 #include <absl/container/flat_hash_set.h>
@@ -39,26 +39,26 @@ namespace proftrace {
 
 class ChromeDeviceRows {
  public:
-  // `has`: whether rows of a process are asked for. `offset_ns`: from CLOCK_MONOTONIC to the
-  // trace's `ts`. `with_sync`: rows of waits for a device and of its events, too. All must outlive
-  // this.
+  // `has`: whether the trace has the rows of a process. `offset_ns`: from CLOCK_MONOTONIC to the
+  // trace's `ts`. `with_sync`: whether there are rows for waits for a device and for CUDA events.
+  // All arguments must outlive this.
   ChromeDeviceRows(const Timeline& timeline, const StepRows& steps, std::function<bool(Pid)> has,
                    int64_t offset_ns, bool with_sync, TextWriter* writer);
 
   // Returns the number of a process's device in the trace.
   uint32_t NumberOf(Pid pid, uint32_t device) const { return numbers_.Of(pid, device); }
-  // Returns what is added to the correlation ids of a process.
+  // Returns the number that is added to the correlation ids of a process.
   uint64_t FirstCorrelation(Pid pid) { return uint64_t{NumberOfProcess(Raw(pid), kNowhere)} << 32; }
-  // Notes a call that is no slice of its thread's track: no arrow begins at it.
+  // Notes a call that is no slice of its thread's track, so that no arrow begins at it.
   void AddUnnestedCall(SpanId call) { unnested_calls_.insert(Raw(call)); }
   // Write the items of "deviceProperties", and CUDA's versions as keys of their own.
   void WriteProperties();
   void WriteVersions();
   // Writes all rows of devices, their arrows, and the names of their tracks. To be called when the
-  // rows of the CPU are written: an arrow begins at one of them.
+  // rows of the CPU are written, because arrows begin at these.
   void WriteRows();
-  // Writes the longer gaps of a device or a stream, as pairs of asynchronous events: readers that
-  // add rows up leave those alone.
+  // Writes the longer gaps of a device or a stream, as pairs of asynchronous events, because
+  // readers that add up rows ignore these.
   void WriteIdle(const DeviceIdle& device);
 
  private:
@@ -66,7 +66,7 @@ class ChromeDeviceRows {
   struct TrackKey {
     uint32_t pid = 0;
     uint32_t device = 0;  // its number in the trace
-    uint32_t stream = 0;  // of ranges: their thread
+    uint32_t stream = 0;  // for ranges: their thread
     TrackKind kind = TrackKind::kStream;
 
     auto operator<=>(const TrackKey&) const = default;
@@ -82,7 +82,7 @@ class ChromeDeviceRows {
   struct Place {
     int64_t pid = 0;
     int64_t tid = 0;
-    bool nests = true;  // false: no lane is left; to be written as a pair of events
+    bool nests = true;  // false: no lane is free, so it is written as a pair of events
     OpenSlices::Slice slice;
   };
 
@@ -93,7 +93,7 @@ class ChromeDeviceRows {
   uint32_t NumberOfProcess(uint32_t pid, uint32_t device);
   void WriteActivity(uint32_t index, const DeviceActivity& activity);
   void WriteAnnotation(const DeviceAnnotation& annotation);
-  // Writes all of a row before its args.
+  // Writes the part of a row before its args.
   void BeginRow(std::string_view category, std::string_view quoted_name, const Place& place,
                 uint64_t id);
   void EndRow(std::string_view category, std::string_view quoted_name, const Place& place,
@@ -117,7 +117,7 @@ class ChromeDeviceRows {
   TextWriter& writer_;
   std::vector<std::string> quoted_names_;
   std::map<TrackKey, Track> tracks_;
-  // Which track has a process and thread of the trace.
+  // The track that has a process and thread of the trace.
   std::map<std::pair<int64_t, int64_t>, std::pair<TrackKey, size_t>> taken_;
   std::map<uint32_t, std::vector<uint32_t>> processes_of_device_;
   absl::flat_hash_set<uint32_t> pids_;

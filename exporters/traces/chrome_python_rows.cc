@@ -51,7 +51,8 @@ void ChromePythonRows::Write(uint32_t index, const OpenSlices::Slice& slice) {
   at = PutText(at, ", \"Python id\": ");
   at = PutInteger(at, index + 1);
   if (frame.module != 0) {
-    at = PutText(at, ", \"Python module id\": ");  // Kineto counts the instances of each class
+    // The instance's number in its class, as in Kineto.
+    at = PutText(at, ", \"Python module id\": ");
     at = PutInteger(at, timeline_.python_modules()[frame.module - 1].number);
   }
   at = PutText(at, ", \"Ev Idx\": ");

@@ -1,4 +1,4 @@
-// The python_function rows of the chrome trace, as Kineto has them: "file.py(12): f", or
+// Writes the python_function rows of the chrome trace, as Kineto has them: "file.py(12): f", or
 // "nn.Module: Linear_0" for the call of an nn.Module.
 #pragma once
 
@@ -15,8 +15,8 @@ namespace proftrace {
 
 class ChromePythonRows {
  public:
-  // All arguments must outlive this. `thread_parts`: for each thread its process, its number and
-  // the key of the time. `first_number`: the "Ev Idx" of the first row.
+  // All arguments must outlive this. `thread_parts`: for each thread the text with its process, its
+  // number and the key of the time. `first_number`: the "Ev Idx" of the first row.
   ChromePythonRows(const Timeline& timeline, const PythonRows& rows,
                    const std::vector<std::string>& thread_parts, uint64_t first_number,
                    TextWriter* writer);

@@ -49,7 +49,8 @@ void ChromeSystemRows::Write(uint32_t index, const OpenSlices::Slice& slice, int
   if (event.kind == SystemKind::kOffCpu) WriteStates(event);
 }
 
-// Requests of one thread overlap, and end when it is somewhere else.
+// Requests are async events, because those of one thread overlap, and end when the thread is in
+// other rows.
 void ChromeSystemRows::WriteRequest(uint32_t index) {
   const SystemEvent& event = timeline_.system_event(index);
   const uint64_t number = first_number_ + index;
@@ -75,7 +76,7 @@ void ChromeSystemRows::WriteRequest(uint32_t index) {
 void ChromeSystemRows::WriteStates(const SystemEvent& event) {
   const OffCpuFacts& facts = event.off_cpu;
   ThreadState& state = states_[Raw(event.thread)];
-  // Before its first time off the CPU a thread ran, unless it was off it from the beginning.
+  // Before its first time off the CPU a thread ran, unless that time began before the recording.
   if (!state.has_begun && !event.open_at_begin && facts.reason != WaitReason::kNew) {
     state.is_known = true;
     state.since_ns = timeline_.info().window.start_ns;
@@ -116,7 +117,7 @@ void ChromeSystemRows::WriteRunning(ThreadIndex thread, int64_t start_ns, int64_
   WriteState(thread, "Running", start_ns, end_ns, "\"cpu\": " + std::to_string(cpu));
 }
 
-// Without a category: HTA takes each row that has one for work of the CPU's.
+// States have no category, because HTA takes each row with a category for work of the CPU.
 void ChromeSystemRows::WriteState(ThreadIndex thread, std::string_view state, int64_t start_ns,
                                   int64_t end_ns, std::string_view args) {
   if (end_ns <= start_ns) return;

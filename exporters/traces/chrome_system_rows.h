@@ -1,6 +1,6 @@
-// The rows of system activity in the chrome trace: system calls, time off the CPU and page faults
-// as "X" rows among the spans of their thread, requests of io_uring as pairs of async events, and
-// the states of threads as Perfetto reads them (json_trace_parser.cc, phase T).
+// Writes the rows of system activity in the chrome trace: system calls, time off the CPU and page
+// faults as "X" rows among the spans of their thread, requests of io_uring as pairs of async
+// events, and the states of threads as Perfetto reads them (json_trace_parser.cc, phase T).
 #pragma once
 
 #include <algorithm>
@@ -17,27 +17,27 @@ namespace proftrace {
 
 class ChromeSystemRows {
  public:
-  // All arguments must outlive this. `thread_parts`: for each thread its process, its number and
-  // the key of the time. `first_number`: the "Ev Idx" of the first row.
+  // All arguments must outlive this. `thread_parts`: for each thread the text with its process, its
+  // number and the key of the time. `first_number`: the "Ev Idx" of the first row.
   ChromeSystemRows(const Timeline& timeline, const std::vector<std::string>& thread_parts,
                    int64_t offset_ns, uint64_t first_number, TextWriter* writer);
 
   // Writes the row of an event, and the states of its thread up to its end. Events must come in
-  // their order. `slice`: the row as it is drawn, so that it lies in the row around it;
-  // `clipped_ns`, which is cut off for that, stands in its args.
+  // their order. `slice`: the row as it is written, so that it lies in the row around it.
+  // `clipped_ns`: the time that was cut off for this, which is told in the args.
   void Write(uint32_t index, const OpenSlices::Slice& slice, int64_t clipped_ns);
-  // Writes a request, which lies in no row, and has no part in its thread's states.
+  // Writes a request, which lies in no row and does not change its thread's state.
   void WriteRequest(uint32_t index);
 
-  // Writes the states behind the last time off the CPU of each thread, up to its last row: it may
-  // have ended then. To be called after all events.
+  // Writes the state of each thread after its last time off the CPU, up to its last row, because
+  // the thread may have ended then. To be called after all events.
   void WriteLastStates();
 
  private:
-  // The state that a thread is known to be in behind its last time off the CPU.
+  // The known state of a thread after its last time off the CPU.
   struct ThreadState {
     bool has_begun = false;
-    bool is_known = false;  // it ran on `cpu` from `since_ns` on
+    bool is_known = false;  // the thread ran on `cpu` from `since_ns` on
     int64_t since_ns = 0;
     uint16_t cpu = 0;
     int64_t seen_ns = 0;  // the end of the last row
@@ -45,7 +45,8 @@ class ChromeSystemRows {
 
   int64_t Ts(int64_t time_ns) const { return std::max<int64_t>(time_ns + offset_ns_, 0); }
   void WriteStates(const SystemEvent& event);
-  // Writes a thread state of Perfetto's; `args`: the inside of a JSON object.
+  // Writes a thread state as Perfetto reads it. `args`: the members of a JSON object, without
+  // braces.
   void WriteState(ThreadIndex thread, std::string_view state, int64_t start_ns, int64_t end_ns,
                   std::string_view args);
   void WriteRunning(ThreadIndex thread, int64_t start_ns, int64_t end_ns, uint16_t cpu);
@@ -57,7 +58,7 @@ class ChromeSystemRows {
   int64_t offset_ns_;  // from CLOCK_MONOTONIC to the trace's time
   uint64_t first_number_;
   TextWriter& writer_;
-  bool has_all_states_;  // nothing was lost: what is between times off the CPU is time on it
+  bool has_all_states_;              // nothing was lost: between times off the CPU threads ran
   std::vector<ThreadState> states_;  // by thread
 };
 

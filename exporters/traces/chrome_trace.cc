@@ -28,8 +28,8 @@ namespace {
 
 constexpr int kSpansSortIndex = 536'870'912;  // Kineto's place for the "Spans" process
 constexpr size_t kMaxEventNumbersBytes = 11 * kMaxNumberBytes + 380;
-// Top-level keys that are ours or Kineto's: --metadata must not repeat them, JSON readers would
-// take either.
+// Top-level keys of ours or Kineto's. --metadata must not repeat them, because readers of JSON
+// would take either value.
 constexpr std::array<std::string_view, 18> kReservedKeys = {"schemaVersion",
                                                             "deviceProperties",
                                                             "cupti_version",
@@ -114,7 +114,7 @@ class ChromeTraceWriter {
   }
 
  private:
-  // Whether the rows of the process are asked for.
+  // Return whether the trace has the rows of the process, or of the thread.
   bool Has(Pid pid) const { return !rank_.has_value() || pids_.contains(Raw(pid)); }
   bool Has(ThreadIndex thread) const { return Has(timeline_.threads()[Raw(thread)].pid); }
 
@@ -136,8 +136,8 @@ class ChromeTraceWriter {
     writer_.Text(timeline_.python_modules().empty() ? "0" : "1");
     writer_.Text(",\n");
     if (const Target* ranked = RankedTarget(info, rank_); ranked != nullptr) {
-      // HTA finds the rank by a regular expression that wants the blank, in the lines before
-      // "traceEvents": so it stands before all that a user may name.
+      // HTA finds the rank in the lines before "traceEvents" by a regular expression that needs the
+      // blank. So it comes before all keys that a user may name.
       writer_.Text("\"distributedInfo\": " + DistributedInfo(*ranked) + ",\n");
     }
     if (!info.host.name.empty())
@@ -160,10 +160,10 @@ class ChromeTraceWriter {
   }
 
   // --metadata and --metadata-json as top-level keys, as torch's add_metadata and
-  // add_metadata_json; those that cannot be go to `other`.
+  // add_metadata_json; keys that cannot be there go to `other`.
   void WriteMetadata(const RecordingInfo& info, OrderedJson* other) {
     absl::flat_hash_set<std::string> seen(kReservedKeys.begin(), kReservedKeys.end());
-    // Keys that differ in what is no UTF-8 alone are one in JSON.
+    // Keys that differ only in bytes that are no UTF-8 would be equal in JSON.
     for (const auto& [key, value] : info.metadata) {
       if (seen.insert(ToValidUtf8(key)).second) {
         writer_.Text(JsonQuoted(key) + ": " + JsonQuoted(value) + ",\n");
@@ -172,7 +172,7 @@ class ChromeTraceWriter {
       }
     }
     for (const auto& [key, text] : info.metadata_json) {
-      const std::optional<OrderedJson> json = ParseJson(text);  // none: a damaged capture
+      const std::optional<OrderedJson> json = ParseJson(text);  // nullopt: the capture is damaged
       if (seen.insert(ToValidUtf8(key)).second) {
         writer_.Text(JsonQuoted(key) + ": " + (json ? text : JsonQuoted(text)) + ",\n");
       } else {
@@ -223,18 +223,19 @@ class ChromeTraceWriter {
     WriteMetadataEvent("process_sort_index", pid, 0, "\"sort_index\": " + std::to_string(pid));
   }
 
-  // As in events.csv.
+  // Returns the number of the first system event, as in events.csv.
   uint64_t FirstSystemNumber() const {
     return steps_.NumberOf(SpanId{timeline_.span_count()}) + timeline_.memory_events().size();
   }
 
-  // After all other rows that have a number in events.csv.
+  // Returns the number of Python's first row, after all other rows that have a number in
+  // events.csv.
   uint64_t FirstPythonNumber() const {
     return FirstSystemNumber() + timeline_.system_event_count() +
            timeline_.device_activities().size() + steps_.DeviceAnnotations(timeline_).size();
   }
 
-  // The rows of Python's calls that open with the row `number`: they lie around it.
+  // Writes the rows of Python's calls that open with the row `number` and lie around it.
   ABSL_ATTRIBUTE_NOINLINE void WritePythonRowsBefore(uint64_t number) {
     for (; next_python_ < python_.size() && python_.at(next_python_).before_row <= number;
          ++next_python_) {
@@ -248,7 +249,7 @@ class ChromeTraceWriter {
     }
   }
 
-  // The rows of the system events that began before `until_ns`.
+  // Writes the rows of the system events that began before `until_ns`.
   void WriteSystemRowsBefore(int64_t until_ns) {
     for (; next_system_ < timeline_.system_event_count(); ++next_system_) {
       const SystemEvent& event = timeline_.system_event(next_system_);
@@ -270,8 +271,8 @@ class ChromeTraceWriter {
 
   int64_t Ts(int64_t time_ns) const { return std::max<int64_t>(time_ns + offset_ns_, 0); }
 
-  // The row as it is drawn within the one that it begins in, if it lies in that: then it takes its
-  // place among those that are open.
+  // Returns the row as it is drawn within the row in which it begins, and adds it to the open rows.
+  // nullopt: it does not lie in that row.
   ABSL_ATTRIBUTE_ALWAYS_INLINE std::optional<OpenSlices::Slice> SliceOf(ThreadIndex thread,
                                                                         int64_t start_ns,
                                                                         int64_t end_ns) {
@@ -279,8 +280,8 @@ class ChromeTraceWriter {
     return open_[Raw(thread)].Open(ts_ns, ts_ns + (end_ns - start_ns));
   }
 
-  // The steps that begin before the span `index` or with it. No row lies around them, but of
-  // annotations that began before.
+  // Writes the steps that begin before the span `index` or with it. Only annotations that began
+  // before lie around steps.
   void WriteStepsBefore(uint32_t index) {
     const std::vector<StepRows::Row>& rows = steps_.rows();
     for (; next_step_ < rows.size() && rows[next_step_].before_span <= index; ++next_step_) {
@@ -325,7 +326,7 @@ class ChromeTraceWriter {
     if (sequence.has_arrow) WriteArrow(timeline_.span(SpanId{sequence.forward_plus_1 - 1}), span);
   }
 
-  // Kineto's flow from a forward operator to the node that it made.
+  // Writes Kineto's flow from a forward operator to the node that it made.
   void WriteArrow(const Span& forward, const Span& backward) {
     ++arrows_;
     for (const Span* end : {&forward, &backward}) {
@@ -365,18 +366,18 @@ class ChromeTraceWriter {
 
   struct RowDetails {
     uint64_t external_id = 0;  // 0 would mean "none"
-    // What only some rows have.
+    // The following members are set for some rows only.
     SpanSequence sequence = {};
     const OperatorInputs* inputs = nullptr;
     std::string keywords = {};
     uint64_t bytes = 0;  // 0 = not told
     CudaCall call = {};
-    uint64_t correlation = 0;  // its own in this trace; 0 = not told
+    uint64_t correlation = 0;  // the row's own number in this trace; 0 = not told
     std::string_view call_stack = {};
     std::string_view script = {};
   };
 
-  // Whether it is a slice of its thread's track.
+  // Writes a row. Returns whether it is a slice of its thread's track.
   bool WriteRow(uint64_t index, const Span& span, const std::string& label,
                 const RowDetails& details) {
     const SpanSequence& sequence = details.sequence;
@@ -446,7 +447,7 @@ class ChromeTraceWriter {
     return nests;
   }
 
-  // Those before `until_ns` that are not written yet.
+  // Writes the memory events before `until_ns` that are not written yet.
   void WriteMemoryEvents(int64_t until_ns) {
     const MemoryEventStore& events = timeline_.memory_events();
     for (; next_memory_ < events.size(); ++next_memory_) {
@@ -456,14 +457,14 @@ class ChromeTraceWriter {
     }
   }
 
-  // A GPU's number is the one that its rows have here.
+  // Returns the device's number, which for a GPU is that of its rows in this trace.
   int64_t DeviceIdOf(const MemoryEvent& event) const {
     const int64_t index{event.device_index};
     if (event.is_cpu() || index < 0) return index;
     return device_rows_.NumberOf(timeline_.thread(event.thread).pid, static_cast<uint32_t>(index));
   }
 
-  // Kineto's instant. A total that a loss has made unknown is left out.
+  // Writes Kineto's instant for a memory event. A total that a loss made unknown is left out.
   void WriteMemoryEvent(const MemoryEvent& event) {
     const std::string& thread = thread_parts_[Raw(event.thread)];
     const std::string_view call_stack = call_stacks_.Of(event);
@@ -502,7 +503,7 @@ class ChromeTraceWriter {
     return std::max<int64_t>(timeline_.info().window.start_ns + offset_ns_, 0);
   }
 
-  // Kineto's own rows, which TensorBoard's plugin and others look for.
+  // Writes the rows that Kineto adds at the end, which TensorBoard's plugin and others look for.
   void WriteTail() {
     const Window& window = timeline_.info().window;
     writer_.Text("{\"ph\": \"X\", \"cat\": \"Trace\", \"ts\": ");

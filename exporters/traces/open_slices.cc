@@ -10,16 +10,18 @@
 namespace proftrace {
 namespace {
 
-// The double next to this many nanoseconds in microseconds: what "123.456" is read as.
+// Returns the double that a reader gets for this many nanoseconds in microseconds, such as
+// "123.456".
 double ReadMicroseconds(int64_t ns) {
   constexpr int64_t kExact = int64_t{1} << std::numeric_limits<double>::digits;
-  if (ns <= kExact) return static_cast<double>(ns) / 1000.0;  // both exact: it is rounded once
+  // Both are exact, so it is rounded once.
+  if (ns <= kExact) return static_cast<double>(ns) / 1000.0;
   char text[kMaxNumberBytes + 1];
   *PutMicroseconds(text, ns) = '\0';
   return std::strtod(text, nullptr);
 }
 
-// The smallest step in nanoseconds that a double of this size shows.
+// Returns the smallest step in nanoseconds that a double of this size can show.
 int64_t StepNs(double us) {
   const double next = std::nextafter(us, std::numeric_limits<double>::infinity());
   return std::max<int64_t>(1, static_cast<int64_t>(std::ceil((next - us) * 1000.0)));

@@ -60,7 +60,7 @@ enum InternedField : uint32_t { kEventCategories = 1, kEventNames = 2 };
 enum InternedNameField : uint32_t { kIid = 1, kInternedName = 2 };
 enum TaskStateField : uint32_t { kTaskCpu = 1, kTaskComm = 2, kTaskTid = 3, kTaskState = 4 };
 
-// All that is written is one sequence of one writer.
+// All packets are one sequence of one writer.
 constexpr int64_t kSequence = 1;
 
 ProtobufMessage ClockAt(BuiltinClock clock, int64_t time_ns) {

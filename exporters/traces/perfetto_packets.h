@@ -1,9 +1,9 @@
-// The packets of a Perfetto trace (protos/perfetto/trace/trace_packet.proto), one after the other.
-// Readers put them in the order of their times; packets of the same time stay in that of the file.
+// Writes the packets of a Perfetto trace (protos/perfetto/trace/trace_packet.proto), one after the
+// other. Readers sort packets by time; packets of the same time stay in the order of the file.
 //
-// Times are CLOCK_MONOTONIC, and so is the trace's own clock. Tracks have ids of the caller's
-// choice, none of them 0, and are described before anything is on them. Slices of one track must
-// nest; each Begin() has its End().
+// Times are CLOCK_MONOTONIC, and so is the trace's own clock. The caller chooses the ids of tracks,
+// which must not be 0, and describes a track before it writes events to it. Slices of one track
+// must nest; each Begin() has its End().
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -28,7 +28,7 @@ enum class PerfettoTaskState : uint8_t {
   kDead = 7,
 };
 
-// An arrow from one slice or instant to another: the same id on both.
+// The arrows that begin and end at a slice or instant. An arrow has the same id at both ends.
 struct PerfettoArrows {
   std::vector<uint64_t> from_here;
   std::vector<uint64_t> to_here;
@@ -39,14 +39,14 @@ class PerfettoPackets {
   // `sink` must outlive this; the caller finishes it.
   explicit PerfettoPackets(ByteSink& sink) : writer_(sink) {}
 
-  // Begins the trace: Unix time was `unix_ns` when the clock of the times was `time_ns`. To be
-  // called first of all.
+  // Begins the trace. To be called before all other functions. Unix time was `unix_ns` when the
+  // clock of the times was `time_ns`.
   void BeginTrace(int64_t time_ns, int64_t unix_ns);
-  // Begins the part of another machine, of which all is that follows: its rows have the same clock,
-  // but tracks, processes and threads of its own. 0 is the machine that BeginTrace() began with. A
-  // machine may be begun again.
+  // Begins the part of another machine, to which all following packets belong. Its rows have the
+  // same clock, but tracks, processes and threads of their own. BeginTrace() begins with machine 0.
+  // A machine may be begun again.
   void BeginMachine(uint32_t machine, int64_t time_ns, int64_t unix_ns);
-  // Writes a text beside the rows, in the table of metadata.
+  // Writes a text into the trace's table of metadata.
   void Metadata(std::string_view key, std::string_view value);
 
   void DescribeProcess(uint64_t track, uint32_t pid, std::string_view name);
@@ -67,7 +67,8 @@ class PerfettoPackets {
   // Both ends have the same category and name.
   void ArrowEnd(uint64_t track, int64_t time_ns, std::string_view category, std::string_view name,
                 char phase, uint64_t id);
-  // Writes what a thread does from now on. `cpu`: the CPU that it has, or had up to now.
+  // Writes the state of a thread from `time_ns` on. `cpu`: the CPU that the thread has, or had
+  // until then.
   void TaskState(uint32_t tid, std::string_view thread_name, int64_t time_ns,
                  PerfettoTaskState state, uint32_t cpu);
 
@@ -91,7 +92,7 @@ class PerfettoPackets {
   uint32_t machine_ = 0;
   Numbers names_;
   Numbers categories_;
-  ProtobufMessage new_names_;  // that the next packet tells of
+  ProtobufMessage new_names_;  // names that the next packet defines
 };
 
 }  // namespace proftrace

@@ -14,7 +14,7 @@ void PerfettoStates::Write(const SystemEvent& event) {
   const OffCpuFacts& facts = event.off_cpu;
   State& state = states_[Raw(event.thread)];
   const int64_t window_start_ns = timeline_.info().window.start_ns;
-  // Before its first time off the CPU a thread ran, unless it was off it from the beginning.
+  // Before its first time off the CPU a thread ran, unless that time began before the recording.
   if (!state.has_begun && !event.open_at_begin && facts.reason != WaitReason::kNew &&
       event.start_ns > window_start_ns) {
     Set(event.thread, window_start_ns, PerfettoTaskState::kRunning, facts.from_cpu);
@@ -37,7 +37,7 @@ void PerfettoStates::Write(const SystemEvent& event) {
   }
 }
 
-// A call that was cut short before the recording ended was its thread's last one.
+// A thread has ended where its last call was cut off before the recording ended.
 void PerfettoStates::WriteLast() {
   const Window& window = timeline_.info().window;
   for (uint32_t i = 0; i < timeline_.system_event_count(); ++i) {

@@ -1,5 +1,5 @@
-// Threads' states for Perfetto, from their times off the CPU: what it shows as `thread_state` and
-// `sched`.
+// Writes the states of threads, by their times off the CPU. Perfetto shows these as `thread_state`
+// and `sched`.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,13 @@ class PerfettoStates {
   // Both must outlive this.
   PerfettoStates(const Timeline& timeline, PerfettoPackets* packets);
 
-  // Writes the next time off the CPU of its thread.
+  // Writes a time off the CPU. The events of a thread must come in order of time.
   void Write(const SystemEvent& event);
-  // Notes that a thread did something up to that time.
+  // Notes that a thread did something up to `time_ns`.
   void See(ThreadIndex thread, int64_t time_ns) {
     seen_ns_[Raw(thread)] = std::max(seen_ns_[Raw(thread)], time_ns);
   }
-  // Writes for each thread that ended that it runs no more.
+  // Writes for each thread that has ended that it no longer runs.
   void WriteLast();
 
  private:

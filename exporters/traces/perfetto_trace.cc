@@ -23,7 +23,8 @@
 namespace proftrace {
 namespace {
 
-// Ids of tracks, and of arrows: what they are of in the upper half, which one in the lower.
+// Ids of tracks and arrows have their kind in the upper half, and the number of the thing in the
+// lower half.
 enum class IdKind : uint64_t {
   kProcess = 1,  // by PID
   kThread,       // by ThreadIndex
@@ -113,7 +114,7 @@ class PerfettoWriter {
     }
   }
 
-  // Which slices arrows begin at.
+  // Finds the slices at which arrows begin.
   void FindArrows() {
     if (timeline_.columns().sequence.exists()) {
       for (uint32_t i = 0; i < timeline_.span_count(); ++i) {
@@ -134,7 +135,7 @@ class PerfettoWriter {
            timeline_.span(activity.call).start_ns <= activity.start_ns;
   }
 
-  // Memory and pools are in events.csv.
+  // Returns whether the activity is drawn. Memory and pools are only in events.csv.
   static bool IsDrawn(const DeviceActivity& activity) {
     return activity.kind < DeviceActivityKind::kMemory ||
            activity.kind == DeviceActivityKind::kMarker;
@@ -148,7 +149,7 @@ class PerfettoWriter {
   }
   void CloseAll(Lane* lane) { Close(lane, std::numeric_limits<int64_t>::max()); }
 
-  // A slice of the lane; what does not nest has a track of its own below it.
+  // Writes a slice of the lane. A slice that does not nest gets a track of its own below the lane.
   void WriteSlice(Lane* lane, int64_t start_ns, int64_t end_ns, std::string_view category,
                   std::string_view name, std::string_view args, const PerfettoArrows& arrows) {
     Close(lane, start_ns);
@@ -217,7 +218,7 @@ class PerfettoWriter {
     packets_.End(track, span.end_ns());
   }
 
-  // With the chrome trace's keys.
+  // Returns the args of a span, with the keys of the chrome trace.
   std::string SpanArgs(SpanId id, const Span& span, uint64_t number,
                        const SpanSequence& sequence) const {
     ArgsText args;
@@ -257,7 +258,7 @@ class PerfettoWriter {
     }
     const std::string_view category = SystemCategoryName(event.kind);
     const std::string name = SystemEventName(event);
-    // Requests of one thread overlap, and end when it is somewhere else.
+    // Requests of one thread overlap, and end when the thread is in other rows.
     if (event.kind == SystemKind::kRequest) {
       const uint64_t track = NewTrack(lane->track, "io_uring");
       packets_.Begin(track, event.start_ns, category, name, args, {});
@@ -274,8 +275,8 @@ class PerfettoWriter {
     WriteWaking(index, event, end_ns, lane);
   }
 
-  // An arrow points from what the waker was in to the wait for a CPU: the wait for it to wake began
-  // before.
+  // Writes the arrow from the row that the waker was in to the woken thread's wait for a CPU,
+  // because the wait before that began earlier than the wake-up.
   void WriteWaking(uint32_t index, const SystemEvent& event, int64_t end_ns, Lane* lane) {
     const OffCpuFacts& facts = event.off_cpu;
     const int64_t woken_ns = event.end_ns() - facts.run_queue_ns;
@@ -326,8 +327,8 @@ class PerfettoWriter {
     }
   }
 
-  // Below the process that asked for the work. Kernels, copies and graphs of a stream are on one
-  // track, ranges of NVTX on one of their thread.
+  // Returns the lane of device work, which lies below the process that asked for the work. Kernels,
+  // copies and graphs of a stream are on one track, NVTX ranges on a track of their thread.
   Lane* DeviceLane(const DeviceActivity& activity) {
     const bool is_range = activity.kind == DeviceActivityKind::kMarker;
     return DeviceLane(activity.pid, activity.device, is_range ? Raw(activity.tid) : activity.stream,
@@ -364,7 +365,7 @@ class PerfettoWriter {
     for (auto& [key, lane] : device_lanes_) CloseAll(&lane);
   }
 
-  // Around the work that they enclose.
+  // Writes the device annotations before `until_ns`, which lie around the work that they enclose.
   void WriteDeviceAnnotationsBefore(int64_t until_ns) {
     const std::vector<DeviceAnnotation>& annotations = steps_.DeviceAnnotations(timeline_);
     for (;

@@ -28,7 +28,8 @@ constexpr int kIoRow = 3;
 constexpr std::string_view kTracerCategory = "dftracer";
 constexpr int64_t kNsPerUs = 1000;
 
-// Any hash does that is the same for equal names: FNV-1a, 64 bits.
+// Returns the hash of a name, FNV-1a with 64 bits. Any hash would do that is the same for equal
+// names.
 std::string HashText(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : name) {
@@ -41,7 +42,7 @@ std::string HashText(std::string_view name) {
   return text;
 }
 
-// What opendir() opens with, whatever the ABI's O_LARGEFILE is.
+// Returns whether these are the flags of opendir(), whatever the ABI's O_LARGEFILE is.
 bool IsOpenDir(uint64_t flags) {
   return (flags & O_DIRECTORY) != 0 && (flags & O_NONBLOCK) != 0 && (flags & O_ACCMODE) == O_RDONLY;
 }
@@ -98,7 +99,7 @@ class PfwWriter {
     for (const uint32_t pid : pids_in_order_) {
       ArgsText args;
       args.Text("hhash", host_hash_);
-      args.Unsigned("num_events", rows_of_process_[pid] - 1);  // but for `start`
+      args.Unsigned("num_events", rows_of_process_[pid] - 1);  // without `start`
       WriteRow("end", kTracerCategory, kTracerRow, Pid{pid}, Tid{pid}, end_ns, end_ns, args.Take());
     }
   }
@@ -126,7 +127,7 @@ class PfwWriter {
     }
   }
 
-  // As DFTracer calls what makes this call; see the header.
+  // Returns the name that DFTracer has for the function that makes this call; see the header.
   static std::string_view FunctionName(const SystemCallFacts& call, const SystemCallInfo& info) {
     if (info.name == "lseek") return "lseek64";
     if (info.name != "openat" || static_cast<int32_t>(call.arguments[0]) != AT_FDCWD) {
@@ -144,7 +145,7 @@ class PfwWriter {
     bool has_mode = true;
     for (size_t i = 0; i < info.argument_count && i < call.arguments.size(); ++i) {
       const ArgumentKind kind = info.arguments[i].kind;
-      // The mode of an open that creates nothing is whatever was in the register.
+      // An open that creates nothing has no mode, and its register may hold anything.
       if (kind == ArgumentKind::kOpenFlags) has_mode = (call.arguments[i] & O_CREAT) != 0;
       if (kind != ArgumentKind::kMode || has_mode) {
         AddArgument(info.arguments[i], call.arguments[i], &args);
@@ -161,7 +162,7 @@ class PfwWriter {
     WriteIo(name, event, &args);
   }
 
-  // Under DFTracer's keys.
+  // Adds an argument under DFTracer's key.
   static void AddArgument(const ArgumentInfo& argument, uint64_t value, ArgsText* args) {
     switch (argument.kind) {
       case ArgumentKind::kOffset:
@@ -208,7 +209,7 @@ class PfwWriter {
     }
   }
 
-  // `path`: where the file itself is not known.
+  // Adds the file. `path` is used where the file itself is not known.
   void AddFile(const SystemEvent& event, const std::string& path, ArgsText* args) {
     const SystemFile* file = timeline_.system_tables().File(event.file);
     const std::string& name = file != nullptr && !file->name.empty() ? file->name : path;
@@ -229,7 +230,7 @@ class PfwWriter {
              args->Take());
   }
 
-  // The hash of a name, which is told before it is used for the first time.
+  // Returns the hash of a name. Before its first use a row tells the name.
   std::string Hash(std::string_view kind, Pid pid, Tid tid, const std::string& name) {
     const auto [it, inserted] = hashes_.try_emplace(std::string(kind) + name);
     if (inserted) {

@@ -1,4 +1,5 @@
-// Everything that exporters show beside the spans themselves, computed once for all of them.
+// All sums and tables that exporters show beside the spans themselves, computed once for all
+// exporters.
 #pragma once
 
 #include <optional>
@@ -23,29 +24,29 @@ struct Aggregates {
   FoldedStacks stacks;
   std::vector<DeviceIdle> device_idle;  // empty where no GPU agent recorded
   SpanCounts span_counts;
-  std::optional<TimeBreakdown> time;  // of the thread that drives the job; with the scheduler
+  std::optional<TimeBreakdown> time;  // of the thread that drives the job; needs the scheduler
   std::vector<DataWait> data_waits;   // of that thread
   Steps steps;
-  StepRows step_rows;      // none unless asked for
+  StepRows step_rows;      // empty unless asked for
   PythonRows python_rows;  // none where no stacks were recorded
   ModuleSums modules;      // none where no stacks were recorded
-  // With AggregateOptions::sums_all_steps: the steps of the main process as one window, from the
-  // begin of the first to the end of the last; where there are none, the whole recording.
-  // key_averages.by_window is of it, and so are these, of `modules`.
+  // With AggregateOptions::sums_all_steps: one window from the begin of the main process's first
+  // step to the end of its last one, or the whole recording where there are no steps.
+  // key_averages.by_window has the sums in this window, and module_shares those of `modules`.
   StepWindows all_steps;
   std::vector<WindowShare> module_shares;
-  // Whether traces have rows of waits for a GPU and of its events, as torch's with
-  // _ExperimentalConfig(enable_cuda_sync_events=True): HTA takes them for work.
+  // Whether traces have rows for waits for a GPU and for CUDA events, as torch's traces have with
+  // _ExperimentalConfig(enable_cuda_sync_events=True). HTA counts such rows as work.
   bool cuda_sync_rows = false;
 };
 
 struct AggregateOptions {
   KeyAveragesOptions key_averages;
-  bool step_rows = false;  // also of a recording that was not asked to count steps
+  bool step_rows = false;  // also for a recording that was not asked to count steps
   bool cuda_sync_rows = false;
   bool stacks = true;  // false: `stacks` and `span_counts` are left empty, which saves time
   bool sums_all_steps = false;
-  std::string spill_directory;  // for what does not fit in memory; empty = /tmp
+  std::string spill_directory;  // for data that does not fit in memory; empty = /tmp
 };
 
 Aggregates Aggregate(const Timeline& timeline, const AggregateOptions& options);

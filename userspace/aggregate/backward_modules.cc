@@ -40,7 +40,8 @@ BackwardModules::Place BackwardModules::PlaceOf(SpanId id, const Span& span, con
   }
   Place place{begins ? Part::kOutermost : Part::kInside, around.stack};
   if ((is_engines || is_node) && sequence.forward_plus_1 != 0) {
-    // Where the row around it is not told whose it is, this one stands for both.
+    // Where the row around this one has no known module, this row counts as the outermost one of
+    // both.
     if (around.stack == kNoStack) place.part = Part::kOutermost;
     place.stack = timeline_.own_stack_of(SpanId{sequence.forward_plus_1 - 1});
   } else if (begins && is_accumulator_[Raw(span.label)] && last->parent == span.parent) {

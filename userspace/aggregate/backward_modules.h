@@ -1,4 +1,5 @@
-// Finds the nn.Module of backward rows: that of the forward operator which made the node.
+// Finds the nn.Module of backward rows, which is the module of the forward operator that made the
+// node.
 //
 //     evaluate_function: AddmmBackward0    the node's sequence number leads to aten::addmm
 //       AddmmBackward0                     the same; torch's own rule for stacks (the first row of
@@ -21,14 +22,14 @@ class BackwardModules {
   enum class Part : uint8_t { kNone, kOutermost, kInside };  // of the backward pass
   struct Place {
     Part part = Part::kNone;
-    // The stack that the row's module is the innermost one of.
+    // The stack whose innermost module is the row's module.
     StackId stack = kNoStack;
   };
 
   // `timeline` must outlive this.
   explicit BackwardModules(const Timeline& timeline);
 
-  // Spans must be asked for in the order of their start, all of them.
+  // Returns the place of a span. Must be called for all spans, in the order of their start.
   Place Of(SpanId id, const Span& span);
 
  private:
@@ -45,8 +46,8 @@ class BackwardModules {
   Place PlaceOf(SpanId id, const Span& span, const Place& around, Last* last) const;
 
   const Timeline& timeline_;
-  std::vector<bool> is_engines_;      // by LabelId: the engine's row around a node
-  std::vector<bool> is_accumulator_;  // by LabelId: AccumulateGrad
+  std::vector<bool> is_engines_;      // by LabelId: whether it is the engine's row around a node
+  std::vector<bool> is_accumulator_;  // by LabelId: whether it is AccumulateGrad
   std::vector<ThreadState> threads_;
 };
 

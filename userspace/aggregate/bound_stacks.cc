@@ -13,8 +13,8 @@
 namespace proftrace {
 namespace {
 
-// By node: its largest share of the total of a weight, all that lies below it included. What has no
-// weight at all comes after it, by its count.
+// Returns for each node the largest of its shares of the totals of the weights, with the nodes
+// below it included. Nodes without any weight come after all others, ordered by their count.
 std::vector<double> Shares(const FoldedStacks& stacks) {
   std::vector<double> shares(stacks.nodes.size());
   for (const StackValues& values : stacks.values) {
@@ -66,10 +66,10 @@ class Bounder {
  private:
   struct Others {
     uint32_t node = 0;
-    uint64_t count = 0;  // of the nodes right below
+    uint64_t count = 0;  // the number of children that are left out
   };
 
-  // A node's parent has its place before it has.
+  // Gives a node its place in the new tree. Its parent must already have one.
   void Place(uint32_t node) {
     const StackNode& source = from_.nodes[node];
     const uint32_t above = places_[source.parent];

@@ -17,7 +17,7 @@ struct Row {
   std::vector<int64_t> durations_ns;
 };
 
-// What gives an event its name.
+// Returns a key that is the same for events with the same name.
 uint64_t KeyOf(const SystemEvent& event) {
   if (event.kind == SystemKind::kRequest) return uint64_t{1} << 32 | event.request.opcode;
   return uint64_t{static_cast<uint8_t>(event.call.abi)} << 16 | event.call.number;

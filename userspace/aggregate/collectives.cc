@@ -13,22 +13,22 @@ namespace {
 using Json = nlohmann::json;
 using Numbers = std::vector<int64_t>;
 
-constexpr int kMostAncestors = 4;   // between the row and the operator that says which collective
+constexpr int kMostAncestors = 4;   // between the row and the operator that tells the collective
 constexpr size_t kMostListed = 30;  // torch cuts longer lists (saveNcclMeta)
 constexpr int64_t kMostRanks = 1 << 20;
 
-// How many elements come out, by those that go in; or what the operator's own lists of tensors
-// tell, where what goes in is a list of lists, of which neither torch nor we tell the shapes, or
-// what comes out has shapes of its own.
+// How the elements of the output follow from those of the input. Where the input is a list of
+// lists, whose shapes are not recorded, or the output has shapes of its own, they follow from the
+// operator's own lists of tensors.
 enum class Output : uint8_t { kSame, kTimesGroup, kByGroup, kOfOutputs, kOfBothLists, kNothing };
 
 struct CollectiveKind {
   std::string_view op;    // the operator's name without its namespace
-  std::string_view name;  // ProcessGroupNCCL's
+  std::string_view name;  // the name in ProcessGroupNCCL
   Output output;
 };
 
-// Operators of c10d and _c10d_functional.
+// The operators of c10d and _c10d_functional.
 constexpr CollectiveKind kCollectiveKinds[] = {
     {"allreduce_", "allreduce", Output::kSame},
     {"allreduce_coalesced_", "allreduce_coalesced", Output::kSame},
@@ -182,7 +182,7 @@ Operator OperatorOf(const Timeline& timeline, SpanId row) {
   return {};
 }
 
-// Elements in and out. `in`: of the row's own tensors.
+// The elements of input and output. `in`: those of the row's own tensors.
 struct Elements {
   std::optional<int64_t> in;
   std::optional<int64_t> out;
@@ -190,7 +190,7 @@ struct Elements {
 
 Elements ElementsOf(const CollectiveKind& kind, const OperatorInputs* of_op,
                     std::optional<int64_t> in, std::optional<int64_t> group_size) {
-  // The operator's first argument is what comes out, and has been allocated.
+  // The operator's first argument is the output, which is already allocated.
   const Json dims = of_op == nullptr ? Json() : Parse(of_op->dims);
   const bool has_outputs = dims.is_array() && !dims.empty();
   const std::optional<int64_t> outputs =
@@ -212,7 +212,7 @@ Elements ElementsOf(const CollectiveKind& kind, const OperatorInputs* of_op,
   return {};
 }
 
-// A part of the kernel's name between two underscores.
+// Returns the type that a kernel's name has between two underscores.
 std::string TypeByKernel(std::string_view kernel) {
   for (const TypeName& type : kTypes) {
     if (type.nccl.empty()) continue;
@@ -230,8 +230,8 @@ std::string TypeByName(std::string_view name) {
   return "";
 }
 
-// A group's ranks by its first one and their distance. A group that is no regular series has a
-// negative start or no stride.
+// Returns a group's ranks, by the first one and their distance. A group whose ranks are no regular
+// series has a negative start or no stride.
 Numbers RanksOf(const Json& concrete, size_t first, int64_t size) {
   const std::optional<int64_t> start = NumberAt(concrete, first);
   const std::optional<int64_t> stride = NumberAt(concrete, first + 1);
@@ -244,8 +244,8 @@ Numbers RanksOf(const Json& concrete, size_t first, int64_t size) {
   return ranks;
 }
 
-// Whether torch gives the rank of the root or of the peer (in some versions) instead of the own
-// one.
+// Returns whether some versions of torch record the rank of the root or of the peer instead of the
+// process's own rank.
 bool MayHaveAnothersRank(std::string_view name) {
   for (const std::string_view one : {"broadcast", "reduce", "gather", "scatter", "send", "recv"}) {
     if (name == one) return true;
@@ -269,14 +269,16 @@ const ProcessGroup* OnlyGroup(const Timeline& timeline, Pid pid, Fits fits) {
   return found;
 }
 
-// Returns the group of that size in which the process has that rank, if there is but one.
+// Returns the only group of this size in which the process has this rank; nullptr: there is none,
+// or there are several.
 const ProcessGroup* GroupOf(const Timeline& timeline, Pid pid, int64_t rank, int64_t size) {
   return OnlyGroup(timeline, pid, [&](const ProcessGroup& group) {
     return group.size == size && (rank == kAnyRank || group.rank == rank);
   });
 }
 
-// Returns the group of that name, if there is but one: names are used again (split_group, meshes).
+// Returns the only group with this name; nullptr: there is none, or there are several, because
+// names are used again (split_group, meshes).
 const ProcessGroup* GroupOfName(const Timeline& timeline, Pid pid, std::string_view name,
                                 std::optional<int64_t> size) {
   return OnlyGroup(timeline, pid, [&](const ProcessGroup& group) {
@@ -284,7 +286,7 @@ const ProcessGroup* GroupOfName(const Timeline& timeline, Pid pid, std::string_v
   });
 }
 
-// Adds the group: what the row says of it, else the only one that fits.
+// Adds the group: the one that the row names, or else the only one that fits.
 void AddGroup(const Timeline& timeline, Pid pid, const OperatorInputs& inputs, Numbers ranks,
               Collective* collective) {
   const auto name = KeywordOf<std::string>(inputs, "Process Group Name");
@@ -306,16 +308,16 @@ void AddGroup(const Timeline& timeline, Pid pid, const OperatorInputs& inputs, N
   if (ranks.empty() && group != nullptr) ranks.assign(group->ranks.begin(), group->ranks.end());
   if (ranks.empty()) return;
   collective->ranks = Listed(ranks);
-  // For a message torch has the peer's rank in the group.
+  // For a message between two ranks torch records the peer's rank in the group.
   const std::optional<int64_t> peer = collective->rank;
   if (!peer || *peer < 0 || static_cast<size_t>(*peer) >= ranks.size()) return;
   if (collective->name == "send") collective->destination = ranks[*peer];
   if (collective->name == "recv") collective->source = ranks[*peer];
 }
 
-// What the row record_param_comms was called with (ParamCommsUtils.hpp): [tensors,] number,
-// [group,] rank, collective, splits of the input and of the output, then (2.3 and later) the first
-// rank and the stride, and the size (2.1 and later).
+// The inputs of a row record_param_comms (ParamCommsUtils.hpp): [tensors,] number, [group,] rank,
+// collective, splits of the input and of the output, then (2.3 and later) the first rank and the
+// stride, and the size (2.1 and later).
 struct CallFacts {
   Json dims;
   bool is_list = false;
@@ -325,7 +327,7 @@ struct CallFacts {
   std::optional<Numbers> out_split;
 };
 
-// Adds what comes out, and the name that goes with unequal parts.
+// Adds the elements of the output, and the name that a collective with unequal parts has.
 void AddElements(const CallFacts& call, const CollectiveKind& kind,
                  const OperatorInputs* of_operator, Collective* collective) {
   const Elements elements = ElementsOf(kind, of_operator, call.in, collective->group_size);
@@ -349,7 +351,8 @@ void AddElements(const CallFacts& call, const CollectiveKind& kind,
   }
 }
 
-// Returns where the splits are: the first two lists side by side. The list's size: nowhere.
+// Returns the index of the splits, which are the first two lists side by side; the number of
+// inputs: there are no splits.
 size_t PlaceOfSplits(const Json& concrete) {
   for (size_t i = 0; i + 1 < concrete.size(); ++i) {
     if (TextAt(concrete, i).starts_with('[') && TextAt(concrete, i + 1).starts_with('[')) return i;
@@ -405,7 +408,7 @@ std::optional<Collective> CollectiveOfRow(const Timeline& timeline, SpanId row,
   collective.sequence = KeywordOf<int64_t>(*inputs, "Seq");
   collective.is_p2p = KeywordOf<bool>(*inputs, "Is P2P");
   if (kind != nullptr) AddElements(call, *kind, of_operator, &collective);
-  // ProcessGroupNCCL::barrier() says so.
+  // ProcessGroupNCCL::barrier() records this type.
   if (collective.type.empty() && collective.name == "barrier") collective.type = "Byte";
   if (call.in_split) collective.in_split = Listed(*call.in_split);
   if (call.out_split) collective.out_split = Listed(*call.out_split);

@@ -14,7 +14,7 @@ const CpuQuota* FindGroup(const CpuQuotaSnapshot& snapshot, const std::string& g
   return found == snapshot.groups.end() ? nullptr : &*found;
 }
 
-// The snapshots of the window: from the last one before it to the first one after it.
+// Returns the snapshots from the last one before the window to the first one after it.
 std::pair<Snapshots::const_iterator, Snapshots::const_iterator> OfWindow(const Snapshots& all,
                                                                          const Window& window) {
   const auto is_before = [](const CpuQuotaSnapshot& snapshot, int64_t time_ns) {
@@ -27,7 +27,8 @@ std::pair<Snapshots::const_iterator, Snapshots::const_iterator> OfWindow(const S
   return {first, end};
 }
 
-// What the counters grew by; nullopt: they are of another group or quota.
+// Returns the growth of the counters; nullopt: the two snapshots have another group or another
+// quota.
 std::optional<CpuQuota> GrowthOf(const CpuQuota& first, const CpuQuota& last) {
   if (first.quota_ns != last.quota_ns || first.period_ns != last.period_ns) return std::nullopt;
   if (first.periods > last.periods || first.throttled_periods > last.throttled_periods ||
@@ -56,7 +57,7 @@ std::optional<std::vector<CpuQuota>> ThrottlingOf(const RecordingInfo& info, Pid
     for (; from == nullptr && at != end; ++at) from = FindGroup(*at, group);
     if (from == nullptr) continue;
     for (auto last = end; to == nullptr && last != at; --last) to = FindGroup(*(last - 1), group);
-    if (to == nullptr) return std::nullopt;  // one snapshot alone has it
+    if (to == nullptr) return std::nullopt;  // only one snapshot has the group
     std::optional<CpuQuota> growth = GrowthOf(*from, *to);
     if (!growth.has_value()) return std::nullopt;
     throttling.push_back(*std::move(growth));

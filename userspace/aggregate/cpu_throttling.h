@@ -1,4 +1,4 @@
-// How far a process was kept from running by quotas of CPU time, as the kernel counted it.
+// How much quotas of CPU time kept a process from running, by the kernel's counters.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace proftrace {
 
-// Returns the quotas that a process was under, with what their counters grew by from the last
-// snapshot before the window to the first one after it; of those that only came or went meanwhile,
-// between the first and the last snapshot that has them. Its own group comes first; empty: there
-// was no quota. nullopt: it is not known, as the groups could not be read, or a quota is another
-// one at the end.
+// Returns the quotas that bound a process. The counters hold the growth from the last snapshot
+// before the window to the first one after it, or, for a quota that was set or removed meanwhile,
+// from the first to the last snapshot that has the quota. The process's own group comes first.
+// Empty: there was no quota. nullopt: not known, because the groups could not be read, or because a
+// quota was changed before the end.
 std::optional<std::vector<CpuQuota>> ThrottlingOf(const RecordingInfo& info, Pid pid);
 
 }  // namespace proftrace

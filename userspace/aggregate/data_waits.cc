@@ -11,9 +11,10 @@
 namespace proftrace {
 namespace {
 
-// The queue's feeder, the worker, the thread that pins memory: no chain is longer in torch.
+// The most threads that a wake-up is followed through. The longest chain in torch is the queue's
+// feeder, the worker, and the thread that pins memory.
 constexpr int kMostHops = 6;
-// A call begins at most so long before the time that it is looked for in.
+// The most events that are looked through before a time, for calls that began before it.
 constexpr size_t kMostCallsBefore = 4096;
 
 int64_t OverlapNs(const SystemEvent& event, int64_t from_ns, int64_t until_ns) {
@@ -66,8 +67,8 @@ class Finder {
   }
 
   void LookAtWorker(int64_t from_ns, int64_t until_ns, DataWait* wait) {
-    // It loads on its first thread (torch/utils/data/_utils/worker.py); others send, or wait to be
-    // asked.
+    // A worker loads on its first thread (torch/utils/data/_utils/worker.py). Its other threads
+    // send batches, or wait for requests.
     const auto thread = threads_.Find(wait->worker, Tid{Raw(wait->worker)});
     if (!thread) return;
     ForEachIn(*thread, from_ns, until_ns, [&](uint32_t index, const SystemEvent& event) {
@@ -90,7 +91,7 @@ class Finder {
     });
   }
 
-  // The events of the thread that overlap the time.
+  // Visits the events of the thread that overlap the time.
   template <typename Visit>
   void ForEachIn(ThreadIndex thread, int64_t from_ns, int64_t until_ns, Visit visit) const {
     const std::vector<uint32_t>& events = events_.of(thread);
@@ -98,8 +99,8 @@ class Finder {
                                [this](uint32_t index, int64_t time_ns) {
                                  return timeline_.system_event(index).start_ns < time_ns;
                                });
-    // Goes back to the events that began before and last: what is open at a time is nested, so they
-    // are near.
+    // Goes back to events that began before this time and are still open. These are near, because
+    // open events are nested.
     for (size_t back = 0; at != events.begin() && back < kMostCallsBefore; ++back) {
       --at;
       const SystemEvent& event = timeline_.system_event(*at);

@@ -1,5 +1,5 @@
-// Finds what each wait for a batch of torch's DataLoader waited for: which worker woke the thread,
-// and what that worker did meanwhile.
+// Finds the reason of each wait for a batch of torch's DataLoader: which worker woke the waiting
+// thread, and what that worker did meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,23 @@ namespace proftrace {
 
 struct DataWait {
   SpanId span = kNoSpan;   // the row of the DataLoader's __next__
-  int64_t step = -1;       // its step's number; -1 = in none
-  int64_t blocked_ns = 0;  // its thread was off the CPU in it, and could not run
+  int64_t step = -1;       // the number of the step around it; -1 = none
+  int64_t blocked_ns = 0;  // time in which its thread was off the CPU and could not run
   // The process of the worker that ended the wait, followed through threads of the job's own
   // (pin_memory); 0 = not known.
   Pid worker{};
-  Tid waker{};  // the worker's thread that did
-  // The time from the span's begin until the worker woke it, by the worker's thread that loads.
+  Tid waker{};  // the worker's thread that ended the wait
+  // What the worker's loading thread did from the span's begin until the worker woke the waiting
+  // thread.
   int64_t worker_io_ns = 0;   // in calls that move or look for bytes
-  int64_t worker_off_ns = 0;  // blocked otherwise: sleeps, locks, children
+  int64_t worker_off_ns = 0;  // blocked for other reasons: sleeps, locks, children
   int64_t worker_bytes = 0;   // read by calls that ended in that time
   // The call of the worker that overlaps that time most; kNoSystemEvent: none was recorded.
   uint32_t longest_call = kNoSystemEvent;
-  int64_t longest_call_ns = 0;  // of it, in that time
+  int64_t longest_call_ns = 0;  // the part of that call in that time
 };
 
-// Returns the waits in order of their begin. Empty without the scheduler.
+// Returns the waits in order of their begin. Empty where the scheduler was not recorded.
 std::vector<DataWait> FindDataWaits(const Timeline& timeline, const Steps& steps);
 
 }  // namespace proftrace

@@ -16,7 +16,7 @@ namespace {
 // torch's annotation around a batch (torch/utils/data/dataloader.py).
 constexpr std::string_view kNextBatch = "enumerate(DataLoader)#";
 
-// What a row says of its thread; kOtherCode: nothing.
+// Returns what a row tells about its thread; kOtherCode: nothing.
 IdleCause CauseOf(const Label& label) {
   if (IsCudaCall(label.category)) {
     return IsSynchronizing(label) ? IdleCause::kSynchronizing : IdleCause::kCudaCall;
@@ -25,7 +25,7 @@ IdleCause CauseOf(const Label& label) {
   return label.name.starts_with(kNextBatch) ? IdleCause::kDataLoader : IdleCause::kOtherCode;
 }
 
-// What the kernel knows better; nothing of `cause` otherwise.
+// Returns whether the kernel's activities tell more about time of this cause.
 bool IsRefined(IdleCause cause) {
   return cause == IdleCause::kOperator || cause == IdleCause::kCudaCall ||
          cause == IdleCause::kOtherCode;
@@ -44,7 +44,8 @@ IdleCause CauseOf(TimeUse use) {
   }
 }
 
-// The first of those in order, without overlaps, that ends after `time_ns`.
+// Returns the first interval that ends after `time_ns`. The intervals are in order and do not
+// overlap.
 template <typename Interval>
 typename std::vector<Interval>::const_iterator FirstEndingAfter(
     const std::vector<Interval>& intervals, int64_t time_ns) {
@@ -63,11 +64,11 @@ StackId LongestIn(const std::map<StackId, int64_t>& by_frame_ns) {
   return longest;
 }
 
-// The gaps of all devices that a thread launches the next work of, while its rows go by in order of
-// time.
+// Charges the gaps of all devices whose next work a thread launches, while the thread's rows are
+// visited in order of time.
 class ThreadWalk {
  public:
-  // Gaps of one device, in order.
+  // Adds a gap. The gaps of a device must come in order.
   void AddGap(size_t device, IdleGap* gap, int64_t launched_ns) {
     devices_[device].push_back({gap, launched_ns, {}});
   }
@@ -75,14 +76,14 @@ class ThreadWalk {
   bool empty() const { return devices_.empty(); }
   void SetUses(std::vector<TimedUse> uses) { uses_ = std::move(uses); }
   void OnPythonRow(const PythonRow& row) { rows_.OnRow(row); }
-  // Before the first span.
+  // To be called before the first span.
   void EndPythonRows() { python_ = rows_.Take(); }
 
   void OnSpan(const Span& span, IdleCause cause) {
     if (devices_.empty()) return;
     CloseUntil(span.start_ns);
     SpendUntil(span.start_ns);
-    // A row that says nothing leaves what is around it.
+    // A row that tells nothing has the cause of the row around it.
     if (cause == IdleCause::kOtherCode && !open_.empty()) cause = open_.back().cause;
     open_.push_back({span.end_ns(), cause});
   }
@@ -110,7 +111,7 @@ class ThreadWalk {
     }
   }
 
-  // The time from the last moment to this one was spent in what is open.
+  // Charges the time from the last moment to this one to the open rows.
   void SpendUntil(int64_t time_ns) {
     if (time_ns <= now_ns_) return;
     const IdleCause cause = open_.empty() ? IdleCause::kOtherCode : open_.back().cause;
@@ -148,7 +149,7 @@ class ThreadWalk {
                   [waiting](StackId frame, int64_t ns) { waiting->in_python_ns[frame] += ns; });
   }
 
-  // What the kernel has no word on.
+  // Charges time about which the kernel's activities tell nothing.
   void ChargeRest(int64_t from_ns, int64_t to_ns, IdleCause cause,
                   std::array<int64_t, kIdleCauses>* by_cause_ns) const {
     int64_t rest_ns = std::max<int64_t>(0, to_ns - from_ns);
@@ -184,7 +185,7 @@ class ThreadWalk {
   int64_t now_ns_ = std::numeric_limits<int64_t>::min();
 };
 
-// The next piece of work of a device or a stream.
+// Adds the next piece of work of a device or a stream.
 void AddWork(const DeviceActivity& activity, uint32_t index, DeviceIdle* device) {
   if (device->end_ns == 0) {
     device->start_ns = device->end_ns = activity.start_ns;
@@ -312,7 +313,8 @@ std::vector<DeviceIdle> FindDeviceIdle(const Timeline& timeline, const PythonRow
   const SpanStore& spans = timeline.spans();
   for (uint32_t index = 0; index < spans.size(); ++index) {
     const Span& span = spans.at(index);
-    // An end that was not seen, or on another thread, says nothing of what this thread did.
+    // An end that was not seen, or that came on another thread, does not tell how long this thread
+    // was in the row.
     if (span.is_async || !span.is_complete()) continue;
     walks[Raw(span.thread)].OnSpan(span, causes[Raw(span.label)]);
   }

@@ -1,6 +1,6 @@
-// Tells why a device had nothing to do: each gap in which none of its streams worked, or one of its
-// busiest streams, is charged to what the thread that launched the next piece of work did
-// meanwhile.
+// Finds why a device had nothing to do. A gap is a time in which no stream of the device worked, or
+// in which one of its busiest streams did not. The time of a gap is charged to what the thread that
+// launched the next piece of work did in the gap.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ namespace proftrace {
 
 enum class IdleCause : uint8_t {
   kOperator = 0,   // inside an operator or autograd row, in no CUDA call: dispatch
-  kSynchronizing,  // in a call of CUDA that waits (its name says so)
-  kCudaCall,       // in another one
+  kSynchronizing,  // in a call of CUDA that waits, by its name
+  kCudaCall,       // in another call of CUDA
   kDataLoader,     // in no operator, but in the annotation around the DataLoader's next batch
   kOtherCode,      // in no operator and no call; not known to be Python
   kLaunched,       // the next work was launched already, and had not begun
@@ -30,65 +30,66 @@ enum class IdleCause : uint8_t {
   kLock,      // off the CPU, for a lock
   kRunQueue,  // it could run, and had no CPU
   kSystem,    // in another system call or a page fault; off the CPU for another reason
-  kPython,    // with stacks recorded: a function of Python ran, of what would else be other code's
+  kPython,    // a function of Python ran; needs stacks, else it is kOtherCode
 };
 inline constexpr size_t kIdleCauses = 12;
 
-// Whether rows of the label are calls of CUDA that wait for a device.
+// Returns whether rows of the label are calls of CUDA that wait for a device.
 bool IsSynchronizing(const Label& label);
 
-// "operator dispatch", "synchronizing call", …
+// Returns the cause's name for users: "operator dispatch", "synchronizing call".
 std::string_view IdleCauseName(IdleCause cause);
 
 struct IdleGap {
   int64_t start_ns = 0;  // CLOCK_MONOTONIC
   int64_t end_ns = 0;
-  ThreadIndex thread{};    // of the call that launched the next work; meaningless for kUnknown
+  ThreadIndex thread{};    // the thread that launched the next work; meaningless for kUnknown
   uint32_t next_work = 0;  // index into Timeline::device_activities()
   std::array<int64_t, kIdleCauses> by_cause_ns{};  // their sum is the gap
-  // The function of Python in which the thread was the longest, outside of operators, calls of CUDA
-  // and the DataLoader, whether it ran or waited; kNoStack: none, or not recorded.
+  // The function of Python in which the thread was longest, running or waiting, outside of
+  // operators, calls of CUDA and the DataLoader; kNoStack: none, or not recorded.
   StackId python = kNoStack;
 
-  // Returns the one with the largest part.
+  // Returns the cause with the largest part of the gap.
   IdleCause main_cause() const;
 };
 
-// One device, or one of its streams, as one process uses it: what other processes do there
-// meanwhile does not count.
+// One device, or one of its streams, as one process uses it. Work of other processes on the device
+// does not count.
 struct DeviceIdle {
   Pid pid{};
   uint32_t device = 0;
-  std::optional<uint32_t> stream;  // none: all of them together
-  int64_t start_ns = 0;            // of its first work
-  int64_t end_ns = 0;              // of its last
+  std::optional<uint32_t> stream;  // nullopt: all streams together
+  int64_t start_ns = 0;            // begin of its first work
+  int64_t end_ns = 0;              // end of its last work
   int64_t busy_ns = 0;
   int64_t idle_ns = 0;
   std::array<int64_t, kIdleCauses> by_cause_ns{};
   std::vector<IdleGap> gaps;  // in order; they do not overlap
 };
 
-// Returns the devices by process and number. After each device with several streams at work come
+// Returns the devices by process and number. After a device on which several streams worked come
 // its busiest streams: the one that worked longest, and those that worked a tenth of that or more.
-// A stream that waits for another, or for other processes' parts of a collective, is seen there
-// alone. Memory: a hundred bytes a gap, the open rows of each thread, and 48 bytes for a row of
-// `python` on a thread that launches.
+// Only these entries show that a stream waits for another one, or for other processes' parts of a
+// collective. Memory: a hundred bytes for each gap, the open rows of each thread, and 48 bytes for
+// each row of `python` on a thread that launches work.
 std::vector<DeviceIdle> FindDeviceIdle(const Timeline& timeline, const PythonRows& python);
 
 // A cause's part of the idle time of a device or a stream.
 struct IdleShare {
   IdleCause cause = IdleCause::kOperator;
   int64_t ns = 0;
-  uint64_t gaps = 0;          // that have a part of it
-  int64_t longest_ns = 0;     // the largest of these
-  StackId python = kNoStack;  // the function of Python of most of these gaps, by time
+  uint64_t gaps = 0;          // of which the cause has a part
+  int64_t longest_ns = 0;     // the largest of these parts
+  StackId python = kNoStack;  // the function of Python with most of the time in these gaps
 };
 
-// Returns the causes that there are, the largest first.
+// Returns the causes that have a part of the idle time, the largest first.
 std::vector<IdleShare> SharesOf(const DeviceIdle& device);
 
-// Sums up the gaps that began in each window: of the row `device * kIdleCauses + cause`, where the
-// device is an index into `devices`, the time and the gaps that have a part of it.
+// Sums up the gaps that began in each window. The row is `device * kIdleCauses + cause`, where
+// `device` is an index into `devices`; the values are the cause's time and the number of gaps of
+// which it has a part.
 std::vector<WindowShare> SumIdleShares(const std::vector<DeviceIdle>& devices,
                                        const StepWindows& windows);
 

@@ -1,4 +1,4 @@
-// Visits all spans of a recording in turn, which may be more than fit in memory.
+// Visits all spans of a recording, of which there may be more than fit in memory.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace proftrace {
 
-// Calls visit(SpanId, const Span&) for each span, in the order of their start; those that lie in a
-// file are let go again.
+// Calls visit(SpanId, const Span&) for each span, in the order of their start; the memory of spans
+// that lie in a file is released again.
 template <typename Visitor>
 void ForEachSpan(const Timeline& timeline, Visitor&& visit) {
   const SpanStore& spans = timeline.spans();

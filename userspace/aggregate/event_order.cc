@@ -5,7 +5,8 @@ namespace {
 
 using Kind = EventOrder::Other::Kind;
 
-// The first index of `count` for which `is_behind` is true; those before it are not.
+// Returns the first index below `count` for which `is_behind` is true, or `count`. It must be false
+// for all indices before and true for all after.
 template <typename IsBehind>
 uint32_t FirstBehind(uint32_t count, IsBehind&& is_behind) {
   uint32_t low = 0;

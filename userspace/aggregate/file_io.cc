@@ -63,7 +63,7 @@ class FileSummer {
     return &row;
   }
 
-  // nullptr: it has none.
+  // Returns the row of the event's file; nullptr: the event has no file.
   FileIo* RowOf(const SystemEvent& event) {
     if (const SystemFile* file = tables_.File(event.file); file != nullptr && !file->name.empty()) {
       size_t& known = by_id_[Raw(event.file)];
@@ -102,7 +102,8 @@ class FileSummer {
     row->longest_ns = std::max(row->longest_ns, event.duration_ns);
   }
 
-  // The file that a call moves bytes to. The call's time counts for the one that it reads.
+  // Adds the bytes to the file that a call moves them to. The call's time counts only for the file
+  // that it reads.
   void AddOtherEnd(const SystemEvent& event, int64_t bytes) {
     if (event.kind != SystemKind::kCall) return;
     const SystemCallInfo* info = FindSystemCall(event.call.abi, event.call.number);

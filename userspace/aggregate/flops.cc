@@ -13,14 +13,14 @@ namespace {
 using Numbers = std::vector<int64_t>;
 
 constexpr double kMultiplyAndAdd = 2;
-// Doubles count exactly up to here; a product beyond it is made up.
+// Doubles are exact up to this number. No real operator does more operations than this.
 constexpr double kMostFlops = 9007199254740992.0;
 
 nlohmann::json ParsedInput(const std::string& text) {
   return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
-// A list of integers; empty where it is something else.
+// Returns a list of integers; empty: the value is something else.
 Numbers IntegersOf(const nlohmann::json& list) {
   Numbers numbers;
   if (!list.is_array()) return numbers;
@@ -41,9 +41,10 @@ nlohmann::json ValueAt(const nlohmann::json& concrete, size_t index) {
   return ParsedInput(concrete[index].get<std::string>());
 }
 
-// Whether the arguments up to `last` are tensors of known shapes, as torch asks before it counts.
-// One without a known shape (a nested tensor, symbolic sizes) has no type. TorchScript's operators
-// have all that lies on the interpreter's stack as inputs, so numbers and lists may come first.
+// Returns whether the arguments up to `last` are tensors of known shapes, which torch checks before
+// it counts. A tensor without a known shape (a nested tensor, symbolic sizes) has no type.
+// TorchScript's operators have the whole stack of the interpreter as inputs, so numbers and lists
+// may come first.
 bool AreTensors(const OperatorInputs& inputs, const nlohmann::json& dims, size_t last) {
   const nlohmann::json types = ParsedInput(inputs.types);
   if (!types.is_array() || types.size() <= last) return false;
@@ -61,7 +62,8 @@ double ProductOf(const Numbers& numbers) {
   return product;
 }
 
-// mm, bmm: (…, n, k) times (…, k, m). `batched`: the first dimension is that of both.
+// Returns the flops of mm and bmm: (…, n, k) times (…, k, m). With `batched`, both have the same
+// first dimension.
 double MatrixFlops(const Numbers& a, const Numbers& b, bool batched) {
   if (a.empty() || a.back() == 0) return 0;
   const double batch = batched ? static_cast<double>(a.front()) : 1;

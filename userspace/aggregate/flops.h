@@ -1,6 +1,6 @@
-// How many floating-point operations a call does by torch.profiler's formulas (with_flops=True):
-// torch/csrc/profiler/util.cpp, computeFlops. They are estimates for a few operators, by the shapes
-// that they are called with.
+// Estimates how many floating-point operations a call does, by torch.profiler's formulas
+// (with_flops=True; torch/csrc/profiler/util.cpp, computeFlops). There are formulas for a few
+// operators, which use the shapes of the inputs.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -14,17 +14,17 @@
 
 namespace proftrace {
 
-// Whether torch has a formula for the operator.
+// Returns whether torch has a formula for the operator.
 bool HasFlops(std::string_view name);
 
-// Returns the flops of an operator; 0: it has no formula, or inputs that the formula does not fit,
-// as in torch.
+// Returns the flops of an operator; 0, as in torch: there is no formula, or it does not fit the
+// inputs.
 int64_t FlopsOf(std::string_view name, const OperatorInputs& inputs);
 
 // The flops of a recording's spans, computed once for each operator and its inputs.
 class SpanFlops {
  public:
-  // Computes nothing where flops were not asked for. `timeline` must outlive it.
+  // Returns 0 for all spans where flops were not asked for. `timeline` must outlive this.
   explicit SpanFlops(const Timeline& timeline);
   int64_t Of(SpanId id, const Span& span);
 

@@ -95,7 +95,8 @@ class StackSummer {
     const uint32_t node = folder_.NodeOf(id, span);
     ++stacks_.nodes[node].count;
     if (span.is_apart) return;
-    // Each moment once: rows that overlap have the time that they share all in their own times.
+    // Each moment must count once, but rows that overlap all have the time that they share in their
+    // self times.
     const int64_t shared_ns = timeline_.columns().shared_ns.at(id);
     Add(StackWeight::kSelfCpuTime, node, SaturatingDifference(span.self_ns, shared_ns));
   }

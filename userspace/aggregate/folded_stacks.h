@@ -1,7 +1,7 @@
-// Tells what a recording's time, memory and calls went to, by call path: what folded stacks, the
-// flame graph page, speedscope and pprof files show. A path leads from Python's functions and
-// nn.Modules, where their stacks were recorded (stack_folder.h), over annotations, operators and
-// calls of CUDA to what a device did for them.
+// Sums up a recording's time, memory and calls by call path, for folded stacks, the flame graph
+// page, and speedscope and pprof files. A path leads from Python's functions and nn.Modules, where
+// their stacks were recorded (stack_folder.h), over annotations, operators and calls of CUDA to
+// what a device did for them.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -21,10 +21,10 @@ enum class FrameKind : uint8_t {
   kOperator = 0,
   kAutograd = 1,
   kAnnotation = 2,
-  kRuntime = 3,  // so far those of SpanKind
+  kRuntime = 3,  // the values up to here are those of SpanKind
   kPython = 4,   // a function
   kModule = 5,   // the call of an nn.Module
-  kDevice = 6,   // a kernel, a copy, a memset: always a leaf, below what asked for it
+  kDevice = 6,   // a kernel, copy or memset: always a leaf, below the row that asked for it
   kNative = 7,   // a function of C or C++ (samples)
   kKernel = 8,   // a system call, or why a thread had no CPU: always a leaf
 };
@@ -32,8 +32,8 @@ enum class FrameKind : uint8_t {
 struct StackFrame {
   std::string name;
   FrameKind kind = FrameKind::kOperator;
-  std::string file;  // of a function of Python; empty: of none
-  int32_t line = 0;  // the function's first
+  std::string file;  // only of a function of Python; else empty
+  int32_t line = 0;  // the function's first line
 };
 
 // A node of the merged tree: spans of all threads and processes whose names from the root are
@@ -42,29 +42,30 @@ struct StackNode {
   uint32_t parent =
       0;  // index of the parent, smaller than the node's own; the root is its own parent
   uint32_t frame = 0;  // index into FoldedStacks::frames; meaningless for the root
-  uint64_t count = 0;  // spans whose end was seen; of a device's frame: pieces of work
+  uint64_t count = 0;  // spans whose end was seen; for a device's frame: pieces of work
 };
 
-// One weight of all nodes.
+// The values of one weight for all nodes.
 struct StackValues {
   StackWeight weight{};
-  std::vector<int64_t> self;  // by node, without what is below it
-  int64_t total = 0;          // of all nodes
+  std::vector<int64_t> self;  // by node, without the nodes below it
+  int64_t total = 0;          // the sum over all nodes
 };
 
 struct FoldedStacks {
-  std::vector<StackFrame> frames;   // of distinct names, but that a device's are apart
+  std::vector<StackFrame> frames;   // with distinct names, except that a device's frames are apart
   std::vector<StackNode> nodes;     // [0] is the root
-  std::vector<StackValues> values;  // what was recorded, in the order of the table
+  std::vector<StackValues> values;  // the recorded weights, in the order of StackWeights()
 
   // Returns the values of a weight; nullptr: it was not recorded.
   const StackValues* Find(StackWeight weight) const;
 };
 
-// Fails with kUsage, and what is missing, where the weight was not recorded.
+// Returns the values of a weight. Fails with kUsage, and says what is missing, where the weight was
+// not recorded.
 absl::StatusOr<const StackValues*> RecordedValues(const FoldedStacks& stacks, StackWeight weight);
 
-// Returns the nodes from `node` up to below the root.
+// Returns the path of nodes from `node` up, without the root.
 std::vector<uint32_t> PathOf(const FoldedStacks& stacks, uint32_t node);
 
 // Numbers of spans by SpanKind, complete or not.
@@ -74,20 +75,20 @@ struct SpanCounts {
   uint64_t of(SpanKind kind) const { return by_kind[static_cast<size_t>(kind)]; }
 };
 
-// Above work of devices without a CUDA call, and alone on its path. Work that no operator asked for
-// lies on its CUDA call's path.
+// The only frame above work of devices whose CUDA call is not known. Work that no operator asked
+// for lies on its CUDA call's path.
 inline constexpr std::string_view kNoCallFrame = "[no CUDA call recorded]";
-// The path of samples of which nothing could be read.
+// The path of samples whose frames could not be read.
 inline constexpr std::string_view kNoFrameFrame = "[no frames]";
 // The path of allocations and of time off the CPU outside of all spans.
 inline constexpr std::string_view kNoSpanFrame = "[outside of operators]";
 
-// One pass over the spans, the work of devices, the allocations, the samples and the times off the
-// CPU each; memory: a few words a path.
+// Fills `stacks` and `counts` in one pass each over the spans, the work of devices, the
+// allocations, the samples and the times off the CPU. Memory: a few words for each path.
 void BuildFoldedStacks(const Timeline& timeline, FoldedStacks* stacks, SpanCounts* counts);
 
-// Returns a weight as torch's export_stacks() has it, by node: the work of a device counts for what
-// asked for it, and its own frame for nothing.
+// Returns a weight by node, as torch's export_stacks() has it: the work of a device counts for the
+// row that asked for it, and the device's frame itself has 0.
 std::vector<int64_t> WithoutDeviceFrames(const FoldedStacks& stacks,
                                          const std::vector<int64_t>& self);
 

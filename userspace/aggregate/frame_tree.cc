@@ -6,7 +6,7 @@
 namespace proftrace {
 namespace {
 
-// Whether the code is record_function().__enter__() or something that it calls.
+// Returns whether the code is record_function().__enter__() or a function that it calls.
 bool BeginsAnnotations(const PythonCode& code) {
   for (const std::string_view file : {"torch/autograd/profiler.py", "torch/_ops.py"}) {
     if (code.file == file || code.file.ends_with("/" + std::string(file))) return true;

@@ -1,4 +1,4 @@
-// Questions about the frames of a Timeline's Python stacks.
+// Answers questions about the frames of a Timeline's Python stacks.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,8 @@ class FrameTree {
 
   const PythonFrame& at(StackId id) const { return timeline_.python_frame(id); }
 
-  // Whether two frames with the same one below them are one activation: what the frame itself
-  // executes may differ.
+  // Returns whether two frames with the same caller are one activation of a function, in which
+  // other instructions may run.
   bool AreOne(StackId a, StackId b) const {
     return at(a).code == at(b).code && at(a).module == at(b).module;
   }
@@ -23,8 +23,8 @@ class FrameTree {
   // Returns the innermost frame of `a` whose activation is also in `b`.
   StackId Common(StackId a, StackId b) const;
 
-  // Returns the stack that a span shows: an annotation's without the functions of torch that it
-  // begins in, which are over when it goes on.
+  // Returns the stack that a span shows. For an annotation this leaves out torch's functions in
+  // which it begins, because they return while the annotation is open.
   StackId Shown(SpanId id) const;
 
  private:

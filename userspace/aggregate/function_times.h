@@ -10,18 +10,18 @@
 
 namespace proftrace {
 
-// Times of calls are those of Python's rows: from the first span in a call to the end of the last
-// one. The time that a function spends before its first span and after its last one is not in it.
+// The times of calls are those of Python's rows: from the begin of the first span in a call to the
+// end of the last one. Time before the first span and after the last one is not known.
 struct FunctionTimes {
   uint32_t code = 0;     // an index into Timeline::python_codes()
   uint64_t calls = 0;    // rows; see PythonRows on calls that cannot be told apart
-  int64_t total_ns = 0;  // a call in a call of the same function counts once
-  int64_t self_ns = 0;   // less that of functions that it calls
+  int64_t total_ns = 0;  // a call within a call of the same function is not counted again
+  int64_t self_ns = 0;   // less the time of functions that it calls
 };
 
 // Returns the functions that were called, in the order of their codes. One pass over the rows.
-// `threads`: by ThreadIndex, whether its rows count; nullptr: all do.
-// `windows`: also sums up what began in each into `shares`: calls, total_ns and self_ns.
+// `threads`: by ThreadIndex, whether the thread's rows count; nullptr: all count. With `windows`,
+// also sums up the rows that began in each window into `shares`: calls, total_ns and self_ns.
 std::vector<FunctionTimes> SumFunctions(const Timeline& timeline, const PythonRows& rows,
                                         const std::vector<bool>* threads = nullptr,
                                         const StepWindows* windows = nullptr,

@@ -10,7 +10,7 @@
 namespace proftrace {
 namespace {
 
-// Where the number of bytes is.
+// Tells where an event has its number of bytes.
 enum class Bytes : uint8_t { kNone, kResult, kMessages };
 
 struct NamedRole {
@@ -19,7 +19,7 @@ struct NamedRole {
   Bytes bytes = Bytes::kResult;
 };
 
-// The kernel's names.
+// System calls by the kernel's names.
 constexpr NamedRole kCalls[] = {
     {"open", IoRole::kOpen, Bytes::kNone},
     {"openat", IoRole::kOpen, Bytes::kNone},
@@ -51,7 +51,7 @@ constexpr NamedRole kCalls[] = {
     {"splice", IoRole::kMove},
 };
 
-// As RequestName() has them.
+// Requests by the names of RequestName().
 constexpr NamedRole kRequests[] = {
     {"OPENAT", IoRole::kOpen, Bytes::kNone},
     {"OPENAT2", IoRole::kOpen, Bytes::kNone},

@@ -1,5 +1,5 @@
-// Tells what system calls and io_uring's requests do with bytes: opens, reads and writes of files,
-// pipes and sockets, and how many bytes they moved.
+// Tells which system calls and io_uring's requests open, read or write files, pipes and sockets,
+// and how many bytes they moved.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,28 @@ namespace proftrace {
 
 enum class IoRole : uint8_t {
   kNone = 0,  // everything else
-  kOpen = 1,  // gives a file by its path
+  kOpen = 1,  // returns a file by its path
   kRead = 2,
   kWrite = 3,
-  kMove = 4,  // both, from one file to another (sendfile)
+  kMove = 4,  // reads one file and writes another one (sendfile)
 };
 
 struct IoFacts {
   IoRole role = IoRole::kNone;
-  int64_t bytes = 0;  // moved, as the kernel returned them; 0 of one that failed or never returned
+  // Moved, as the kernel returned them; 0 where the call failed or never returned.
+  int64_t bytes = 0;
 };
 
 // Returns the role and bytes of a call or a request; kNone and 0 for any other event. recvmmsg and
-// sendmmsg return how many messages they moved: their bytes are those that `tables` have. From any
-// thread.
+// sendmmsg return how many messages they moved, so their bytes are looked up in `tables`. May be
+// called from any thread.
 IoFacts IoOf(const SystemTables& tables, const SystemEvent& event);
 
-// Whether the event is I/O of files or of the network: a call of that class, or a request.
+// Returns whether the event is I/O of files or of the network: a call of such a class, or a
+// request.
 bool IsIo(const SystemEvent& event);
 
-// Whether a call or a request failed. One that never returned did not.
+// Returns whether a call or a request failed. Calls that never returned did not fail.
 bool HasFailed(const SystemEvent& event);
 
 }  // namespace proftrace

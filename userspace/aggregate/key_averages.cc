@@ -21,7 +21,8 @@
 namespace proftrace {
 namespace {
 
-constexpr size_t kMostKeyAverages = size_t{1} << 16;  // rows; the others are put together
+// Rows; beyond this number rows are put together.
+constexpr size_t kMostKeyAverages = size_t{1} << 16;
 
 constexpr uint16_t kManyChildren =
     std::numeric_limits<uint16_t>::max();  // Span::child_count stays there
@@ -34,7 +35,7 @@ std::string RowName(const std::string& name) {
   return Demangle(name).value_or(name);
 }
 
-// What the grouping needs to know of a label.
+// The facts about a label that grouping needs.
 struct LabelEntry {
   uint32_t row = 0;
   uint32_t name = 0;  // equal for labels whose row names are equal
@@ -58,7 +59,7 @@ struct Occurrence {
   bool is_complete = false;
 };
 
-// What children, which are visited first, leave for a span that is still to come.
+// The sums of children, which are visited first, for a parent that is visited later.
 struct Pending {
   int64_t self_ns = 0;    // change of the self time, where steps are among the children
   int64_t device_ns = 0;  // device time of its children
@@ -139,7 +140,7 @@ class KeyAverager {
   }
 
  private:
-  // Inputs of equal shapes have one number; that of a span without inputs is 0.
+  // Gives inputs numbers that are equal for equal shapes. A span without inputs has 0.
   void NumberShapes() {
     absl::flat_hash_map<std::string_view, uint32_t> numbers;
     shapes_.push_back("[]");
@@ -151,7 +152,7 @@ class KeyAverager {
     }
   }
 
-  // The row of a span whose label's row is `row`.
+  // Returns the row of a span, whose label has the row `row`.
   uint32_t RowOf(uint32_t row, SpanId id) {
     if (result_.grouped_by_input_shape) {
       const uint32_t inputs = Raw(timeline_.columns().inputs.at(id));
@@ -169,7 +170,8 @@ class KeyAverager {
     return row;
   }
 
-  // The row for what of `row` has the number `group`, and whether it was just made.
+  // Returns the row for the part of `row` with the number `group`, and whether it was made by this
+  // call.
   std::pair<uint32_t, bool> PartOf(uint32_t row, uint32_t group,
                                    absl::flat_hash_map<uint64_t, uint32_t>* parts) {
     const uint64_t key = static_cast<uint64_t>(row) << 32 | group;
@@ -188,7 +190,7 @@ class KeyAverager {
   bool IsChosen(ThreadIndex thread) const {
     return threads_ == nullptr || (*threads_)[Raw(thread)];
   }
-  // Whether a chosen thread asked for what a device did.
+  // Returns whether a chosen thread asked for the device's work.
   bool IsChosen(const DeviceActivity& activity) const {
     if (threads_ == nullptr) return true;
     const SpanId asker = activity.call != kNoSpan ? activity.call : activity.op;
@@ -227,7 +229,7 @@ class KeyAverager {
     }
     occurrence.memory = timeline_.columns().memory.at(id);
     AddSelf(mine.memory, &occurrence.memory);
-    // An async span has no self time: nothing of it can be said here.
+    // An async span has no self time, so it has no self times of the kernel either.
     if (!span.is_async) occurrence.system = SelfOf(timeline_.columns().system.at(id));
     const int64_t off_ns = occurrence.system.self_off_cpu_ns;
     occurrence.system.self_off_cpu_ns =
@@ -259,7 +261,7 @@ class KeyAverager {
     }
   }
 
-  // In its own parent a step takes the place of what it is the parent of.
+  // Makes each step a child of its own parent, instead of the spans whose parent the step is.
   void PutStepsInTree() {
     if (steps_.rows().empty()) return;
     step_memory_ = StepMemory(timeline_, steps_);
@@ -275,7 +277,7 @@ class KeyAverager {
     }
   }
 
-  // Whether a step is the parent of a span.
+  // Returns whether a step is the parent of a span, and counts the span there.
   bool IsInStep(const Span& span, int64_t device_ns) {
     if (!steps_.ParentOf(span).has_value()) return false;
     in_steps_ns_ = SaturatingSum(in_steps_ns_, span.duration_ns);
@@ -308,7 +310,8 @@ class KeyAverager {
     rows_.push_back(std::move(sums));
   }
 
-  // Whether `occurrence` is folded into its parent is known only when the parent is visited.
+  // Leaves `occurrence` to its parent, because only the visit of the parent shows whether it is
+  // folded into that.
   void Defer(SpanId parent, const Occurrence& occurrence) {
     Pending& waiting = pending_[Raw(parent)];
     if (waiting.is_crowded) {
@@ -344,7 +347,7 @@ class KeyAverager {
     NoteFirst(occurrence, &row);
   }
 
-  // The group's first span says what the group is.
+  // Notes the facts of a group, which are those of its first span.
   static void NoteFirst(const Occurrence& occurrence, RowSums* sums) {
     RowSums& row = *sums;
     const int64_t end_ns = occurrence.start_ns + occurrence.duration_ns;
@@ -361,7 +364,7 @@ class KeyAverager {
     row.average.is_top_level = occurrence.is_top_level;
   }
 
-  // A row of the device, or of CUPTI's overhead, which is the CPU's.
+  // Adds work of a device, or an overhead of CUPTI, which is a row of the CPU.
   void AddToDeviceRow(size_t row, int64_t start_ns, int64_t duration_ns) {
     RowSums& sums = rows_[row];
     ++sums.average.count;
@@ -392,7 +395,7 @@ class KeyAverager {
   }
 
   void AddDeviceRows() {
-    // By name, of work and of overhead.
+    // The rows of work and of overhead, by DeviceNameId.
     std::vector<std::optional<size_t>> rows[2];
     for (auto& by_name : rows) by_name.resize(timeline_.device_names().size());
     const DeviceActivityStore& activities = timeline_.device_activities();
@@ -408,7 +411,7 @@ class KeyAverager {
     }
     absl::flat_hash_map<std::string, size_t> annotation_rows;
     for (const DeviceAnnotation& annotation : steps_.DeviceAnnotations(timeline_)) {
-      if (threads_ != nullptr) break;  // they are of several threads
+      if (threads_ != nullptr) break;  // rows of several threads cannot be split
       const std::string name = RowName(steps_.NameOf(timeline_, annotation));
       const auto [it, inserted] = annotation_rows.try_emplace(name, rows_.size());
       if (inserted) {
@@ -419,7 +422,7 @@ class KeyAverager {
     }
   }
 
-  // torch makes rows of those that lie in no span, and of failed allocations.
+  // Adds rows for memory events that lie in no span and for failed allocations, as torch does.
   void AddMemoryRows() {
     RowSums rows[2];
     rows[0].average.name = MemoryEventName(MemoryEventKind::kUsage);
@@ -468,7 +471,8 @@ class KeyAverager {
     pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
   }
 
-  // A row a name is none for names that never repeat: those of the least time of their own are one.
+  // Bounds the number of rows where names never repeat: the rows with the least self time become
+  // one.
   void BoundRows() {
     if (rows_.size() <= kMostKeyAverages) return;
     const auto own_ns = [](const RowSums& row) {

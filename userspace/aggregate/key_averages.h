@@ -3,24 +3,23 @@
 //
 // The rules, from torch/autograd/profiler.py and profiler_util.py (2.11):
 //   - utility operators (aten::is_leaf, profiler::_record_function_*, …) are taken out of the tree
-//   before anything is
-//     computed: their self time stays with their parent;
+//     before anything is computed: their self time stays with their parent;
 //   - a span that is its parent's only child and has its name is folded into the parent
-//   (_remove_dup_nodes);
-//   - ProfilerStep#N is one row, ProfilerStep*; mangled C++ names are demangled;
+//     (_remove_dup_nodes);
+//   - all ProfilerStep#N are one row, ProfilerStep*; mangled C++ names are demangled;
 //   - an async span has no self time and no place in the tree;
 //   - a span that outlives its parent is a child of the nearest ancestor that contains it, and its
-//   old parent keeps the
-//     time that they share as its own;
+//     old parent keeps the time that they share as self time;
 //   - an annotation and an operator of the same name are two rows;
-//   - memory events that belong to no span are a row, [memory]; failed allocations, [OutOfMemory].
-//   - an operator's device time is that of the kernels, copies and memsets that it asked for, and
-//   of its children's; an annotation has that of its children alone;
-//   - kernels, copies and memsets are rows of the device, by their names; what annotations asked
-//   for is one, too, and does not count in the sum;
+//   - memory events that belong to no span are a row, [memory]; failed allocations, [OutOfMemory];
+//   - an operator's device time is that of the kernels, copies and memsets that it and its children
+//     asked for; an annotation has that of its children alone;
+//   - kernels, copies and memsets are rows of the device, by their names; the work that an
+//     annotation asked for is also a row of the device, which does not count in the sum;
 //   - CUPTI's overheads are rows of the CPU.
-// Ours: a span whose end was not seen (truncated, lost) has no time that can be trusted. It is left
-// out of counts and times, and counted in `incomplete_spans`.
+//
+// One rule is not torch's: a span whose end was not seen (truncated, lost) has no time that can be
+// trusted. It is left out of counts and times, and counted in `incomplete_spans`.
 #pragma once
 
 #include <cstdint>
@@ -37,11 +36,11 @@ namespace proftrace {
 struct KeyAveragesOptions {
   bool group_by_overload_name = false;
   bool group_by_input_shape = false;
-  uint32_t group_by_stack_n = 0;  // by so many of the innermost frames of the stack
-  // Must outlive the call. Not nullptr: KeyAverages::by_window is filled.
+  uint32_t group_by_stack_n = 0;  // by this number of the stack's innermost frames
+  // Where it is not nullptr, KeyAverages::by_window is filled. Must outlive the call.
   const StepWindows* windows = nullptr;
-  // By ThreadIndex: whether the thread's spans count, and what devices did for them. Must outlive
-  // the call; nullptr: all do.
+  // By ThreadIndex: whether the thread's spans count, and the work of devices for them. nullptr:
+  // all threads count. Must outlive the call.
   const std::vector<bool>* threads = nullptr;
 };
 
@@ -64,11 +63,11 @@ struct KeyAverage {
   int64_t self_device_time_total_ns = 0;  // 0 where no device was recorded
   int64_t device_time_total_ns = 0;
   SpanMemory memory;  // sums; zeros where memory was not recorded
-  SystemSums system;  // zeros where it was not recorded
+  SystemSums system;  // zeros where the kernel's activities were not recorded
   int64_t flops = 0;  // a sum; see flops.h
   bool is_user_annotation = false;
-  bool is_device = false;  // what a GPU did; else of the CPU
-  bool is_async = false;   // of the group's first span, as in torch
+  bool is_device = false;  // a row of a GPU, else of the CPU
+  bool is_async = false;   // whether the group's first span is async, as in torch
   bool is_top_level =
       false;  // whether the group's first span has no parent, as torch's top_level_events_only asks
 
@@ -76,37 +75,37 @@ struct KeyAverage {
   std::vector<std::string> stack;  // empty unless grouped by it; the innermost frame first
 
   int64_t self_on_cpu_ns() const { return self_cpu_time_total_ns - system.self_off_cpu_ns; }
-  // Microseconds a call; 0 when there was none.
+  // Return microseconds for each call; 0 where there was no call.
   double cpu_time_us() const;
   double device_time_us() const;
 };
 
 struct KeyAverages {
   std::vector<KeyAverage> rows;  // in the order of each group's first span, as in torch
-  std::vector<Pid> processes;    // whose spans and events are in the rows, ascending
+  std::vector<Pid> processes;    // processes with spans or events in the rows, ascending
   bool grouped_by_overload_name = false;
   bool grouped_by_input_shape = false;
   uint32_t grouped_by_stack_n = 0;
   int64_t self_cpu_time_total_ns = 0;     // over all rows
   uint64_t incomplete_spans = 0;          // left out: their end was not seen
   int64_t self_device_time_total_ns = 0;  // over the device's rows that are no annotations
-  bool has_device_records = false;        // a GPU agent recorded: else no device time means nothing
+  bool has_device_records = false;        // a GPU agent recorded; else device times are not known
   bool has_memory = false;                // memory was recorded
   bool has_flops = false;                 // flops were asked for
   SystemActivities system;                // which of SystemSums were recorded
   uint8_t memory_device = 0;              // c10::DeviceType of the device memory, 0 = there is none
-  // What began in each window: count, self and total CPU time, and self device time. Rows that were
-  // put together with others have none.
+  // The sums of spans that began in each window: count, self and total CPU time, and self device
+  // time. Rows that were put together with others have no shares.
   std::vector<WindowShare> by_window;
 };
 
-// One pass over the spans, last to first; memory: a few words a label, plus the parents that wait
-// for a decision.
-// `steps` are rows, and parents of what they enclose.
+// Groups the spans in one pass from last to first. Memory: a few words for each label, and for each
+// parent that waits for a decision. `steps` count as rows too, as parents of the rows that they
+// enclose.
 KeyAverages BuildKeyAverages(const Timeline& timeline, const KeyAveragesOptions& options,
                              const StepRows& steps = StepRows());
 
-// Returns the sum of all rows, named "Total", as torch's total_average().
+// Returns the sum of all rows, named "Total", as torch's total_average() does.
 KeyAverage TotalAverage(const KeyAverages& averages);
 
 }  // namespace proftrace

@@ -1,5 +1,5 @@
-// Which rows a picture of bounded size can have: the longest of the whole recording, and of some
-// steps shorter ones as well.
+// Chooses the rows of a picture of bounded size: the longest rows of the whole recording, and for
+// some steps shorter rows too.
 #pragma once
 
 #include <array>
@@ -12,16 +12,17 @@
 namespace proftrace {
 
 struct DetailBudget {
-  size_t all = 0;     // rows at most, together
-  size_t whole = 0;   // of these, of the recording as a whole
-  size_t a_step = 0;  // of these, in addition for one step
+  size_t all = 0;     // the most rows, all together
+  size_t whole = 0;   // of these, the most rows chosen from the whole recording
+  size_t a_step = 0;  // of these, the most additional rows for one step
 };
 
-// First all rows are added, then Choose() is called, then Has() tells of each row whether it is in
-// the picture. One kind of rows; durations are in ns, rows count by their start.
+// Chooses among rows of one kind. First all rows are added, then Choose() is called, then Has()
+// tells of each row whether it is in the picture. Durations are in ns; a row belongs to the window
+// in which it starts.
 class LevelOfDetail {
  public:
-  // `windows` must outlive this; `ranked`: as ChooseSteps() has it.
+  // `windows` and `ranked` must outlive this; `ranked`: as ChooseSteps() fills it.
   LevelOfDetail(const StepWindows& windows, const std::vector<uint32_t>& ranked);
 
   void Add(int64_t start_ns, int64_t duration_ns);
@@ -30,13 +31,14 @@ class LevelOfDetail {
 
   uint64_t rows() const { return rows_; }
   uint64_t kept() const { return kept_; }
-  // Rows of at least this duration are in the picture, wherever they are; 0 = all rows are.
+  // Returns the duration from which on all rows are in the picture, wherever they are; 0 = all rows
+  // are in it.
   int64_t least_ns() const;
-  // Returns that duration for rows that begin in a window.
+  // Returns this duration for rows that begin in a window.
   int64_t least_ns(uint32_t window) const;
 
  private:
-  // Durations are told apart by their leading three bits.
+  // Durations are sorted into sizes by their leading three bits.
   static constexpr size_t kSizes = 256;
   using Histogram = std::array<uint32_t, kSizes>;
 

@@ -1,4 +1,5 @@
-// Memory over time: one curve for each process and device, as each process of torch's has its own.
+// Memory over time, as one curve for each process and device, because in torch each process has
+// totals of its own.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -14,11 +15,11 @@ namespace proftrace {
 
 struct MemoryCurve {
   Pid pid{};
-  uint8_t device_type = 0;  // c10::DeviceType; 0 stands for all that is CPU memory
+  uint8_t device_type = 0;  // c10::DeviceType; 0 stands for all CPU memory
   int8_t device_index = -1;
 
   bool operator==(const MemoryCurve&) const = default;
-  // "cpu", "cuda:0": as torch.device is written.
+  // Returns the device as torch.device is written: "cpu", "cuda:0".
   std::string DeviceText() const;
   bool Has(const Timeline& timeline, const MemoryEvent& event) const;
 };
@@ -27,14 +28,15 @@ struct MemoryCurve {
 // CPU's first.
 std::vector<MemoryCurve> MemoryCurves(const Timeline& timeline);
 
-// Returns the curve of `device` of the first process that has one. Empty: of torch's own choice in
-// export_memory_timeline(), the first GPU, else the CPU. Fails with ExitCode::kUsage where there is
-// none of that device, and says which there are.
+// Returns the curve of `device` of the first process that has one. Where `device` is empty, torch's
+// choice in export_memory_timeline() is taken: the first GPU, or else the CPU. Fails with
+// ExitCode::kUsage where no process has a curve of the device, and says which devices there are.
 absl::StatusOr<MemoryCurve> ChooseMemoryCurve(const Timeline& timeline, const std::string& device);
 
-// Visits the curve's events in order of time: visit(event, total), with what is allocated after it.
-// A device's totals are torch's own, and begin with what was there before; the CPU's begin at 0,
-// and end where a loss makes them unknown. False where they ended so.
+// Visits the curve's events in order of time: visit(event, total), where `total` is the bytes
+// allocated after the event. A device's totals are torch's own and include earlier allocations; the
+// CPU's total begins at 0. Returns false where the totals became unknown because of a loss, at
+// which the visit ends.
 template <typename Visitor>
 bool ForEachMemoryEvent(const Timeline& timeline, const MemoryCurve& curve, Visitor&& visit) {
   const MemoryEventStore& events = timeline.memory_events();

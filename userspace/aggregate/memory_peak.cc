@@ -10,8 +10,8 @@
 namespace proftrace {
 namespace {
 
-// Keeps the lowest and the highest of the events in each of so many equal stretches of time, and
-// the last one: what a picture of that width shows.
+// Keeps the lowest and the highest event in each of a number of equal stretches of time, and the
+// last event, because a picture of that width shows no more.
 class PointThinner {
  public:
   PointThinner(int64_t start_ns, int64_t end_ns, size_t most) : start_ns_(start_ns) {

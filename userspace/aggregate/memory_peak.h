@@ -1,4 +1,4 @@
-// Who held the memory when a curve was at its highest.
+// Finds who held the memory when a curve was at its highest.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace proftrace {
 
-// Blocks of one owner that were allocated, and not freed yet, at the peak.
+// The blocks of one owner that were allocated and not yet freed at the peak.
 struct PeakOwner {
-  PathId path = kRootPath;   // of the innermost span around the allocation; kRootPath = none
-  StackId stack = kNoStack;  // of Python, where it was read
+  PathId path = kRootPath;   // path of the innermost span around the allocation; kRootPath = none
+  StackId stack = kNoStack;  // the Python stack, where it was read
   uint64_t blocks = 0;
   int64_t bytes = 0;
 };
@@ -25,16 +25,17 @@ struct MemoryPoint {
 struct MemoryPeak {
   MemoryCurve curve;
   int64_t time_ns = 0;
-  int64_t bytes = 0;              // of the curve at its peak
-  int64_t preexisting_bytes = 0;  // of a device: what was there before the first event
+  int64_t bytes = 0;              // the curve's value at its peak
+  int64_t preexisting_bytes = 0;  // for a device: allocated before the first event
   bool is_whole = true;           // false: the curve ends at a loss
   uint64_t events = 0;
-  std::vector<PeakOwner> owners;    // the largest first
-  std::vector<MemoryPoint> points;  // in order of time; of crowded stretches the lowest and highest
+  std::vector<PeakOwner> owners;  // the largest first
+  // in order of time; where there are too many: the lowest and highest
+  std::vector<MemoryPoint> points;
 };
 
-// Returns the peak of each curve that has an event above 0. `most_points`: about so many points of
-// a curve are given. Three passes over the memory events a curve.
+// Returns the peak of each curve that has an event above 0. `most_points`: a curve gets about this
+// many points. Three passes over the memory events for each curve.
 std::vector<MemoryPeak> FindMemoryPeaks(const Timeline& timeline, size_t most_points);
 
 }  // namespace proftrace

@@ -6,13 +6,13 @@
 
 namespace proftrace {
 
-// Adds what `more` allocated itself.
+// Adds the self bytes of `more`.
 inline void AddSelf(const SpanMemory& more, SpanMemory* memory) {
   memory->self_cpu_bytes = SaturatingSum(memory->self_cpu_bytes, more.self_cpu_bytes);
   memory->self_device_bytes = SaturatingSum(memory->self_device_bytes, more.self_device_bytes);
 }
 
-// Adds all of `more`.
+// Adds all bytes of `more`.
 inline void AddAll(const SpanMemory& more, SpanMemory* memory) {
   AddSelf(more, memory);
   memory->cpu_bytes = SaturatingSum(memory->cpu_bytes, more.cpu_bytes);

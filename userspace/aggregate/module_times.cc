@@ -17,14 +17,15 @@ namespace {
 
 void Add(int64_t more, int64_t* sum) { *sum = SaturatingSum(*sum, more); }
 
-// What spans did, by the stack that they have.
+// The sums of the spans with one stack.
 struct StackSums {
   int64_t backward_ns = 0;
   uint64_t operators = 0;
   int64_t cpu_memory_bytes = 0;
 };
 
-// `backward_shares`: by stack, the first value is the time of the backward pass.
+// Sums up the spans by stack. `backward_shares` is filled by stack; its first value is the time of
+// the backward pass.
 std::vector<StackSums> SumStacks(const Timeline& timeline, WindowShares* backward_shares) {
   std::vector<StackSums> sums(timeline.python_frames().size());
   BackwardModules backward(timeline);
@@ -43,7 +44,7 @@ std::vector<StackSums> SumStacks(const Timeline& timeline, WindowShares* backwar
   return sums;
 }
 
-// By PythonFrame::module: 1 + the index into ModuleSums::modules; 0 = none.
+// Numbers of modules by PythonFrame::module: 1 + the index into ModuleSums::modules; 0 = none.
 using ModuleNumbers = std::vector<uint32_t>;
 
 ModuleNumbers NumberModules(const Timeline& timeline, ModuleSums* result) {
@@ -74,7 +75,7 @@ ModuleNumbers NumberModules(const Timeline& timeline, ModuleSums* result) {
   return numbers;
 }
 
-// Each stack's sums to all modules in it, to each once.
+// Adds the sums of each stack to all modules in it, once to each module.
 void AddStacks(const Timeline& timeline, const ModuleNumbers& numbers,
                const std::vector<StackSums>& sums, ModuleSums* result) {
   std::vector<uint32_t> met;  // the modules of a stack
@@ -129,7 +130,8 @@ void AddCalls(const Timeline& timeline, const ModuleNumbers& numbers, const Pyth
   }
 }
 
-// The backward pass in each window, to all modules of its stacks, to each once.
+// Adds the time of the backward pass in each window to all modules in its stacks, once to each
+// module.
 void AddBackward(const Timeline& timeline, const ModuleNumbers& numbers,
                  const std::vector<WindowShare>& by_stack, const StepWindows& windows,
                  WindowShares* shares) {

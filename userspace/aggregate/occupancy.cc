@@ -8,7 +8,7 @@
 namespace proftrace {
 namespace {
 
-constexpr int64_t kWarpThreads = 32;            // Kineto's, on every device
+constexpr int64_t kWarpThreads = 32;            // as in Kineto, for every device
 constexpr int64_t kRegisterUnit = 256;          // registers are given to a warp in such units
 constexpr int64_t kWarpUnit = 4;                // a block's warps come in such units
 constexpr int64_t kMostRegistersAThread = 255;  // compute capability 3.5 on
@@ -16,18 +16,18 @@ constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
 
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-// Parts of a multiprocessor, each with its registers.
+// Returns the number of parts of a multiprocessor that have registers of their own.
 int64_t SubPartitions(const GpuDevice& device) {
   return device.compute_major == 6 && device.compute_minor == 0 ? 2 : 4;
 }
 
-// Shared memory is given to a block in such units.
+// Returns the unit in which shared memory is given to a block, in bytes.
 int64_t SharedUnit(const GpuDevice& device) {
   if (device.compute_major >= 8) return 128;
   return 256;
 }
 
-// What the system takes of each block's shared memory.
+// Returns how many bytes of each block's shared memory the system takes.
 int64_t SystemSharedBytes(const GpuDevice& device) { return device.compute_major >= 8 ? 1024 : 0; }
 
 bool IsKnown(const GpuDevice& device) {
@@ -37,7 +37,7 @@ bool IsKnown(const GpuDevice& device) {
          device.max_registers_a_block > 0;
 }
 
-// How many blocks may be resident for their registers.
+// Returns how many blocks may be resident at once by their registers.
 int64_t BlocksByRegisters(const KernelFacts& kernel, int64_t warps, const GpuDevice& device) {
   if (kernel.registers == 0) return kMost;
   if (kernel.registers > kMostRegistersAThread) return 0;
@@ -48,7 +48,7 @@ int64_t BlocksByRegisters(const KernelFacts& kernel, int64_t warps, const GpuDev
   return warps_a_part * parts / warps;
 }
 
-// … and for their shared memory.
+// Returns how many blocks may be resident at once by their shared memory.
 int64_t BlocksByShared(const KernelFacts& kernel, const GpuDevice& device) {
   const int64_t own = int64_t{std::max(kernel.static_shared_bytes, 0)} +
                       int64_t{std::max(kernel.dynamic_shared_bytes, 0)};
@@ -76,7 +76,7 @@ std::optional<KernelLoad> LoadOf(const KernelFacts& kernel, const GpuDevice& dev
                 int64_t{device.max_blocks_a_multiprocessor},
                 BlocksByRegisters(kernel, warps, device), BlocksByShared(kernel, device)});
   if (resident <= 0) return load;
-  // In single precision, as Kineto, so that halves round as there.
+  // Computed in single precision as in Kineto, so that halves are rounded the same way.
   const auto blocks =
       static_cast<float>(std::min(static_cast<double>(resident), load.blocks_a_multiprocessor));
   const auto most_threads =

@@ -1,4 +1,4 @@
-// How full of a kernel's threads a device can be: what Kineto shows of each kernel.
+// Estimates how full a device can be of a kernel's threads, which Kineto shows for each kernel.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,16 @@ namespace proftrace {
 struct KernelLoad {
   double blocks_a_multiprocessor = 0;
   double warps_a_multiprocessor = 0;
-  // "est. achieved occupancy %"; nullopt where not enough is known of the device, or the kernel
-  // does not fit it.
+  // "est. achieved occupancy %"; nullopt: not enough is known about the device, or the kernel does
+  // not fit on it.
   std::optional<int> occupancy_percent;
 };
 
 // Estimates a kernel's load; nullopt where the number of the device's multiprocessors is not known.
 // The rules are those of NVIDIA's occupancy calculator (CUDA C++ Programming Guide, hardware
 // implementation and compute capabilities), with Kineto's reading of "achieved"
-// (libkineto/src/DeviceProperties.cpp): blocks spread evenly over all multiprocessors, and all
-// resident at once as far as they fit.
+// (libkineto/src/DeviceProperties.cpp): blocks are spread evenly over all multiprocessors, and as
+// many as fit are resident at once.
 std::optional<KernelLoad> LoadOf(const KernelFacts& kernel, const GpuDevice& device);
 
 }  // namespace proftrace

@@ -1,4 +1,4 @@
-// When a thread was in which function of Python.
+// Finds when a thread was in which function of Python.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +11,15 @@
 
 namespace proftrace {
 
-// A moment of a thread in the innermost of its functions of Python.
+// A stretch of a thread's time in which one function of Python was the innermost.
 struct PythonMoment {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
   StackId frame = kNoStack;
 };
 
-// The rows of a thread, which come in the order of their begins, as moments without overlaps.
+// Turns the rows of a thread into moments without overlaps. Rows must come in the order of their
+// begins.
 class PythonMoments {
  public:
   void OnRow(const PythonRow& row) {

@@ -15,15 +15,16 @@ constexpr size_t kRowMemoryBytes = size_t{32} << 20;
 struct OpenSpan {
   uint32_t index = 0;  // of the span, or of the step's row
   bool is_step = false;
-  bool is_backward = false;  // it is, or lies in, a node of the backward pass
-  int64_t end_ns = 0;        // no later than that of what is around it
-  // First pass: the stack that it and all inside of it have.
+  bool is_backward = false;  // the span is, or lies in, a node of the backward pass
+  int64_t end_ns = 0;        // no later than the end of the span around it
+  // For the first pass: the stack that this and all spans inside share.
   bool has_stack = false;
   StackId stack = kNoStack;
-  size_t rows = 0;  // second pass: of the open Python rows, how many are around it
+  size_t rows = 0;  // for the second pass: how many of the open Python rows are around it
 };
 
-// The same walk for both passes: `visitor` is told what opens, and what is over.
+// Visits the spans and steps in both passes, and tells `visitor` of each that opens and each that
+// ends.
 template <typename Visitor>
 class Walk {
  public:
@@ -106,8 +107,8 @@ class Walk {
   std::vector<std::vector<OpenSpan>> open_;  // by thread, outermost first
 };
 
-// The frames around a span: its own stack as far as all spans inside of it share it; of a span
-// without a stack, and of a step, what those inside of it share.
+// Finds the frames around each span: the part of its own stack that all spans inside of it share.
+// For a span without a stack, and for a step, this is the part that the spans inside share.
 class StacksAround {
  public:
   StacksAround(const Timeline& timeline, const FrameTree& frames, const StepRows& steps,
@@ -213,8 +214,8 @@ class RowBuilder {
 
   static void Extend(OpenRow* row, int64_t end_ns) { row->end_ns = std::max(row->end_ns, end_ns); }
 
-  // How many of the open rows are activations in `stack`; its other frames go to new_frames_,
-  // innermost first.
+  // Returns how many of the open rows are activations in `stack`. The other frames of the stack go
+  // to new_frames_, innermost first.
   size_t Continued(std::vector<OpenRow>& rows, StackId stack) {
     new_frames_.clear();
     for (; frames_.at(stack).depth > rows.size(); stack = frames_.at(stack).parent) {
@@ -234,7 +235,7 @@ class RowBuilder {
     return 0;
   }
 
-  // All but the outer `count`.
+  // Closes all rows but the `count` outermost ones.
   void CloseRows(std::vector<OpenRow>* rows, size_t count) {
     while (rows->size() > count) {
       const OpenRow over = rows->back();

@@ -16,8 +16,9 @@ namespace {
 
 using FrameKey = std::pair<std::string_view, FrameKind>;
 
-// What of a function's frame stays when it moves in its file: "model.py(12): forward" without the
-// number. Frames of C have a file, too, but are not named by it.
+// Returns the part of a function's frame that stays the same when the function moves in its file:
+// "model.py(12): forward" without the number. Frames of C have a file too, but it is not in their
+// name.
 std::string PlaceOfFunction(const StackFrame& frame) {
   std::string_view rest = frame.name;
   ConsumeText(&rest, frame.file);
@@ -41,7 +42,7 @@ class StackPairing {
   }
 
  private:
-  // frame_of_: the frames of the earlier recording among all.
+  // Fills frame_of_ with the frames of the earlier recording among all frames.
   void PairFrames() {
     std::vector<StackFrame>& frames = diff_.after.frames;
     std::vector<bool> is_paired(frames.size());
@@ -86,7 +87,7 @@ class StackPairing {
     }
   }
 
-  // node_of_: the nodes of the earlier recording among all.
+  // Fills node_of_ with the nodes of the earlier recording among all nodes.
   void PairNodes() {
     std::vector<StackNode>& nodes = diff_.after.nodes;
     absl::flat_hash_map<uint64_t, uint32_t> ids;

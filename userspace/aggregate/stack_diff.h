@@ -1,4 +1,4 @@
-// Two recordings' stacks in one tree, for differential flame graphs.
+// Joins the stacks of two recordings to one tree, for differential flame graphs.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,19 @@
 namespace proftrace {
 
 struct StackDiff {
-  // All paths of both recordings. Names, counts and values are the later one's; a path that only
-  // the earlier one has, has counts and values of 0. Only weights that both recorded.
+  // All paths of both recordings, with the names, counts and values of the later one, and with the
+  // weights that both recorded. A path that only the earlier recording has, has counts and values
+  // of 0.
   FoldedStacks after;
-  // The earlier recording's, of the same weights and nodes.
+  // The earlier recording's values for the same weights and nodes.
   std::vector<StackValues> before;
   std::vector<uint64_t> before_counts;  // StackNode::count, by node
 };
 
-// Paths are paired by the names and kinds of their frames. A function of Python whose first line
-// moved is still paired, by its file and name; of several functions of one name in a file, those
-// that have moved are paired in the order of their lines if both recordings have as many of them.
-// The totals of each side are those of the recording alone.
+// Joins two trees. Paths are paired by the names and kinds of their frames. A function of Python
+// whose first line moved is still paired, by its file and name. Where several functions of the same
+// name in a file have moved, they are paired in the order of their lines if both recordings have
+// the same number of them. The totals of each side stay those of its recording.
 StackDiff DiffStacks(const FoldedStacks& before, const FoldedStacks& after);
 
 }  // namespace proftrace

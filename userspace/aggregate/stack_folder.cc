@@ -46,7 +46,7 @@ void StackFolder::AddPaths() {
 uint32_t StackFolder::DeviceNode(uint32_t asker, DeviceNameId name) {
   uint32_t& known = frame_plus_1_of_device_[Raw(name)];
   if (known == 0) {
-    // A kernel may be called as an operator is: its frame is one of its own.
+    // A kernel may have the name of an operator, so it has a frame of its own.
     stacks_.frames.push_back(StackFrame{timeline_.device_name(name), FrameKind::kDevice, {}, 0});
     known = static_cast<uint32_t>(stacks_.frames.size());
   }
@@ -107,7 +107,7 @@ uint32_t StackFolder::SampleNode(const Sample& sample) {
 
 uint32_t StackFolder::WaitNode(uint32_t above, const OffCpuFacts& wait) {
   const bool is_in_call = wait.call >= 0 && wait.reason != WaitReason::kPreempted;
-  // A call as in samples' stacks.
+  // A system call is named as in the stacks of samples.
   const std::string name = is_in_call
                                ? SystemCallName(wait.abi, static_cast<uint64_t>(wait.call)) + "_[k]"
                                : "[" + std::string(WaitReasonName(wait.reason)) + "]";

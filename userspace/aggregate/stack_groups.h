@@ -1,4 +1,4 @@
-// Stacks by their innermost frames: what torch's key_averages(group_by_stack_n=N) groups by.
+// Groups stacks by their innermost frames, as torch's key_averages(group_by_stack_n=N) does.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -16,8 +16,8 @@ class StackGroups {
   // `timeline` must outlive this.
   StackGroups(const Timeline& timeline, uint32_t frames);
 
-  // Returns a number that is equal for stacks whose innermost frames have equal names; 0 = without
-  // a frame. As in FunctionEvent.stack, the frames of autograd's entrance are left out
+  // Returns a number that is equal for stacks whose innermost frames have equal names; 0: the stack
+  // has no frame. As in FunctionEvent.stack, the frames of autograd's entrance are left out
   // (_filter_stack_entry in torch/autograd/profiler_util.py).
   uint32_t Of(StackId stack);
 

@@ -14,10 +14,11 @@
 namespace proftrace {
 namespace {
 
-// The node of `stacks` for each node of another tree of the same recording.
+// Returns the node of `stacks` for each node of `from`, another tree of the same recording.
 std::vector<std::optional<uint32_t>> MatchNodes(const FoldedStacks& from,
                                                 const FoldedStacks& stacks) {
-  // By parent, name and kind: frames of a device may have the name of an operator.
+  // The nodes by parent, name and kind. The kind is needed because frames of a device may have the
+  // name of an operator.
   absl::flat_hash_map<std::pair<uint32_t, std::pair<std::string_view, FrameKind>>, uint32_t> known;
   absl::flat_hash_map<uint32_t, uint32_t> others;  // by parent
   for (uint32_t node = 1; node < stacks.nodes.size(); ++node) {

@@ -1,4 +1,4 @@
-// How much of a call tree's CPU time each of some steps has.
+// Splits a call tree's CPU time by steps.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 namespace proftrace {
 
 // Returns, by node of `stacks`, the count and the self CPU time of the complete spans that began in
-// each window. What has no node of its own there, since it was put together with others, counts for
+// each window. Spans whose node was put together with others count for the node that stands for
 // these. One pass over the spans.
 std::vector<WindowShare> SumStackShares(const Timeline& timeline, const FoldedStacks& stacks,
                                         const StepWindows& windows);

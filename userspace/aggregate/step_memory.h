@@ -1,4 +1,5 @@
-// Memory and the rows of steps: a step is a row around what its thread does.
+// Sums up the memory of the rows of steps. A step is a row around everything that its thread does
+// in the step.
 #pragma once
 
 #include <optional>
@@ -9,11 +10,11 @@
 
 namespace proftrace {
 
-// Returns the row of the step that the event lies in: index into rows().
+// Returns the row of the step around the event, as an index into rows(); nullopt: there is none.
 std::optional<size_t> StepOf(const MemoryEvent& event, const StepRows& steps);
 
-// Sums up each row's bytes: of the events that lie in it; self: of those that lie in no span
-// within.
+// Sums up the bytes of the events in each row. The `self` members are of the events that lie in no
+// span within the row.
 std::vector<SpanMemory> StepMemory(const Timeline& timeline, const StepRows& steps);
 
 }  // namespace proftrace

@@ -111,7 +111,8 @@ uint64_t StepRows::NumberOf(SpanId span) const {
 
 uint64_t StepRows::ExternalId(const Timeline& timeline, const Span& span, uint64_t number) const {
   if (!IsCudaCall(timeline.label(span.label).category)) return number + 1;
-  // Kineto's: the innermost row around it that is no annotation, as of what the call asks for.
+  // Kineto uses the innermost row around the call that is no annotation, also for the work that the
+  // call asks for.
   SpanId around = span.parent;
   while (around != kNoSpan &&
          timeline.label(timeline.span(around).label).category != Category::kCpuOp) {
@@ -127,7 +128,7 @@ std::optional<size_t> StepRows::At(ThreadIndex thread, int64_t start_ns, int64_t
       rows.begin(), rows.end(), start_ns,
       [this](int64_t time_ns, uint32_t row) { return time_ns < rows_[row].step.start_ns; });
   if (behind == rows.begin()) return std::nullopt;
-  // Steps of one thread do not overlap: no other one can.
+  // Steps of one thread do not overlap, so no other step can enclose the time.
   const Step& step = rows_[*(behind - 1)].step;
   if (start_ns >= step.end_ns || end_ns > step.end_ns) return std::nullopt;
   return *(behind - 1);

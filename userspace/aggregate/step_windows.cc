@@ -8,14 +8,15 @@
 namespace proftrace {
 namespace {
 
-// So many of the slowest, of those around the median and of the first ones come before all others.
+// This many of the slowest steps, of those around the median, and of the first steps come before
+// all others.
 constexpr size_t kOfEach = 12;
 
 int64_t DurationOf(const std::pair<int64_t, int64_t>& interval) {
   return interval.second - interval.first;
 }
 
-// All steps, in the order of their worth.
+// Returns all steps in the order of their worth.
 std::vector<uint32_t> RankSteps(const std::vector<std::pair<int64_t, int64_t>>& intervals,
                                 size_t most) {
   const size_t count = intervals.size();

@@ -1,4 +1,5 @@
-// Some of a job's steps, for which sums are made one by one beside those of the whole recording.
+// Chooses some of a job's steps. Sums are made for each of these steps, beside those of the whole
+// recording.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -17,18 +18,19 @@ struct StepWindows {
       intervals;                // in order, without overlaps; CLOCK_MONOTONIC
   std::vector<uint32_t> steps;  // by interval: the number of its step
 
-  // Returns the interval that the time lies in.
+  // Returns the interval that the time lies in; nullopt: it lies in none.
   std::optional<uint32_t> At(int64_t time_ns) const;
 };
 
-// Chooses the steps that are worth most to a reader: the slowest, those around the median, the
-// first ones and the last, and then steps at equal distances, up to `most`. All of them, where
-// there are no more. `intervals`: of all steps, in order. The order of `ranked` is that of their
-// worth, as indices into StepWindows::intervals.
+// Chooses up to `most` steps that tell a reader most: the slowest, those around the median, the
+// first and the last ones, and then steps at equal distances. All steps are chosen where there are
+// no more than `most`. `intervals`: those of all steps, in order. `ranked` is filled with the
+// chosen steps in the order of their worth, as indices into StepWindows::intervals.
 StepWindows ChooseSteps(const std::vector<std::pair<int64_t, int64_t>>& intervals, size_t most,
                         std::vector<uint32_t>* ranked);
 
-// What of a row's sums began in a window. What the values are, the function that gives it says.
+// The part of a row's sums that began in a window. The function that returns the shares says which
+// values they hold.
 inline constexpr size_t kShareValues = 4;
 using ShareValues = std::array<int64_t, kShareValues>;
 struct WindowShare {
@@ -37,21 +39,21 @@ struct WindowShare {
   ShareValues values{};
 };
 
-// Sums of rows by window. Memory: 64 bytes for each row that a window has.
+// Collects sums by row and window. Memory: 64 bytes for each row of each window.
 class WindowShares {
  public:
-  WindowShares() = default;  // takes nothing
-  // `windows` must outlive this; nullptr: takes nothing.
+  WindowShares() = default;  // collects nothing
+  // `windows` must outlive this; nullptr: nothing is collected.
   explicit WindowShares(const StepWindows* windows) : windows_(windows) {}
 
   void Add(int64_t time_ns, uint32_t row, const ShareValues& more);
-  // Returns the shares in order of window and row. `numbers`: the number that each row was given
-  // since; rows without one are left out. Empty: the rows kept theirs.
+  // Returns the shares in order of window and row. `numbers`: the new number of each row; rows
+  // without a number are left out. Empty: the rows keep their numbers.
   std::vector<WindowShare> Take(const std::vector<std::optional<uint32_t>>& numbers = {});
 
  private:
   const StepWindows* windows_ = nullptr;
-  std::optional<uint32_t> last_;  // the window of the time before
+  std::optional<uint32_t> last_;  // the window of the last Add()
   absl::flat_hash_map<uint64_t, ShareValues> sums_;
 };
 

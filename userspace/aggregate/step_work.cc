@@ -48,7 +48,7 @@ ProcessWork WorkOfProcess(const Timeline& timeline, Pid pid) {
     }
     use_of_label.push_back(use);
   }
-  // The outermost of operators in operators is enough.
+  // Where operators lie in operators, only the outermost one needs to be added.
   std::vector<int64_t> covered_until_ns(timeline.threads().size(), INT64_MIN);
   ForEachSpan(timeline, [&](SpanId, const Span& span) {
     const Use use = use_of_label[Raw(span.label)];

@@ -1,4 +1,4 @@
-// What GPUs and collectives did for a process while its steps went on.
+// Sums up what GPUs and collectives did for a process during its steps.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,15 @@
 
 namespace proftrace {
 
-// When what was going on in a process, in CLOCK_MONOTONIC or whatever its input counts.
+// The stretches of time of each kind of work in a process, in CLOCK_MONOTONIC or in the unit of the
+// input.
 struct ProcessWork {
   bool has_device = false;  // a GPU's work was recorded
   Stretches busy;           // a GPU worked
-  Stretches compute;        // it did other work than communication; without a GPU: operators ran
-  Stretches communication;  // kernels of communication; where there are none, works of collectives
-  Stretches overlap;        // of communication and compute
+  Stretches compute;        // a GPU did other work than communication; without a GPU: operators ran
+  // kernels of communication ran; where there are none: works of collectives
+  Stretches communication;
+  Stretches overlap;  // both communication and compute
 };
 
 struct StepWork {
@@ -24,20 +26,20 @@ struct StepWork {
   std::optional<int64_t> gpu_compute_ns;
   std::optional<int64_t> gpu_idle_ns;
   int64_t comm_ns = 0;
-  int64_t comm_overlap_ns = 0;  // the process computed meanwhile
-  int64_t comm_exposed_ns = 0;  // it did not
+  int64_t comm_overlap_ns = 0;  // the part in which the process also computed
+  int64_t comm_exposed_ns = 0;  // the part in which it did not compute
 };
 
-// Collects work as it comes, in any order. Memory: two words a piece.
+// Collects pieces of work, in any order. Memory: two words for each piece.
 class WorkCollector {
  public:
   void AddDeviceWork(int64_t begin_ns, int64_t end_ns, bool is_communication) {
     (is_communication ? kernels_ : device_).emplace_back(begin_ns, end_ns);
     has_device_ = true;
   }
-  // A collective as its backend's thread runs it.
+  // Adds a collective as its backend's thread runs it.
   void AddCollective(int64_t begin_ns, int64_t end_ns) { works_.emplace_back(begin_ns, end_ns); }
-  // An operator at the top level of a thread that runs no collectives.
+  // Adds an operator at the top level of a thread that runs no collectives.
   void AddOperator(int64_t begin_ns, int64_t end_ns) { operators_.emplace_back(begin_ns, end_ns); }
   void set_has_device() { has_device_ = true; }
 

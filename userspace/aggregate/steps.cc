@@ -19,16 +19,17 @@
 namespace proftrace {
 namespace {
 
-// Items that are kept of a thread to learn from: a few seconds of the busiest jobs, 12 MiB.
+// The most items of a thread that are kept to learn from: a few seconds of the busiest jobs, 12
+// MiB.
 constexpr size_t kMaxItems = 1u << 19;
-// Threads of one process whose steps are looked for: pools of servers are rarely larger.
+// The most threads of a process whose steps are looked for. Pools of servers are rarely larger.
 constexpr size_t kMaxThreads = 64;
-// A part of the time in operators: steps of threads that do less than this are not the job's.
+// The least part of the time in operators: steps of threads that do less are not the job's steps.
 constexpr double kMostOfWork = 0.5;
-// Loops of two threads are of one kind when a round holds so much of the same.
+// How alike the rounds of two threads must be for their loops to be of the same kind.
 constexpr double kSameLoop = 0.6;
 
-// The step that a time lies in.
+// Returns the step that a time lies in; nullptr: none.
 const Step* StepAt(const std::vector<Step>& steps, int64_t time_ns) {
   auto it = std::upper_bound(steps.begin(), steps.end(), time_ns,
                              [](int64_t time, const Step& step) { return time < step.start_ns; });
@@ -37,7 +38,7 @@ const Step* StepAt(const std::vector<Step>& steps, int64_t time_ns) {
   return time_ns < it->end_ns ? &*it : nullptr;
 }
 
-// What a first look at a thread gives.
+// The facts that a first pass finds about a thread.
 struct ThreadLook {
   uint64_t profiler_steps = 0;
   uint64_t optimizer_steps = 0;
@@ -45,9 +46,9 @@ struct ThreadLook {
   size_t items = 0;
   int64_t busy_ns = 0;
   int64_t backward_ns = 0;   // of it
-  bool has_workers = false;  // of a DataLoader, in processes of their own
+  bool has_workers = false;  // it uses a DataLoader with workers, in processes of their own
 
-  // The better candidate for the loop's thread first.
+  // Returns whether this thread is more likely to drive the loop than `other`.
   bool IsBetter(const ThreadLook& other) const {
     if (profiler_steps != other.profiler_steps) return profiler_steps > other.profiler_steps;
     if (optimizer_steps != other.optimizer_steps) return optimizer_steps > other.optimizer_steps;
@@ -56,7 +57,7 @@ struct ThreadLook {
   }
 };
 
-// Visits the items of a timeline: what nothing but annotations encloses.
+// Visits the items of a timeline: the spans that lie in no row except annotations.
 class ItemWalk {
  public:
   explicit ItemWalk(const Timeline& timeline) : timeline_(timeline) {
@@ -64,20 +65,21 @@ class ItemWalk {
       classes_.push_back(ClassifyItem(label.name, label.overload_name,
                                       label.kind == SpanKind::kAnnotation,
                                       label.kind == SpanKind::kAutograd));
-      // torch/utils/data/dataloader.py; 1.13 to 2.11 have the class's name in the row's.
+      // In 1.13 to 2.11 the row's name contains that of the class (torch/utils/data/dataloader.py).
       is_of_workers_.push_back(classes_.back() == ItemClass::kLoaderNext &&
                                label.name.find("MultiProcessing") != std::string::npos);
     }
   }
 
-  // Whether the item waits for workers of a DataLoader.
+  // Returns whether the item waits for workers of a DataLoader.
   bool IsOfWorkers(const StepItem& item) const { return is_of_workers_[item.symbol]; }
 
   template <typename Visitor>
   void Run(Visitor&& visit) const {
     Run(std::forward<Visitor>(visit), [](ThreadIndex) {});
   }
-  // `visit_batch`: what an iterator of a DataLoader, the thread's last item, calls.
+  // `visit_batch` is called for spans in an iterator of a DataLoader that is the thread's last
+  // item.
   template <typename Visitor, typename BatchVisitor>
   void Run(Visitor&& visit, BatchVisitor&& visit_batch) const {
     std::vector<bool> is_open_to(timeline_.span_count());  // its children are items
@@ -107,16 +109,16 @@ class ItemWalk {
   std::vector<bool> is_of_workers_;  // by LabelId
 };
 
-// The threads of a process that may drive its loop, best first.
+// The threads of a process that may drive its loop, the most likely ones first.
 struct Candidates {
   std::vector<uint32_t> threads;
   std::vector<uint32_t> all;  // that have items
   size_t items = 0;           // that are kept of them
-  bool is_worker = false;     // of a DataLoader of its parent
+  bool is_worker = false;     // it is a worker of a DataLoader in its parent
 };
 
-// The children of processes that have DataLoaders with workers. Such a worker goes through a
-// dataset in rounds of its own, which are no steps of the job.
+// Marks the children of processes that have DataLoaders with workers as such workers. A worker goes
+// through a dataset in rounds of its own, which are no steps of the job.
 void FindWorkers(const RecordingInfo& info, const std::set<uint32_t>& loaders,
                  std::map<uint32_t, Candidates>* by_process) {
   for (const Target& target : info.targets) {
@@ -127,7 +129,7 @@ void FindWorkers(const RecordingInfo& info, const std::set<uint32_t>& loaders,
   }
 }
 
-// By process.
+// Returns the candidates by process.
 std::map<uint32_t, Candidates> CandidateThreads(const Timeline& timeline, const ItemWalk& walk,
                                                 size_t most_items, std::vector<ThreadLook>* found) {
   std::vector<ThreadLook>& looks = *found;
@@ -167,7 +169,7 @@ std::map<uint32_t, Candidates> CandidateThreads(const Timeline& timeline, const 
   return by_process;
 }
 
-// From when on a process was recorded.
+// Returns the time from which on a process was recorded.
 int64_t ProbesOn(const RecordingInfo& info, Pid pid) {
   for (const Target& target : info.targets) {
     if (target.pid == pid) return std::max(target.probes_on_ns, info.window.start_ns);
@@ -175,7 +177,7 @@ int64_t ProbesOn(const RecordingInfo& info, Pid pid) {
   return info.window.start_ns;
 }
 
-// The N of "ProfilerStep#N".
+// Returns the N of "ProfilerStep#N"; nullopt: the name is another one.
 std::optional<int64_t> NumberOfAnnotation(std::string_view name) {
   const size_t hash = name.find('#');
   int64_t number = 0;
@@ -195,7 +197,7 @@ void SetDurations(ProcessSteps* process) {
   if (durations.empty()) return;
   std::sort(durations.begin(), durations.end());
   const size_t count = durations.size();
-  // Nearest rank.
+  // The percentiles are by the nearest rank.
   process->median_ns = durations[(count + 1) / 2 - 1];
   process->p99_ns = durations[(count * 99 + 99) / 100 - 1];
 }
@@ -225,7 +227,7 @@ ProcessSteps MakeProcess(const Timeline& timeline, ThreadIndex thread, const Ste
   return process;
 }
 
-// Whether two threads go round loops of one kind.
+// Returns whether two threads run loops of the same kind.
 bool AreOfOneKind(const StepRule& a, const StepRule& b) {
   if (a.ends_with_marker() && b.ends_with_marker()) return true;
   if (a.kind != b.kind) return false;
@@ -234,7 +236,7 @@ bool AreOfOneKind(const StepRule& a, const StepRule& b) {
   return Similarity(a.slots.front(), b.slots.front()) >= kSameLoop;
 }
 
-// Steps of several threads are numbered in the order of their start.
+// Numbers the steps of several threads together, in the order of their start.
 void NumberTogether(ProcessSteps* process) {
   if (process->others.empty() || process->are_annotated) return;
   std::vector<Step*> all;
@@ -247,7 +249,8 @@ void NumberTogether(ProcessSteps* process) {
   for (size_t i = 0; i < all.size(); ++i) all[i]->number = static_cast<int64_t>(i);
 }
 
-// What the recorder found itself, because it was asked to count steps.
+// Returns the steps that the recorder itself found because it was asked to count steps; nullopt:
+// there are none.
 std::optional<ProcessSteps> RecordedProcess(const Timeline& timeline,
                                             const std::vector<uint32_t>& threads) {
   const std::optional<RecordedSteps>& recorded = timeline.info().steps;
@@ -321,7 +324,8 @@ void FindProcesses(const Timeline& timeline, const ItemWalk& walk,
   }
 }
 
-// Whether threads work for the one that drives the loop: they do as much in each of its steps.
+// Finds whether threads work for the thread that drives the loop. They do if they do about as much
+// in each of its steps.
 class EvenWork {
  public:
   explicit EvenWork(const ProcessSteps& process)
@@ -348,7 +352,8 @@ class EvenWork {
   std::vector<int64_t> items_of_step_;
 };
 
-// Whose rows are of steps, and how sure steps are that are those of a few of many threads.
+// Sets which threads belong to steps. Halves the confidence of a process's steps where its threads
+// with steps do less than kMostOfWork of its work.
 void SetThreads(const Timeline& timeline, const ItemWalk& walk,
                 const std::map<uint32_t, Candidates>& candidates,
                 const std::vector<ThreadLook>& looks, const std::set<uint32_t>& looping,
@@ -367,9 +372,9 @@ void SetThreads(const Timeline& timeline, const ItemWalk& walk,
     if (found == candidates.end()) continue;
     for (const uint32_t thread : found->second.all) {
       if (of_thread[thread].has_value() || looping.contains(thread)) continue;
-      if (!process.others.empty()) continue;  // whose work it does is not known
+      if (!process.others.empty()) continue;  // it is not known for which of the threads it works
       if (looks[thread].backward_ns * 2 > looks[thread].busy_ns) {
-        of_thread[thread] = i;  // the engine's, for a backward pass
+        of_thread[thread] = i;  // a thread of autograd's engine, for a backward pass
       } else {
         may_help[i].push_back(thread);
         asked[thread] = i;
@@ -404,7 +409,7 @@ void SetThreads(const Timeline& timeline, const ItemWalk& walk,
   }
 }
 
-// Stands for the recording: the process with the best evidence, the first of those.
+// Returns the process that stands for the recording: the first of those with the best evidence.
 std::optional<size_t> MainProcess(const std::vector<ProcessSteps>& processes) {
   std::optional<size_t> main;
   for (size_t i = 0; i < processes.size(); ++i) {

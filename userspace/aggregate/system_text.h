@@ -1,4 +1,4 @@
-// How rows of system activity are named.
+// Names the rows of system activity.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace proftrace {
 
-// Names an event. A call: "openat"; time off the CPU: its reason, "lock"; a fault: "page fault
-// (minor)" or "page fault (major)"; a request: "io_uring READV".
+// Returns the name of an event: "openat" for a call, the reason for time off the CPU ("lock"),
+// "page fault (minor)" or "page fault (major)" for a fault, "io_uring READV" for a request.
 std::string SystemEventName(const SystemEvent& event);
 
 }  // namespace proftrace

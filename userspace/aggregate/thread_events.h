@@ -1,5 +1,5 @@
-// Pieces that aggregates of system activity share: the events by thread, in order of their start,
-// threads by number, and rows that wait for data.
+// Lookups that several aggregates of system activity need: events by thread in order of their
+// start, threads by number, and rows that wait for data.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -17,8 +17,8 @@ class ThreadEvents {
  public:
   explicit ThreadEvents(const Timeline& timeline);
 
-  // Indices of Timeline::system_event(); requests of io_uring, which are in no thread, are left
-  // out.
+  // Returns indices for Timeline::system_event(). Requests of io_uring are left out, because they
+  // run in no thread.
   const std::vector<uint32_t>& of(ThreadIndex thread) const { return by_thread_[Raw(thread)]; }
 
  private:
@@ -29,7 +29,8 @@ class ThreadsByNumber {
  public:
   explicit ThreadsByNumber(const Timeline& timeline);
 
-  // Finds a thread; nullopt: it was not recorded. Where a number was used again, the first thread.
+  // Finds a thread; nullopt: it was not recorded. Where a number was used again, this is the first
+  // thread.
   std::optional<ThreadIndex> Find(Pid pid, Tid tid) const;
 
  private:
@@ -39,15 +40,15 @@ class ThreadsByNumber {
 // Returns the innermost system call that the event lies in; nullptr: none.
 const SystemEvent* CallAround(const Timeline& timeline, const SystemEvent& event);
 
-// Rows that wait for a batch of torch's DataLoader:
-// "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__". `timeline` must outlive it.
+// Finds rows that wait for a batch of torch's DataLoader:
+// "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__". `timeline` must outlive this.
 class DataLoaderRows {
  public:
   explicit DataLoaderRows(const Timeline& timeline);
 
   bool empty() const { return is_empty_; }
   bool Has(const Span& span) const { return is_of_loader_[Raw(span.label)]; }
-  // Whether it is one, or lies in one; kNoSpan does not.
+  // Returns whether the span is such a row or lies in one; false for kNoSpan.
   bool IsIn(SpanId span) const;
 
  private:

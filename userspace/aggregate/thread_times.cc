@@ -12,12 +12,12 @@ namespace {
 
 using Stretch = std::pair<int64_t, int64_t>;
 
-// How much of the time from `start_ns` to `end_ns` lies in the stretch.
+// Returns how much of the time from `start_ns` to `end_ns` lies in the stretch.
 int64_t PartIn(const Stretch& stretch, int64_t start_ns, int64_t end_ns) {
   return std::max<int64_t>(0, std::min(stretch.second, end_ns) - std::max(stretch.first, start_ns));
 }
 
-// The stretch, as far as anything is known of the thread in it.
+// The time of a thread about which anything is known.
 class Known {
  public:
   void Add(int64_t start_ns, int64_t end_ns) {

@@ -1,4 +1,4 @@
-// Tells what each thread of a recording did with a stretch of time.
+// Sums up what each thread of a recording did in a stretch of time.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@ namespace proftrace {
 
 struct ThreadTimes {
   ThreadIndex thread{};
-  int64_t rows_ns = 0;  // in rows: operators, annotations, what has no row around it
-  // As TimeBreakdown has them; zeros where the scheduler was not recorded whole. A thread computes
-  // from its first event to its last at most: nothing is known of the time around these.
+  int64_t rows_ns = 0;  // in rows at the top level: operators and annotations
+  // The uses of the thread's time as in TimeBreakdown; zeros where the scheduler was not recorded
+  // whole. Time before the thread's first event and after its last one does not count as computing,
+  // because nothing is known about it.
   TimeUses uses{};
 };
 
-// Returns the threads that have anything in `stretch` (CLOCK_MONOTONIC, its end not in it), in the
-// order of the timeline. Passes over the spans and the system events.
+// Returns the threads with any time in `stretch` (CLOCK_MONOTONIC, without its end), in the order
+// of the timeline. Passes over the spans and the system events.
 std::vector<ThreadTimes> SumThreads(const Timeline& timeline,
                                     const std::pair<int64_t, int64_t>& stretch);
 

@@ -36,7 +36,8 @@ TimeUse UseOfBlocked(WaitReason reason) {
 
 class Painter {
  public:
-  // Over what was there. Events come in the order of their start, outer ones first.
+  // Replaces earlier uses in the time of this one. Events must come in the order of their start,
+  // outer ones first.
   void Paint(const TimedUse& use) {
     if (use.end_ns <= use.start_ns) return;
     size_t at = uses_.size();
@@ -80,7 +81,7 @@ std::vector<TimedUse> UsesOfThread(const Timeline& timeline, const ThreadEvents&
     blocked.end_ns -= event.off_cpu.run_queue_ns;
     blocked.use = UseOfBlocked(event.off_cpu.reason);
     blocked.is_blocked = blocked.use != TimeUse::kRunQueue;
-    // A wait in a read is part of it, whatever is waited for.
+    // A wait in a read is part of the read, whatever the thread waits for.
     const SystemEvent* call = CallAround(timeline, event);
     if (blocked.use == TimeUse::kOther && call != nullptr && IsIo(*call)) {
       blocked.use = TimeUse::kIo;

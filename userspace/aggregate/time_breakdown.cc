@@ -21,7 +21,7 @@ class Breaker {
     }
   }
 
-  // The time was counted as computing.
+  // Adds a use. Until now its time counted as computing.
   void Add(const TimedUse& part) {
     const bool is_data = part.is_blocked && loader_.IsIn(part.span);
     const TimeUse use = is_data ? TimeUse::kData : part.use;

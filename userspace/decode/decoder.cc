@@ -20,7 +20,8 @@ uint64_t BlockAddress(const pt_record& head) {
   return static_cast<uint64_t>(head.site) << 32 | head.sp;
 }
 
-// The device's totals, which one event has no room for, go before it.
+// Returns an event with the device's totals, which goes before the memory event because that has no
+// room for them.
 Event DeviceTotals(Event event, const abi::pt_memory_record& record) {
   event.type = EventType::kDeviceTotals;
   event.value = record.allocated;
@@ -28,21 +29,23 @@ Event DeviceTotals(Event event, const abi::pt_memory_record& record) {
   return event;
 }
 
-// No program makes as many nodes, or threads, as these: a greater number was no number. torch
-// itself keeps 48 and 16 bits of them (torch/csrc/profiler/collection.cpp, getForwardThreadKey).
+// Numbers from these on are no sequence or thread numbers, because no program makes so many nodes
+// or threads. torch itself keeps 48 and 16 bits of these numbers
+// (torch/csrc/profiler/collection.cpp, getForwardThreadKey).
 constexpr uint64_t kSequenceLimit = uint64_t{1} << 48;
 constexpr uint64_t kThreadNumberLimit = uint64_t{1} << 16;
 
 uint64_t SequencePlus1(uint64_t number) { return number < kSequenceLimit ? number + 1 : 0; }
 
-// As the target passed it: only the low byte of the argument is meant.
+// Returns the scope for an argument as the target passed it, of which only the low byte counts.
 Scope KnownScope(uint32_t scope) {
   scope &= 0xff;
   return scope <= static_cast<uint32_t>(Scope::kStaticRuntimeModel) ? static_cast<Scope>(scope)
                                                                     : Scope::kFunction;
 }
 
-// Kineto's category is by the scope; the rest of the label is for summary.json.
+// Returns a label by its scope, from which Kineto's category follows. The rest of the label is for
+// summary.json.
 Label LabelOfScope(Scope scope) {
   Label label;
   label.scope = scope;
@@ -89,7 +92,8 @@ const Decoder::Process* Decoder::FindProcess(uint32_t pid, int64_t time_ns) {
     last_pid_ = pid;
     last_processes_ = &it->second;
   }
-  // The last one that was live by then; before that, the first: its sites have the same meaning.
+  // This takes the last one that was live by then. For earlier times it takes the first one, whose
+  // sites have the same meaning.
   for (auto it = last_processes_->rbegin(); it != last_processes_->rend(); ++it) {
     if (it->probes_begin_ns <= time_ns) return &*it;
   }
@@ -111,7 +115,7 @@ EventLabel Decoder::BoxedLabel(const Process& process, uint64_t operator_def) {
   const auto image = metadata_.images.find(process.image);
   if (image != metadata_.images.end()) {
     const auto found = image->second.operators.find(operator_def);
-    // Without a name: there were several, one after the other.
+    // An entry without a name stands for several operators that lay there, one after the other.
     if (found != image->second.operators.end() && !found->second.name.empty()) {
       Label label;
       label.name = found->second.name;
@@ -126,8 +130,7 @@ EventLabel Decoder::BoxedLabel(const Process& process, uint64_t operator_def) {
 EventLabel Decoder::TextLabel(std::string text, uint32_t length, Label label) {
   bool is_cut = text.size() < PT_TEXT_LENGTH(length);
   const uint32_t width = PT_TEXT_WIDTH(length);
-  if (width == 1 || width == 2 ||
-      width == 4) {  // else it is UTF-8, or of a length that is not told
+  if (width == 1 || width == 2 || width == 4) {  // else it is UTF-8, or its length is not known
     text = PythonTextToUtf8({reinterpret_cast<const uint8_t*>(text.data()), text.size()}, width);
     is_cut = is_cut || text.size() > PT_NAME_BYTES;
     text.resize(std::min<size_t>(text.size(), PT_NAME_BYTES));
@@ -219,7 +222,7 @@ bool Decoder::DecodeWork(const abi::pt_pointer_record& record, Event* event) {
 bool Decoder::DecodeNodeForward(const abi::pt_pair_record& record, Event* event) {
   if (record.handle >= kSequenceLimit || record.object == 0 ||
       record.object >= kThreadNumberLimit) {
-    ++ledger_->read_failed;  // what was read is no node
+    ++ledger_->read_failed;  // the bytes that were read are no node
     return false;
   }
   event->type = EventType::kSequence;
@@ -290,7 +293,7 @@ void Decoder::FinishWaiting(uint32_t tid, std::span<const uint64_t> doubles,
 
 bool Decoder::AddInputs(const pt_record& head, Event* event) {
   const Process* process = FindProcess(head.pid, event->time_ns);
-  // A work has those that came with its title.
+  // A work already has the inputs that came with its title.
   if (process == nullptr || event->inputs != kNoInputs) return true;
   bool waits = false;
   event->inputs = inputs_.Take(head, process->input_form, &waits);
@@ -324,7 +327,8 @@ void Decoder::DecodeBegin(const pt_record& head, std::span<const std::byte> reco
 bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> record, Event* event) {
   const Process* process = FindProcess(head.pid, event->time_ns);
   if (process == nullptr) {
-    // Known only when the capture lost its metadata: nothing can be said about the event.
+    // The process is unknown only where the capture lost its metadata. Then nothing is known about
+    // the event.
     static const Process kNone{0, 0, 0xffffffff, 0xffffffff};
     process = &kNone;
   }
@@ -517,7 +521,7 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
       continue;
     }
     ++ledger_->decoded;
-    // These come by ways of their own, and between any two records of the others.
+    // These records come on their own ways, and may lie between any two other records.
     const bool is_sample = (head.kind >= abi::PT_SAMPLE && head.kind <= abi::PT_SAMPLE_FRAME) ||
                            head.kind == abi::PT_WAKER;
     const bool is_system = head.kind >= abi::PT_SYSTEM_CALL && head.kind <= abi::PT_SYSTEM_FILE;
@@ -560,7 +564,7 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
       if (pending != pending_names_.end()) AddInputs(head, &pending->second.event);
       continue;
     }
-    // torch does not ask for the modules of these.
+    // torch does not record the modules of backward rows.
     if (IsOfBackward(event.label)) event.script = kNoScript;
     if (MayHaveInputs(event.type) && !AddInputs(head, &event)) continue;
     if (event.type == EventType::kDeviceMemory || event.type == EventType::kOutOfMemory) {

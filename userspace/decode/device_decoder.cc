@@ -9,9 +9,9 @@
 namespace proftrace {
 namespace {
 
-// More devices than any host has: a larger number is no device's.
+// More devices than any host has. Larger numbers are not those of devices.
 constexpr uint32_t kMostDevices = 1024;
-// Twice as many as the Timeline keeps, which tells of it.
+// The most names that are kept: twice as many as in the Timeline, which reports when it is full.
 constexpr size_t kMostDeviceNames = 2 * kMostNames;
 constexpr DeviceNameRef kOtherDeviceNames{1};
 static_assert(kNowhere == PT_GPU_NOWHERE);
@@ -28,14 +28,14 @@ bool IsTime(uint64_t time_ns) {
   return time_ns > 0 && time_ns <= static_cast<uint64_t>(kLatestMonotonicNs);
 }
 
-// A time that may be missing.
+// Returns a time, or 0 where it is missing.
 int64_t TimeOrZero(uint64_t time_ns) { return IsTime(time_ns) ? static_cast<int64_t>(time_ns) : 0; }
 
 bool IsInterval(uint64_t start_ns, uint64_t end_ns) {
   return IsTime(start_ns) && IsTime(end_ns) && end_ns >= start_ns;
 }
 
-// Work that had not ended, or whose times CUPTI could not take.
+// Returns whether work had not ended, or CUPTI could not take its times.
 bool IsUnfinished(uint64_t start_ns, uint64_t end_ns) {
   return (start_ns == 0 || IsTime(start_ns)) && end_ns == 0;
 }
@@ -57,7 +57,7 @@ DeviceActivity IntervalOf(const abi::pt_record& head, uint64_t end_ns, DeviceAct
   return activity;
 }
 
-// Fields that several kinds have under the same names.
+// Sets the fields that several kinds of records have under the same names.
 template <typename Record>
 void SetPlace(const Record& record, DeviceActivity* activity) {
   activity->correlation = record.correlation;

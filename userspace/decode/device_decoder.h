@@ -1,5 +1,5 @@
-// Records of GPU agents (bpf/abi/gpu_records.h) to events, each size, kind and string checked.
-// Bad records are counted and skipped. Not thread-safe.
+// Turns records of GPU agents (bpf/abi/gpu_records.h) into events, with each size, kind and string
+// checked. Bad records are counted and skipped. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -27,9 +27,10 @@ class DeviceDecoder {
   // malformed.
   void Decode(std::span<const std::byte> records, std::vector<DeviceEvent>* events);
 
-  // Returns the text, once all records are decoded; nullopt where it did not come, or not whole.
+  // Returns the text of a name, once all records are decoded; nullopt: the name is missing or
+  // incomplete.
   std::optional<std::string> Name(DeviceNameRef ref) const;
-  // Ids of equal texts may differ; DeviceNameRefs are smaller than this.
+  // Returns a number that is larger than any DeviceNameRef. Equal texts may have different refs.
   uint32_t name_count() const { return static_cast<uint32_t>(names_.size()); }
 
  private:
@@ -39,7 +40,7 @@ class DeviceDecoder {
     bool is_known = false;  // a first part came
   };
 
-  // Decodes a record. False when it is malformed.
+  // Decodes a record. Returns false where it is malformed.
   bool DecodeRecord(const abi::pt_record& head, std::span<const std::byte> record,
                     std::vector<DeviceEvent>* events);
   bool DecodeName(const abi::pt_record& head, std::span<const std::byte> record);

@@ -1,5 +1,5 @@
-// The records of GPU agents as events: owned, checked, with names still to be looked up, since a
-// name may come after what uses it.
+// The records of GPU agents as events, which are checked and own their data. Names are only
+// references, because a name may come after the records that use it.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct DeviceContext {
   uint32_t device = kNowhere;
 };
 
-// Whoever called a function of CUDA had said that it belongs to its own `id`.
+// Tells that the program which called a function of CUDA gave the call a number of its own, `id`.
 struct ExternalCorrelation {
   Pid pid{};
   uint32_t correlation = 0;
@@ -52,7 +52,7 @@ struct ExternalCorrelation {
   uint64_t id = 0;
 };
 
-// CUPTI's clock, looked at between two looks at CLOCK_MONOTONIC.
+// A reading of CUPTI's clock between two readings of CLOCK_MONOTONIC.
 struct ClockLook {
   Pid pid{};
   int64_t before_ns = 0;
@@ -60,7 +60,7 @@ struct ClockLook {
   int64_t after_ns = 0;
 };
 
-// Records that did not come: dropped by CUPTI, or not understood by the agent.
+// Records that are missing: CUPTI dropped them, or the agent did not understand them.
 struct DeviceLoss {
   Pid pid{};
   bool by_cupti = false;

@@ -1,5 +1,5 @@
-// A decoded event: owned, checked, with its label looked up. What merge/ works on; no bytes, no
-// kernel.
+// Decoded events, which are checked, own their data and have their label looked up. The code of
+// merge/ works on events alone, without bytes of records and without the kernel's structures.
 #pragma once
 
 #include <cstdint>
@@ -52,9 +52,9 @@ struct Event {
   EventLabel label = kHiddenLabel;
   uint64_t value = 0;
   uint64_t object = 0;
-  InputsId inputs = kNoInputs;  // of a begin
+  InputsId inputs = kNoInputs;  // only of a begin
   StackId stack = kNoStack;     // of its thread
-  ScriptId script = kNoScript;  // of a begin
+  ScriptId script = kNoScript;  // only of a begin
   uint16_t site = 0;
   EventType type = EventType::kBegin;
   bool outside_window = false;  // before the process's probes were all live
@@ -68,8 +68,8 @@ constexpr EventLabel DeviceLabel(uint8_t type, int8_t index) {
 constexpr uint8_t DeviceType(EventLabel device) { return static_cast<uint8_t>(device); }
 constexpr int8_t DeviceIndex(EventLabel device) { return static_cast<int8_t>(device >> 8); }
 
-// Whether stack pointer `a` is below (deeper than) `b`. Both are cut to 35 bits: right within 16
-// GiB of each other.
+// Returns whether stack pointer `a` is below (deeper than) `b`. Both are cut to 35 bits, so this is
+// right for pointers within 16 GiB of each other.
 constexpr bool StackIsBelow(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; }
 
 }  // namespace proftrace

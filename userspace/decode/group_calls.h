@@ -1,5 +1,5 @@
-// The numbers that process groups of gloo give their collectives: each is told of right before the
-// work is made, by the same thread.
+// Keeps the numbers that process groups of gloo give their collectives. The record with a number
+// comes right before that of its work, from the same thread.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -21,13 +21,14 @@ class GroupCalls {
 
   // Takes a PT_GROUP_CALL.
   void OnRecord(const abi::pt_pair_record& record);
-  // Records of the thread were lost: the next work may be of a call that was not seen.
+  // Forgets the thread's number, because records were lost: the next work may belong to a call that
+  // was not seen.
   void OnLoss(uint32_t tid) { numbers_.erase(tid); }
   void OnLossAnywhere() { numbers_.clear(); }
 
-  // Returns what is known of the work that the thread makes, by torch's names of it in rows
-  // record_param_comms: "Seq", and name and members of the group where it was found. Empty: it has
-  // no number, or its number was not seen.
+  // Returns the known facts of the work that the thread makes, under the names that torch has for
+  // them in rows record_param_comms: "Seq", and the name and the members of the group where the
+  // group is known. Empty: the work has no number, or its number was not seen.
   std::vector<KeywordValue> Take(uint32_t pid, uint32_t tid);
 
  private:

@@ -38,13 +38,13 @@ void InputDecoder::OnRecord(std::span<const std::byte> record) {
     const bool is_keyword = pending.keywords.has_value();
     std::vector<uint64_t>& values = is_keyword ? pending.keywords->values : pending.values;
     const size_t most = is_keyword ? pending.keywords->words : pending.words;
-    // Only where nothing is missing before it.
+    // The words are used only where none are missing before them.
     if (head.words != values.size() || head.words + words.size() > most) return;
     values.insert(values.end(), words.begin(), words.end());
     return;
   }
   pending = Pending{head.head.sp, head.head.site, head.count, head.words, head.spilled != 0, words};
-  // Something was not as expected, or the end was cut off: nothing of it is shown.
+  // Nothing is shown where something was not as expected, or the end was cut off.
   if (head.flags != 0 || head.words > kMostWords) {
     NoteUnread(head.flags != 0 ? head.flags : uint64_t{abi::PT_INPUTS_CUT});
     pending_.erase(head.head.tid);
@@ -54,7 +54,7 @@ void InputDecoder::OnRecord(std::span<const std::byte> record) {
 void InputDecoder::OnKeywords(const abi::pt_inputs_record& head, std::vector<uint64_t> words) {
   Pending& pending = pending_[head.head.tid];
   const bool is_same = pending.sp == head.head.sp && pending.site == head.head.site;
-  if (!is_same) pending = Pending{head.head.sp, head.head.site};  // its PT_INPUTS was no good
+  if (!is_same) pending = Pending{head.head.sp, head.head.site};  // its PT_INPUTS was not usable
   if (head.flags != 0 || head.words > kMostWords) {
     NoteUnread(head.flags != 0 ? head.flags : uint64_t{abi::PT_INPUTS_CUT});
     return;
@@ -78,7 +78,7 @@ bool InputDecoder::HasUserScope(const abi::pt_record& begin) const {
   return false;
 }
 
-// The first reason of several: what comes after it was not looked at.
+// Counts the first of several reasons, because values after it were not looked at.
 void InputDecoder::NoteUnread(uint64_t flags) {
   ++ledger_->inputs_unread;
   const auto bit = static_cast<size_t>(std::countr_zero(flags));
@@ -127,7 +127,7 @@ InputsId InputDecoder::Take(const abi::pt_record& begin, const InputForm& form, 
   const bool is_complete = pending.values.size() == pending.words &&
                            (!keywords || keywords->values.size() == keywords->words);
   if (pending.sp != begin.sp || pending.site != begin.site || !is_complete) {
-    ++ledger_->inputs_unread;  // its own begin was lost, or a part of it
+    ++ledger_->inputs_unread;  // the begin that it belongs to, or a part of it, was lost
     pending_.erase(it);
     return kNoInputs;
   }
@@ -136,7 +136,7 @@ InputsId InputDecoder::Take(const abi::pt_record& begin, const InputForm& form, 
     *waits = true;
     return kNoInputs;
   }
-  // torch shows nothing of a call without arguments.
+  // torch shows no inputs for a call without arguments.
   const bool is_empty = pending.count == 0 && (!keywords || keywords->count == 0);
   const InputsId id = is_empty ? kNoInputs : Intern(pending, {}, form);
   pending_.erase(it);

@@ -1,4 +1,4 @@
-// Puts together what operators are called with: records of inputs come before the begin that they
+// Puts together the inputs of operator calls: records of inputs come before the begin that they
 // belong to, and floating-point arguments after it. Equal inputs are one entry. Not thread-safe.
 #pragma once
 
@@ -22,8 +22,8 @@ namespace proftrace {
 
 class InputDecoder {
  public:
-  // Different inputs are kept until they take so many bytes. In later ones each number that was
-  // passed is a *, and shapes are what they are.
+  // Different inputs are kept until they take this many bytes. In later inputs each number that was
+  // passed is replaced by a *; shapes stay as they are.
   static constexpr size_t kMostBytes = size_t{256} << 20;
 
   // Counts into `ledger`: inputs_unread.
@@ -33,24 +33,25 @@ class InputDecoder {
   // Takes a PT_INPUTS, PT_KEYWORDS or PT_INPUTS_MORE; `record` is as long as its head says.
   void OnRecord(std::span<const std::byte> record);
 
-  // Takes a PT_OPERATOR_CALL, which is a begin too; `facts` as in pt_call_record.
+  // Takes the inputs in a PT_OPERATOR_CALL, which is also a begin; `facts` as in pt_call_record.
   void OnCall(const abi::pt_record& head, uint64_t facts, std::span<const std::byte> record);
 
-  // Whether a keyword says that the row that begins is an annotation.
+  // Returns whether a keyword says that the row that begins is an annotation.
   bool HasUserScope(const abi::pt_record& begin) const;
 
-  // Returns the inputs of a begin on thread `tid`, kNoInputs where none came before it. `waits`:
-  // some of them follow; the begin's inputs are then what FinishWaiting() gives.
+  // Returns the inputs of a begin on thread `tid`, kNoInputs where none came before it. `waits` is
+  // set where some inputs are to follow: FinishWaiting() then returns the begin's inputs.
   InputsId Take(const abi::pt_record& begin, const InputForm& form, bool* waits);
   InputsId FinishWaiting(uint32_t tid, std::span<const uint64_t> doubles);
 
-  // Returns these inputs with keyword values behind their own. Unlike others they are not shared.
+  // Returns `inputs` with `keywords` appended. The result is not shared with equal inputs.
   InputsId WithKeywords(InputsId inputs, std::vector<KeywordValue> keywords);
 
-  // Returns the last one alone of several inputs.
+  // Returns inputs that have only the last input of `inputs`.
   InputsId LastOf(InputsId inputs);
 
-  // Calls without inputs, and why: those of them that the recorder gave a reason for.
+  // Calls whose inputs were not read, by the reason that the recorder gave. Calls without a reason
+  // are not here.
   struct Unread {
     uint64_t calls;
     std::string_view reason;
@@ -76,12 +77,12 @@ class InputDecoder {
     bool has_spilled = false;
     std::vector<uint64_t> values;
     std::optional<PendingKeywords> keywords;
-    std::optional<InputForm> form;  // of those that wait for doubles
+    std::optional<InputForm> form;  // set where the call waits for floating-point values
   };
   void OnKeywords(const abi::pt_inputs_record& head, std::vector<uint64_t> words);
   void NoteUnread(uint64_t flags);
-  // Returns the inputs that stand for those for which there is no room; kNoInputs: there is none
-  // for these either.
+  // Returns inputs that stand for some that there is no room for; kNoInputs: there is no room for
+  // these either.
   InputsId GroupOf(OperatorInputs inputs);
   InputsId Intern(const Pending& pending, std::span<const uint64_t> doubles, const InputForm& form);
 
@@ -90,11 +91,12 @@ class InputDecoder {
   size_t most_bytes_;
   size_t table_bytes_ = 0;
   absl::flat_hash_map<std::string, InputsId> groups_;  // by their texts
-  uint64_t grouped_ = 0;                               // calls
+  uint64_t grouped_ = 0;                               // number of calls whose inputs are a group
   std::array<uint64_t, 4> unread_{};  // by the number of the flag's bit (enum pt_inputs_flag)
-  absl::flat_hash_map<std::string, InputsId> ids_;  // by all that the texts depend on
+  // by the values and the form that the texts depend on
+  absl::flat_hash_map<std::string, InputsId> ids_;
   absl::flat_hash_map<uint32_t, Pending> pending_;  // by tid
-  absl::flat_hash_map<uint32_t, InputsId> last_;  // what LastOf() has given, by Raw() of its input
+  absl::flat_hash_map<uint32_t, InputsId> last_;    // results of LastOf(), by Raw() of its argument
   std::string key_;
 };
 

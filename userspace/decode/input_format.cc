@@ -69,7 +69,7 @@ constexpr std::string_view kTypeNames[] = {
     "c10::Float4_e2m1fn_x2",
 };
 
-// One argument, or one element of a list.
+// The texts of one argument, or of one element of a list.
 struct Shown {
   std::string dims = "[]";
   std::string strides = "[]";
@@ -93,7 +93,7 @@ Shown Number(std::string text) {
   return shown;
 }
 
-// As `ostream << IValue` does for a complex number.
+// Returns a complex number as `ostream << IValue` writes it.
 std::string FormatComplex(uint64_t real_bits, uint64_t imaginary_bits) {
   const double imaginary = std::bit_cast<double>(imaginary_bits);
   return FormatTorchDouble(std::bit_cast<double>(real_bits)) + (imaginary >= 0 ? "+" : "-") +
@@ -115,7 +115,7 @@ class InputReader {
   Shown Scalars(uint64_t count);
   Shown Tensors(uint64_t count);
 
-  // Nothing when there are fewer.
+  // Returns the next `words` words; nullopt: there are fewer.
   std::optional<std::span<const uint64_t>> Take(size_t words) {
     if (values_.size() < words) return std::nullopt;
     const auto taken = values_.first(words);
@@ -179,7 +179,7 @@ Shown InputReader::Tensors(uint64_t count) {
   if (count > values_.size()) return Malformed();
   std::string dims = "[";
   std::string strides = "[";
-  bool is_whole = true;  // else some are undefined or nested, or have symbolic sizes
+  bool is_whole = true;  // false: some are undefined or nested, or have symbolic sizes
   for (uint64_t i = 0; i < count; ++i) {
     const Shown element = Next(/*is_element=*/true);
     if (!element.is_well_formed) return Malformed();

@@ -1,4 +1,4 @@
-// Recorded keyword values of annotations (bpf/abi/records.h, PT_KEYWORDS).
+// Turns recorded keyword values of annotations (bpf/abi/records.h, PT_KEYWORDS) into KeywordValues.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace proftrace {
 
-// `count` names, each with its value. Nothing where the values are malformed.
+// Returns `count` names, each with its value. nullopt: the values are malformed.
 std::optional<std::vector<KeywordValue>> FormatKeywords(std::span<const uint64_t> values,
                                                         uint32_t count);
 

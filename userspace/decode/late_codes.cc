@@ -1,5 +1,5 @@
-// Code objects that come when there are as many as are kept: those that are known by another
-// number, those that are told as a group, and all others.
+// The part of PythonDecoder for code objects that come after the limit. Each is replaced by an
+// equal one with another number, by its group, or by that of all others.
 #include <absl/hash/hash.h>
 
 #include <string>
@@ -11,13 +11,14 @@
 namespace proftrace {
 namespace {
 
-// What is kept of code objects whose stacks have not come yet. Texts of each have 72 kB at most.
+// The most code objects, and bytes of these, that are kept until their stacks come. Each has at
+// most 72 kB of texts.
 constexpr size_t kMostLateCodes = size_t{1} << 16;
 constexpr size_t kMostLateBytes = size_t{16} << 20;
-// Beyond those of the codes themselves.
+// The most bytes of groups, in addition to those of the codes themselves.
 constexpr size_t kMostGroupBytes = size_t{4} << 20;
 
-// The group that a text is of; the text itself where it has no number.
+// Returns the group of a text, or the text itself where it has no number in it.
 std::string GroupOrText(const std::string& text) { return GroupOfName(text).value_or(text); }
 
 }  // namespace

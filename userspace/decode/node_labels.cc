@@ -1,4 +1,4 @@
-// Labels of events, and what rows of autograd nodes are called.
+// The part of Decoder for labels of events and the names of rows of autograd nodes.
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -12,14 +12,14 @@
 namespace proftrace {
 namespace {
 
-// Names that never repeat are bounded here, too. Twice as many as the Timeline keeps: it is full
-// before, and tells of it, as rows of some labels never come.
+// The most labels, which bounds names that never repeat. This is twice as many as the Timeline
+// keeps, so that the Timeline, which reports it, is full first, although some labels get no rows.
 constexpr size_t kMostEventLabels = 2 * kMostNames;
 
 constexpr std::string_view kGeneratedPrefix = "torch::autograd::generated::";
 
-// A node's name() as torch gives it: generated classes override it with the bare class name, the
-// others give their demangled type (torch/csrc/autograd/function.cpp).
+// Returns a node's name() as in torch: generated classes override it with the bare class name,
+// others return their demangled type (torch/csrc/autograd/function.cpp).
 std::string_view NodeNameFromClass(std::string_view name) {
   if (name.starts_with(kGeneratedPrefix)) name.remove_prefix(kGeneratedPrefix.size());
   return name;
@@ -62,7 +62,7 @@ EventLabel Decoder::NodeLabel(const Process& process, uint16_t site,
                               const abi::pt_node_record& record) {
   const EventLabel prefix_label = SiteLabel(process, site);
   if (prefix_label == kUnnamedLabel) return kUnnamedLabel;
-  // Everything that the name depends on, as a key.
+  // The key is everything that the name depends on.
   std::string key(reinterpret_cast<const char*>(&record.vtable),
                   sizeof(record) - offsetof(abi::pt_node_record, vtable));
   key.append(reinterpret_cast<const char*>(&process.image), sizeof(process.image));
@@ -78,7 +78,7 @@ EventLabel Decoder::NodeLabel(const Process& process, uint16_t site,
     label.name += name;
     result = InternLabel(label);
   }
-  // What is not kept is found out again for each of its rows.
+  // A label that is not kept is made again for each of its rows.
   if (node_labels_.size() < kMostEventLabels) node_labels_.emplace(std::move(key), result);
   return result;
 }

@@ -71,7 +71,7 @@ uint32_t PythonDecoder::CodeOf(uint32_t id) {
     if (instead == 0) instead = InsteadOf(late->second.code);
     return instead;
   }
-  // A stack may come a little before its code, which another thread tells of.
+  // A stack may come a little before its code, if another thread records the code.
   codes_.emplace_back().id = id;
   return code_numbers_[id] = static_cast<uint32_t>(codes_.size());
 }
@@ -101,9 +101,9 @@ bool PythonDecoder::OnText(const abi::pt_python_text_record& record, size_t room
   const uint32_t number = CodeOf(record.id);
   if (number == 0) return false;
   Part& part = codes_[number - 1].parts[record.part];
-  // A piece is missing: what follows it has no place.
+  // A piece is missing, so the pieces after it have no place.
   if (record.offset != part.bytes.size()) return true;
-  // Codes that come later are others; this one's text is cut.
+  // Codes that come later stand for others, but the text of this one is only cut.
   if (text_bytes_ >= limits_.text_bytes) return true;
   text_bytes_ += bytes.size();
   part.bytes.append(bytes);
@@ -113,7 +113,7 @@ bool PythonDecoder::OnText(const abi::pt_python_text_record& record, size_t room
 }
 
 bool PythonDecoder::OnModule(const abi::pt_pair_record& record) {
-  // Told again: another module lies there now.
+  // The module is defined again, so another module lies there now.
   if (modules_.size() >= limits_.modules) {
     module_numbers_.erase({record.head.pid, record.handle});
     told_modules_.erase(record.head.tid);
@@ -131,7 +131,8 @@ bool PythonDecoder::OnModule(const abi::pt_pair_record& record) {
   return true;
 }
 
-// 1 + an index into modules_; 0 = none. It may come a little before it is told of, as codes do.
+// Returns 1 + an index into modules_; 0 = none. Like a code, a module may be used a little before
+// its record comes.
 uint32_t PythonDecoder::ModuleOf(uint32_t pid, uint64_t object) {
   const auto it = module_numbers_.find({pid, object});
   return it == module_numbers_.end() ? 0 : it->second + 1;
@@ -142,7 +143,7 @@ bool PythonDecoder::OnStack(const abi::pt_python_stack_record& record, size_t wo
   if (thread.pid != record.head.pid) thread = Thread{record.head.pid, {}};
   if (record.flags & abi::PT_PYTHON_STACK_CUT) ++ledger_->stacks_cut;
   if (record.flags & abi::PT_PYTHON_STACK_FAILED) ++ledger_->stacks_unread;
-  // Its base was lost: the kernel's side sends a whole one next.
+  // The stack that this one is based on was lost. The BPF programs send a whole stack next.
   if (record.common > thread.frames.size()) {
     thread.frames.clear();
     return true;
@@ -173,13 +174,13 @@ std::optional<StackId> PythonDecoder::TakeFrame(const Thread& thread,
   const uint32_t code = CodeOf(static_cast<uint32_t>(key.word >> 32));
   if (code == 0) return std::nullopt;
   const Code& of_frame = codes_[code - 1];
-  // It keeps its place among the frames, which the next record counts.
+  // The frame keeps its place in the thread's stack, because the next record counts it.
   if (IsHiddenPythonCode(of_frame.parts[abi::PT_PYTHON_FILE].bytes,
                          of_frame.parts[abi::PT_PYTHON_NAME].bytes)) {
     return key.parent;
   }
   if (code == other_code_) {
-    // Calls of them by the same function are one frame.
+    // Such codes that call each other are one frame.
     if (key.parent != kNoStack && frames_[Raw(key.parent)].code == other_code_ - 1) {
       return key.parent;
     }

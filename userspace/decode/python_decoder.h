@@ -1,5 +1,6 @@
-// Records of Python's code objects and stacks to the tables of the Timeline. Stacks of a thread
-// come as what is new of each; code objects and modules come once. Not thread-safe.
+// Turns records of Python's code objects and stacks into the tables of the Timeline. A record of a
+// stack holds only what changed since the thread's stack before; code objects and modules come
+// once. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -21,26 +22,27 @@
 
 namespace proftrace {
 
-// Returns 0x030b for "3.11.2"; 0: the text says no version.
+// Returns 0x030b for "3.11.2"; 0: the text is no version.
 uint32_t PythonVersionOf(const std::string& text);
 
 class PythonDecoder {
  public:
-  // What comes when there are so many has no module, is one stack, or is a function of its group
-  // (GroupOfName() of its name and its file) or of all others.
+  // The most entries that are kept. Beyond these, modules are left out, all new stacks are one
+  // stack, and a new code object becomes its group (GroupOfName() of its name and its file) or that
+  // of all others.
   struct Limits {
     size_t codes = kMostNames;
     size_t frames = kMostPaths;
     size_t modules = kMostNames;
-    size_t groups = kMostNameGroups;       // of codes
-    size_t text_bytes = size_t{64} << 20;  // of codes
+    size_t groups = kMostNameGroups;       // groups of codes
+    size_t text_bytes = size_t{64} << 20;  // of all texts of codes
   };
 
   explicit PythonDecoder(Ledger* ledger) : PythonDecoder(ledger, Limits()) {}
   PythonDecoder(Ledger* ledger, const Limits& limits) : ledger_(ledger), limits_(limits) {}
 
-  // Takes a record of one of the kinds in bpf/abi/python_records.h, with its smallest size at
-  // least. False when its contents are impossible.
+  // Takes a record of one of the kinds in bpf/abi/python_records.h, which has at least the size
+  // that its kind needs. Returns false where its contents are impossible.
   bool OnRecord(std::span<const std::byte> record);
   // Notes that the thread lost records: its stack is not known until the next whole one.
   void OnLoss(uint32_t tid);
@@ -52,14 +54,17 @@ class PythonDecoder {
     std::vector<PythonFrame> frames;
     std::vector<PythonCode> codes;
     std::vector<PythonModule> modules;
-    // How many came too late to be kept. A stack counts each time that it is told of.
-    uint64_t group_codes = 0;  // told as their group
+    // How many came when the limits were reached. A stack counts each time that a record tells of
+    // it.
+    uint64_t group_codes = 0;  // shown as their group
     uint64_t other_codes = 0;
     uint64_t other_modules = 0;
     uint64_t other_stacks = 0;
   };
-  // At the end. `version_of`: of a process's Python, 0x030b = 3.11; 0 = not known. `paths_of`: its
-  // folders of modules (Target::python_paths). `path_of_module`: where a module hangs, if known.
+  // Facts that are needed when all records are decoded. `version_of` returns the version of a
+  // process's Python: 0x030b = 3.11; 0 = not known. `paths_of` returns the process's folders of
+  // modules (Target::python_paths), `path_of_module` the path of an nn.Module in the outermost one;
+  // nullptr: not known.
   struct Facts {
     std::function<uint32_t(Pid)> version_of;
     std::function<std::vector<std::string>(Pid)> paths_of;
@@ -68,14 +73,14 @@ class PythonDecoder {
   Tables TakeTables(const Facts& facts);
 
  private:
-  // A text or a table of the process's, as it came.
+  // A text or a table of the process, as far as its parts have come.
   struct Part {
     std::string bytes;
     uint32_t total = 0;
     uint8_t width = 1;  // of a character
   };
   struct Code {
-    uint32_t id = 0;  // 0 = it stands for many
+    uint32_t id = 0;  // 0 = it stands for many code objects
     Pid pid{};
     int32_t first_line = 0;
     Part parts[4];  // by enum pt_python_part
@@ -102,14 +107,14 @@ class PythonDecoder {
   bool is_full() const {
     return codes_.size() >= limits_.codes || text_bytes_ >= limits_.text_bytes;
   }
-  // Takes a code object that there is no room for; InsteadOf() asks for it.
+  // Takes a code object that there is no room for. InsteadOf() looks it up.
   void AddLate(uint32_t id, Pid pid, int32_t first_line);
   void AddLateText(const abi::pt_python_text_record& record, std::string_view bytes);
-  // Returns what stands for a code object that came late, as CodeOf() has it: it itself, if it was
-  // told of before by another number.
+  // Returns the code that stands for a code object that came late, as CodeOf() does: the same code
+  // if it is known by another number, else its group or that of all others.
   uint32_t InsteadOf(const Code& late);
   uint32_t GroupCode(const Code& late);
-  // Returns the code that is the same but for its number; 0: there is none.
+  // Returns the code that is equal to `late` in everything but its number; 0: there is none.
   uint32_t SameCode(const Code& late);
   // Returns the frame's word with the number of the code that stands for its own.
   uint64_t WordOf(uint32_t code, uint64_t word) const;
@@ -117,8 +122,8 @@ class PythonDecoder {
   StackId FrameOf(const FrameKey& key, uint32_t code);
   bool OnText(const abi::pt_python_text_record& record, size_t room);
   bool OnStack(const abi::pt_python_stack_record& record, size_t words);
-  // Returns the frame that `words` begin with, called by the thread's innermost one; adds to `at`
-  // how many words it has. nullopt when there can be no such frame.
+  // Returns the frame that `words` begin with, which the thread's innermost frame called. Adds the
+  // number of its words to `at`. nullopt: the words make no possible frame.
   std::optional<StackId> TakeFrame(const Thread& thread, std::span<const uint64_t> words,
                                    size_t* at);
   bool OnModule(const abi::pt_pair_record& record);
@@ -128,16 +133,18 @@ class PythonDecoder {
   Ledger* ledger_;
   Limits limits_;
   std::vector<Code> codes_;
-  uint32_t other_code_ = 0;  // as CodeOf() has it; 0 = there is none
+  uint32_t other_code_ = 0;  // as CodeOf() returns it; 0 = there is none
   StackId other_stack_ = kNoStack;
-  // Codes for which there was no room, by id: the last ones. A stack that has one comes soon.
+  // The last codes that there was no room for, by id. They are kept because a stack that contains
+  // such a code comes soon after it.
   struct LateCode {
     Code code;
-    uint32_t instead = 0;  // as CodeOf() has it; 0 = not asked for yet
+    uint32_t instead = 0;  // as CodeOf() returns it; 0 = not looked up yet
   };
   absl::flat_hash_map<uint32_t, LateCode> late_codes_;
   size_t late_bytes_ = 0;
-  absl::flat_hash_map<size_t, uint32_t> code_hashes_;  // of the contents of codes; filled when full
+  // Hashes of the contents of codes; filled when there is no more room.
+  absl::flat_hash_map<size_t, uint32_t> code_hashes_;
   absl::flat_hash_map<std::string, uint32_t> groups_;  // by process, file and name
   uint64_t group_codes_ = 0;
   uint64_t other_codes_ = 0;

@@ -8,7 +8,7 @@
 
 namespace proftrace {
 
-// A record of type T out of `bytes`; the part that a shorter record lacks stays zero.
+// Returns a record of type T from `bytes`. Members that a shorter record lacks are zero.
 template <typename T>
 T Copy(std::span<const std::byte> bytes) {
   T record{};

@@ -1,4 +1,4 @@
-// How large a record of the kernel's side must be to have what its kind promises.
+// The least size of each kind of record that the BPF programs write.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace proftrace {
 
-// Returns the least bytes of a record, by enum pt_kind; 0: a kind that is not known, or never in a
-// capture.
+// Returns the least size in bytes of a record of a kind (enum pt_kind); 0: the kind is not known,
+// or is never in a capture.
 size_t MinimumRecordBytes(uint8_t kind);
 
 }  // namespace proftrace

@@ -77,7 +77,7 @@ bool SampleDecoder::OnFunction(const abi::pt_sample_function_record& record, siz
     return true;
   }
   text_bytes_ += size_t{record.name_bytes} + record.file_bytes;
-  // Told again: a part of a capture that was put together.
+  // A function is defined again where a capture was put together from parts.
   function_numbers_[record.id] = static_cast<uint32_t>(tables_.functions.size());
   SampleFunction& function = tables_.functions.emplace_back();
   function.pid = Pid{record.head.pid};
@@ -100,14 +100,14 @@ bool SampleDecoder::OnFrame(const abi::pt_sample_frame_record& record) {
     ++tables_.other_frames;
     return true;
   }
-  // What came with a lost block: the frame is left out, its callees stand on what called it.
+  // The function's record was lost: the frame is left out, and its callees lie on its caller.
   if (function == function_numbers_.end() && !other_function_.has_value()) {
     frame_numbers_[record.id] = FrameOf(record.parent);
     return true;
   }
   const uint32_t parent = FrameOf(record.parent);
   const bool is_other = function == function_numbers_.end();
-  // Calls of them by the same function are one frame.
+  // Such functions that call each other are one frame.
   if (is_other && tables_.frames[parent].function == *other_function_ && parent != 0) {
     frame_numbers_[record.id] = parent;
     return true;

@@ -1,4 +1,4 @@
-// Records of samples to the tables of the Timeline. Not thread-safe.
+// Turns records of samples into the tables of the Timeline. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -16,7 +16,7 @@
 
 namespace proftrace {
 
-// A sample whose thread is known by its number alone.
+// A sample with its thread's number, because ThreadIndex is not known yet.
 struct DecodedSample {
   Pid pid{};
   Tid tid{};
@@ -28,22 +28,23 @@ struct DecodedWaker {
   int64_t time_ns = 0;  // CLOCK_MONOTONIC
   Tid waker{};
   Tid woken{};
-  uint32_t frame = 0;  // the innermost one; 0 = nothing could be read
+  uint32_t frame = 0;  // the innermost frame; 0 = nothing could be read
 };
 
 class SampleDecoder {
  public:
-  // Takes a PT_SAMPLE, PT_SAMPLE_FUNCTION, PT_SAMPLE_FRAME or PT_WAKER, with its smallest size at
-  // least. False when its contents are impossible.
+  // Takes a PT_SAMPLE, PT_SAMPLE_FUNCTION, PT_SAMPLE_FRAME or PT_WAKER, which has at least the size
+  // that its kind needs. Returns false where its contents are impossible.
   bool OnRecord(std::span<const std::byte> record);
 
-  // At the end. `paths_of`: a process's folders of modules (Target::python_paths).
+  // The decoded tables. TakeTables() is to be called when all records are decoded; `paths_of`
+  // returns a process's folders of modules (Target::python_paths).
   struct Tables {
     std::vector<SampleFunction> functions;
     std::vector<SampleFrame> frames;
     std::vector<DecodedSample> samples;
     std::vector<DecodedWaker> wakers;
-    // How many functions and frames came when there were kMostNames and kMostPaths.
+    // How many functions and frames came after the first kMostNames and kMostPaths.
     uint64_t other_functions = 0;
     uint64_t other_frames = 0;
   };
@@ -54,17 +55,17 @@ class SampleDecoder {
   bool OnFunction(const abi::pt_sample_function_record& record, size_t room);
   bool OnFrame(const abi::pt_sample_frame_record& record);
   bool OnWaker(const abi::pt_waker_record& record);
-  // Returns the function that stands for all that came too late, and makes it.
+  // Returns the function that stands for all that came after the limit. Makes it at the first call.
   uint32_t OtherFunction();
-  // Returns the frame with that id; 0 where it did not come: its block was lost. Where there are
-  // too many, one that is not known is one of those that are not kept.
+  // Returns the frame with the id; 0: its record was lost. When the limit is reached, an unknown id
+  // is taken for a frame that was not kept.
   uint32_t FrameOf(uint32_t id) const;
 
   Tables tables_{{}, std::vector<SampleFrame>(1), {}, {}, 0, 0};
   std::optional<uint32_t> other_function_;
   uint32_t other_frame_ = 0;                                  // 0 = there is none
   absl::flat_hash_map<uint32_t, uint32_t> function_numbers_;  // by id
-  size_t text_bytes_ = 0;                                     // of functions
+  size_t text_bytes_ = 0;                                     // text of functions
   absl::flat_hash_map<uint32_t, uint32_t> frame_numbers_;     // by id
 };
 

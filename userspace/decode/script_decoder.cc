@@ -6,7 +6,7 @@
 namespace proftrace {
 namespace {
 
-// A hostile job makes up as many as it likes.
+// The most places that are kept, because a hostile job can make any number.
 constexpr size_t kMostPlaces = size_t{1} << 18;
 
 bool BeginsRow(uint8_t kind) {

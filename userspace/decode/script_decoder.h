@@ -1,5 +1,5 @@
-// Which place in TorchScript's graphs a row is at: each is told of right before the row's begin, by
-// the same thread (PT_SCRIPT_STACK). Not thread-safe.
+// Finds the place in TorchScript's graphs at which a row begins. The record with the place
+// (PT_SCRIPT_STACK) comes right before the row's begin, from the same thread. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -19,18 +19,19 @@ namespace proftrace {
 
 class ScriptDecoder {
  public:
-  // Takes a PT_SCRIPT_STACK with its smallest size at least. `image`: of its process. False: it is
-  // malformed.
+  // Takes a PT_SCRIPT_STACK, which has at least its smallest size. `image`: that of its process.
+  // Returns false where the record is malformed.
   bool OnRecord(std::span<const std::byte> record, uint32_t image);
-  // Records of the thread were lost: the next row may be another one.
+  // Forgets the thread's place, because records were lost: the next row may be another one.
   void OnLoss(uint32_t tid) { next_.erase(tid); }
   void OnLossAnywhere() { next_.clear(); }
-  // Returns the place that a record with this head begins a row at.
+  // Returns the place of the row that a record with this head begins.
   ScriptId Take(const abi::pt_record& head);
 
-  // Rows whose place was told after there were too many others.
+  // Returns the number of rows whose place is unknown because there were too many different places.
   uint64_t others() const { return others_; }
-  // Returns what ScriptId indexes: torch's Module Hierarchy, empty where a name is missing.
+  // Returns the table that ScriptId is an index into: torch's Module Hierarchy of each place, empty
+  // where a name is missing.
   std::vector<std::string> TakeTexts(const CaptureMetadata& metadata);
 
  private:

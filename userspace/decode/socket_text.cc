@@ -23,7 +23,7 @@ std::string HostText(int family, const uint8_t* bytes, uint16_t port) {
   return host + ":" + std::to_string(port);
 }
 
-// sun_path; an abstract one begins with NUL and may hold more of them.
+// Returns the text of a sun_path. An abstract one begins with NUL and may hold more NULs.
 std::string UnixText(std::span<const uint8_t> path) {
   const bool is_abstract = !path.empty() && path[0] == 0;
   const auto end = std::find(path.begin() + (is_abstract ? 1 : 0), path.end(), 0);

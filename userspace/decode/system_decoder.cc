@@ -16,7 +16,7 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMostLateFiles = size_t{1} << 17;
-// In memory; the rest is spilled.
+// The bytes of events in memory; the rest is spilled.
 constexpr size_t kSystemMemoryBytes = size_t{64} << 20;
 constexpr uint64_t kLongestNs = uint64_t{1} << 59;
 // Bits of task_struct.__state (include/linux/sched.h).
@@ -47,7 +47,8 @@ WaitReason ReasonOf(const abi::pt_off_cpu_record& record) {
   return reason == WaitReason::kOther && is_disk ? WaitReason::kIo : reason;
 }
 
-// With AT_EMPTY_PATH an empty path is the file, or directory, itself: fstat() is such a call.
+// Returns whether an empty path means the file or directory itself (AT_EMPTY_PATH), as fstat() uses
+// it.
 bool TakesEmptyPath(const SystemCallFacts& call) {
   const SystemCallInfo* info = FindSystemCall(call.abi, call.number);
   if (info == nullptr) return false;
@@ -60,14 +61,16 @@ bool TakesEmptyPath(const SystemCallFacts& call) {
   return false;
 }
 
-// Whether there was a path to read: some calls take none, and some fail of where it should be.
+// Returns whether the call has a path to read. Some calls take none, and some fail because its
+// address is bad.
 bool HasPath(const SystemCallFacts& call) {
   const SystemCallInfo* info = FindSystemCall(call.abi, call.number);
   if (info == nullptr || info->places.path == 0 || call.result == -EFAULT) return false;
   return call.arguments[info->places.path - size_t{1}] != 0;
 }
 
-// The first fields of the structure that the call's argument points to, from `at` on in the tail.
+// Returns the first fields of the structure that the call's argument points to. They begin at `at`
+// in the tail.
 std::vector<uint64_t> FieldsOf(const abi::pt_system_call_record& record, size_t at,
                                size_t tail_bytes) {
   const SystemCallInfo* info = FindSystemCall(static_cast<SystemAbi>(record.abi), record.head.site);
@@ -166,7 +169,8 @@ std::string KeyOf(const SystemPaths& paths) {
   return key;
 }
 
-// What stands for paths that are not kept. Their structures have any numbers.
+// Returns the group that stands for paths that are not kept, without the fields of structures,
+// which may be any numbers.
 SystemPaths GroupOf(const SystemPaths& paths) {
   SystemPaths group;
   group.first = GroupOfName(paths.first).value_or(paths.first);
@@ -257,7 +261,7 @@ bool SystemDecoder::OnCall(const abi::pt_system_call_record& record, size_t tail
     uint64_t time[2];
     std::memcpy(time, record.tail + at, sizeof(time));
     at += sizeof(time);
-    // What a program asks for may be no time at all.
+    // The value that a program passes may be no valid time.
     constexpr uint64_t kSecondNs = 1'000'000'000;
     if (time[0] < kLongestNs / kSecondNs && time[1] < kSecondNs) {
       call.time_ns = static_cast<int64_t>(time[0] * kSecondNs + time[1]);
@@ -298,7 +302,8 @@ bool SystemDecoder::OnOffCpu(const abi::pt_off_cpu_record& record) {
   facts.voluntary = (record.off_flags & abi::PT_OFF_CPU_VOLUNTARY) != 0;
   facts.uninterruptible = (record.state & kTaskUninterruptible) != 0;
   facts.disk = (record.off_flags & abi::PT_OFF_CPU_IO) != 0;
-  // A clock and a disk wake by an interrupt, whatever thread it hits.
+  // Clocks and disks wake threads by an interrupt. The thread that the interrupt hit is not the
+  // waker.
   if (facts.reason != WaitReason::kSleep && !facts.disk) {
     facts.waker_pid = Pid{record.waker_pid};
     facts.waker_tid = Tid{record.waker_tid};
@@ -354,7 +359,7 @@ bool SystemDecoder::OnFile(const abi::pt_system_file_record& record) {
   file.name = file.kind == SystemFileKind::kSocket
                   ? SocketText(text, record.inode)
                   : FileText(file.kind, text, record.flags, record.inode);
-  // Told again: a part of a capture that was put together.
+  // A file is defined again where a capture was put together from parts.
   const auto known = file_numbers_.find(record.head.sp);
   if (known != file_numbers_.end()) {
     tables_.files[known->second] = std::move(file);
@@ -386,7 +391,7 @@ uint32_t SystemDecoder::FileInstead(const SystemFile& file) {
     tables_.files.push_back(std::move(instead));
     return number;
   }
-  return 0;  // never: the last name always has room
+  return 0;  // never reached, because the last name always has room
 }
 
 void SystemDecoder::OnThreadExit(Pid pid, Tid tid, int64_t time_ns) {
@@ -401,7 +406,7 @@ void SystemDecoder::EndBrokenCalls() {
     int64_t end_ns = 0;
   };
   std::vector<Broken> last(tables_.threads.size());  // of each thread, while no call follows
-  // Whether the thread ended after its broken call, and before `until_ns`.
+  // Marks the thread's broken call where the thread ended after the call and by `until_ns`.
   const auto settle = [&](uint32_t thread, int64_t until_ns) {
     const Broken broken = std::exchange(last[thread], Broken());
     if (broken.event == kNoSystemEvent) return;

@@ -12,7 +12,7 @@
 namespace proftrace {
 namespace {
 
-// Stacks of forward rows, by process, thread and sequence number.
+// Keeps the stacks of forward rows by process, thread and sequence number.
 class ForwardStacks {
  public:
   using Key = std::tuple<uint32_t, uint32_t, int64_t>;
@@ -37,7 +37,8 @@ class ForwardStacks {
   absl::flat_hash_map<Key, StackId> old_stacks_;
 };
 
-// Whether events() leaves the row out: an only child with its parent's name.
+// Returns whether torch's events() leaves the row out, because it is an only child with its
+// parent's name.
 bool IsLeftOut(TimelineBuilder* timeline, const Span& span) {
   if (span.parent == kNoSpan) return false;
   const Span& parent = timeline->span(span.parent);
@@ -77,7 +78,8 @@ absl::Status GiveForwardStacks(TimelineBuilder* timeline) {
       const StackId stack = columns.stack.at(span.parent);
       if (absl::Status status = Replace(id, stack, &columns); !status.ok()) return status;
     }
-    // What a node runs makes no nodes for torch; the engine's row does, where nothing else did.
+    // For torch, rows within a node make no nodes. The engine's row counts where no row before it
+    // has the number.
     if (!in_node[i] && sequence.number_plus_1 != 0 && !IsLeftOut(timeline, span)) {
       forwards.Add({pid, Raw(timeline->thread(span.thread).tid), sequence.number_plus_1},
                    columns.stack.at(id));

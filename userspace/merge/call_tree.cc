@@ -13,11 +13,11 @@
 namespace proftrace {
 namespace {
 
-// What is open on one thread, as time goes on.
+// The rows that are open on one thread at a time, which advances.
 struct OpenRows {
-  std::vector<SpanId> around;  // each lies in the one before it: where the next row may lie
+  std::vector<SpanId> around;  // rows that may enclose the next one; each lies in the one before it
   std::vector<SpanId> begun;   // in the order of their begins; some that have ended are among them
-  // By end, the first one on top.
+  // Open rows by their end; the first one to end is on top.
   std::priority_queue<std::pair<int64_t, uint32_t>, std::vector<std::pair<int64_t, uint32_t>>,
                       std::greater<>>
       ends;
@@ -54,7 +54,7 @@ class TreeBuilder {
   }
 
  private:
-  // Whether there is any thread whose rows do not just lie in each other.
+  // Finds the threads on which rows overlap or are apart. Returns whether there are any.
   bool FindThreads() {
     std::vector<bool> is_left_out;
     is_mixed_.resize(timeline_.thread_count());
@@ -73,14 +73,14 @@ class TreeBuilder {
     return any;
   }
 
-  // What ended at the very moment that another row of no length began is around that row only if
-  // it was when that began.
+  // A row that ended at the very moment at which another row of no length began encloses that row
+  // only if it was open when the row began.
   bool Contains(SpanId id, const Span& span, SpanId began_in) const {
     const Span& around = timeline_.span(id);
     return span.end_ns() <= around.end_ns() && (span.start_ns < around.end_ns() || id == began_in);
   }
 
-  // The nearest row at which one began that is not apart.
+  // Returns `at`, or the nearest row in which it began that is not apart.
   SpanId BeganIn(SpanId at) const {
     while (at != kNoSpan && timeline_.span(at).is_apart) {
       const uint32_t plus_1 = timeline_.columns().began_in_plus_1.at(at);
@@ -132,7 +132,7 @@ class TreeBuilder {
     span->path = timeline_.InternPath(around == nullptr ? kRootPath : around->path, span->label);
   }
 
-  // own: of all, what is the row's own.
+  // Sets the self bytes of a row. `own` returns the self bytes among all bytes of the row.
   template <typename Own>
   void SetOwnMemory(SpanId id, Own own) {
     SpanMemory memory = timeline_.columns().memory.at(id);
@@ -156,13 +156,14 @@ class TreeBuilder {
       const auto [end_ns, index] = open->ends.top();
       Charge(open, end_ns);
       open->ends.pop();
-      // All that lies in it is over, too: its own time is known.
+      // All rows in it are over too, so its self time is known.
       AddShared(SpanId{index}, timeline_.span(SpanId{index}).self_ns);
     }
     Charge(open, to_ns);
   }
 
-  // Each moment is that of the row that began last: what others have of it, they share.
+  // Charges each moment to the open row that began last. Other rows that also count the moment
+  // share it.
   void Charge(OpenRows* open, int64_t to_ns) {
     const int64_t from_ns = std::exchange(open->now_ns, std::max(open->now_ns, to_ns));
     std::vector<SpanId>& begun = open->begun;
@@ -176,7 +177,7 @@ class TreeBuilder {
     status_.Update(column.Set(id, SaturatingSum(column.at(id), ns)));
   }
 
-  // Memory belongs to the row that began last of those that are open.
+  // Gives a memory event its parent, the open row that began last.
   void Place(MemoryEvent* event) {
     if (!is_mixed_[Raw(event->thread)]) return;
     const SpanId began_in = BeganIn(event->parent);
@@ -186,7 +187,7 @@ class TreeBuilder {
     while (!begun.empty() && timeline_.span(begun.back()).end_ns() < event->time_ns) {
       begun.pop_back();
     }
-    // At the moment of a begin or an end the order of the records tells.
+    // Where an event has the same time as a begin or an end, the order of the records decides.
     const auto is_around = [&](SpanId id) {
       const Span& span = timeline_.span(id);
       return id == began_in || (span.start_ns < event->time_ns && event->time_ns < span.end_ns());

@@ -16,12 +16,12 @@ constexpr size_t kActivityBytes = size_t{64} << 20;  // of memory; the others ar
 constexpr size_t kMarkerBytes = size_t{16} << 20;    // of memory; the others are spilled
 constexpr size_t kMaxNameBytes = 4096;               // longer names are cut, marked and counted
 constexpr std::string_view kCutMark = "\u2026";
-// A device's clock is known to CUPTI within a few microseconds: work seems to begin before its call
+// CUPTI knows a device's clock to within a few microseconds. Work may seem to begin before its call
 // by no more than this.
 constexpr int64_t kClockToleranceNs = 1'000'000;
-// Where one call alone has had the id, there is no other that it could be of.
+// The tolerance where only one call has had the id, so that the work can belong to no other call.
 constexpr int64_t kOnlyCallToleranceNs = 1'000'000'000;
-// Calls of one id that are looked through: ids come again after 2^32 calls.
+// The most calls with the same id that are looked through. Ids come again after 2^32 calls.
 constexpr int kMostCallsOfId = 64;
 // CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0: Kineto gives it the operators' ids.
 constexpr uint32_t kOperatorCorrelation = 3;
@@ -29,7 +29,7 @@ constexpr uint32_t kOperatorCorrelation = 3;
 constexpr uint32_t kMarkerInstantaneous = 1u << 0;
 constexpr uint32_t kMarkerStart = 1u << 1;
 
-// Cut at a whole character.
+// Cuts a name that is too long, at a whole character.
 std::string CutName(std::string name, uint64_t* cut) {
   if (name.size() <= kMaxNameBytes) return name;
   ++*cut;
@@ -113,7 +113,7 @@ absl::Status DeviceMerger::AddActivity(const DecodedActivity& decoded) {
     case DeviceActivityKind::kEvent:
       recorded_events_[{Raw(activity.pid), activity.context, activity.event}].push_back(
           {activity.correlation, activity.stream});
-      if (activity.start_ns == 0) {  // the device's time of it was not told: no row
+      if (activity.start_ns == 0) {  // CUPTI did not tell the device's time, so there is no row
         ++ledger_->merged;
         return absl::OkStatus();
       }
@@ -131,9 +131,9 @@ absl::Status DeviceMerger::AddMarker(const DeviceActivity& activity) {
   return (is_instant ? activities_ : markers_).Append(activity);
 }
 
-// A range is one row of two records. Without one of them it began before the window, or lasts
-// beyond it. Each thread's records come in a buffer of their own: an end on another thread than the
-// begin may come before that.
+// A range is one row from two records. Where one of these is missing, the range began before the
+// window or lasts beyond it. The records of each thread come in buffers of their own, so an end on
+// another thread may come before its begin.
 absl::Status DeviceMerger::PairMarkers() {
   std::vector<uint32_t> order(markers_.size());
   for (uint32_t i = 0; i < markers_.size(); ++i) order[i] = i;
@@ -155,7 +155,7 @@ absl::Status DeviceMerger::PairMarkers() {
     }
     DeviceActivity range = begin;
     range.duration_ns = end->start_ns - begin.start_ns;
-    ++ledger_->merged;  // of its two records; the other one when the row is made
+    ++ledger_->merged;  // one of its two records; the other one counts when the row is made
     ++i;
     if (absl::Status status = activities_.Append(range); !status.ok()) return status;
   }
@@ -169,7 +169,7 @@ absl::Status DeviceMerger::PrepareCalls() {
     const DeviceCall& left = calls_.at(a).call;
     const DeviceCall& right = calls_.at(b).call;
     if (left.start_ns != right.start_ns) return left.start_ns < right.start_ns;
-    // A call comes before those that it makes.
+    // A call comes before the calls that it makes.
     if (left.end_ns != right.end_ns) return left.end_ns > right.end_ns;
     return left.is_driver != right.is_driver ? right.is_driver : a < b;
   });
@@ -289,8 +289,8 @@ bool DeviceMerger::Link(DeviceActivity* activity) {
   return true;
 }
 
-// Which device it is about, and of an event that is waited for, where it was recorded last
-// (Kineto's getWaitEventInfo).
+// Fills in the device that is waited for, and for a wait for an event, where the event was recorded
+// last (Kineto's getWaitEventInfo).
 void DeviceMerger::FillSync(DeviceActivity* activity) const {
   const auto device = context_devices_.find({Raw(activity->pid), activity->context});
   if (device != context_devices_.end()) activity->device = device->second;
@@ -331,7 +331,7 @@ DeviceNameId DeviceMerger::NameOf(const DeviceActivity& activity) {
   return id;
 }
 
-// Sums by operator, and the stretches of annotations.
+// Adds the work to the sums of its operator and to the stretch of its annotation.
 absl::Status DeviceMerger::Charge(const DeviceActivity& activity) {
   if (activity.annotation != kNoSpan) {
     const auto [it, inserted] = annotations_.try_emplace(
@@ -368,7 +368,8 @@ absl::Status DeviceMerger::Finish() {
     if (left.duration_ns != right.duration_ns) return left.duration_ns > right.duration_ns;
     return a < b;
   });
-  // Work first: it has its call's arrow, whatever else the call did.
+  // Work is linked before other activities, because it gets its call's arrow whatever else the call
+  // did.
   std::erase_if(order, [this](uint32_t index) {
     DeviceActivity& activity = activities_.at(index);
     if (!IsDeviceWork(activity.kind) || Link(&activity)) return false;

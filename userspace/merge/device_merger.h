@@ -1,5 +1,6 @@
-// Puts what GPU agents recorded together with the spans: calls of CUDA become rows among the
-// operators, and each device activity is linked to its call and to the operator around it.
+// Puts the records of GPU agents together with the spans: calls of CUDA become rows among the
+// operators, and each device activity is linked to the call that asked for it and to the operator
+// around that call.
 //
 // Use: Add() every event, then PrepareCalls(); then, while spans are built in order of time,
 // PlaceCallsBefore() for each event; then Finish().
@@ -8,8 +9,8 @@
 // - a correlation id belongs to a process and may be used again: an activity belongs to the last
 //   call with its id that began before it.
 // - device work without its call (it was launched before the recording, or the call's record was
-//   lost) is kept and counted as unlinked. If an external correlation tells that it belongs to what
-//   another call belongs to, it has that call's operator.
+//   lost) is kept and counted as unlinked. If it has the same external correlation id as a call
+//   that was recorded, it is linked to that call's operator.
 // - device work of a call in the window is kept, however late it runs; other work only if it begins
 //   in the window.
 // - work is charged to the innermost row around its call that is no annotation, as Kineto does
@@ -44,8 +45,8 @@ struct RecordedWindow {
 
 class DeviceMerger {
  public:
-  // `decoder`: whose events are added; it has all names when PrepareCalls() is called. Counts into
-  // `ledger`: merged, unlinked, outside_window, unnamed, names_cut.
+  // `decoder`: the decoder that makes the added events. It must know all names when PrepareCalls()
+  // is called. Counts into `ledger`: merged, unlinked, outside_window, unnamed, names_cut.
   DeviceMerger(const DeviceDecoder& decoder, const std::string& spill_directory,
                TimelineBuilder* timeline, DeviceLedger* ledger);
 
@@ -53,15 +54,17 @@ class DeviceMerger {
   // Sets when the recording of a process begins, if that is later than the window's begin.
   void SetProcessStart(Pid pid, int64_t start_ns);
 
-  // Fails only when the disk for the spill is full, as all below.
+  // Adds an event. This and all functions below fail only when the disk for the spill is full.
   absl::Status Add(const DeviceEvent& event);
   absl::Status PrepareCalls();
-  // Calls that began before `time_ns` become rows.
+  // Makes rows of the calls that began before `time_ns`.
   absl::Status PlaceCallsBefore(int64_t time_ns, SpanBuilder* spans);
-  // Puts the rows together. To be called after SpanBuilder::Finish(), when all calls are placed.
+  // Links all activities and adds them to the timeline. To be called after SpanBuilder::Finish(),
+  // when all calls are placed.
   absl::Status Finish();
 
-  // Returns what the records themselves say of losses, by process.
+  // Return the numbers of records that CUPTI dropped and that agents could not read, by process, as
+  // the records themselves report them.
   const std::map<uint32_t, uint64_t>& cupti_dropped() const { return cupti_dropped_; }
   const std::map<uint32_t, uint64_t>& unread() const { return unread_; }
 
@@ -72,7 +75,7 @@ class DeviceMerger {
   struct PlacedCall {
     DeviceCall call;
     CallPlace place;
-    uint32_t previous = kNone;  // the call before it with the same correlation id
+    uint32_t previous = kNone;  // the call before this one with the same correlation id
     bool is_outside = false;
     bool has_work = false;
     uint8_t reserved[2] = {};
@@ -80,7 +83,7 @@ class DeviceMerger {
 
   absl::Status AddActivity(const DecodedActivity& decoded);
   absl::Status AddMarker(const DeviceActivity& activity);
-  // Makes ranges of them.
+  // Joins the begins and ends of markers to ranges.
   absl::Status PairMarkers();
   void AddClock(const ClockLook& look);
   absl::Status PlaceCall(uint32_t index, SpanBuilder* spans);
@@ -98,9 +101,10 @@ class DeviceMerger {
   bool IsOutside(Pid pid, int64_t start_ns) const;
   // Returns the call that asked for the activity, an index into calls_.
   uint32_t FindCall(const DeviceActivity& activity) const;
-  // Learns what the external correlations of calls say of others with the same id.
+  // Notes the place of each call with an external correlation, for activities with the same id that
+  // have no operator by their own call.
   void LearnExternalPlaces();
-  // Links an activity to its call. False when it is not of the window.
+  // Links an activity to its call. Returns false where the activity lies outside the window.
   bool Link(DeviceActivity* activity);
   void FillSync(DeviceActivity* activity) const;
   absl::Status AddToTimeline(DeviceActivity activity);
@@ -123,7 +127,8 @@ class DeviceMerger {
   // Activities in the order of arrival; `name` is a DeviceNameRef.
   DeviceActivityStore activities_;
   DeviceActivityStore markers_;  // begins and ends of ranges
-  // By kind and name; for names that are none of the record's: the parts that they are made of.
+  // By kind and name. Names that are not in a record are made of parts: these have the parts
+  // instead.
   std::map<std::tuple<uint8_t, uint32_t, uint32_t>, NameEntry> names_;
 
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> context_devices_;  // by process and context
@@ -137,7 +142,8 @@ class DeviceMerger {
     uint32_t correlation = 0;
     uint32_t stream = kNowhere;
   };
-  // By process, context and event; ascending by correlation id when PrepareCalls() has returned.
+  // The cudaEventRecords by process, context and event. They ascend by correlation id when
+  // PrepareCalls() has returned.
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, std::vector<RecordedEvent>> recorded_events_;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, DeviceAnnotation> annotations_;
 };

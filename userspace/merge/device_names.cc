@@ -9,7 +9,8 @@
 namespace proftrace {
 namespace {
 
-// The first suffix of a CUDA version was _v3020: fewer digits are a generation of the function.
+// The first suffix with a version of CUDA was _v3020. Suffixes with fewer digits are generations of
+// a function.
 constexpr size_t kLeastVersionDigits = 4;
 
 bool ConsumeEnd(std::string_view* text, std::string_view end) {
@@ -18,7 +19,8 @@ bool ConsumeEnd(std::string_view* text, std::string_view end) {
   return true;
 }
 
-// "_v2", and the forms for a default stream of each thread.
+// Removes "_v2" and the like, and the suffixes of functions that use a default stream for each
+// thread.
 std::string_view WithoutGeneration(std::string_view name) {
   if (!ConsumeEnd(&name, "_ptsz")) ConsumeEnd(&name, "_ptds");
   const size_t size = name.size();

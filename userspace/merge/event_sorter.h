@@ -1,7 +1,8 @@
 // Puts the events of all threads into one order of time. The ring gives each thread's events in
-// order, but a thread may be preempted between taking the time and writing: across threads they
-// come a little late, bounded by a time slice. What is out of that bound gets the time of the last
-// one that was given out, and is counted: the order of time always holds.
+// order, but a thread may be preempted between taking the time and writing: an event may come after
+// later ones of other threads, by a time slice at most. An event that comes even later gets the
+// time of the last event that was given out, and is counted, so that the order of time always
+// holds.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,9 @@ class EventSorter {
   std::vector<Event>* buffer() { return &buffer_; }
 
   // Calls sink(const Event&, std::span<const Event> later) for every event that can be placed now,
-  // in order of time (ties: order of arrival), with those after it as far as they are known: of its
-  // thread, what comes within the window. `flush`: for all. A sink that returns false stops it.
+  // in order of time (ties: order of arrival). `later` holds the events after it that are known by
+  // then: at least those of its thread within kWindowNs. With `flush`, all events are given out.
+  // Stops where the sink returns false.
   template <typename Sink>
   bool Drain(bool flush, Sink&& sink) {
     const size_t ready = SortAndCount(flush);

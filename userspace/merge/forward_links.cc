@@ -55,7 +55,7 @@ absl::Status ForwardLinks::OnClose(Pid pid, Tid tid, SpanId span) {
   if (forward != kNoSpan) {
     sequence.forward_plus_1 = Raw(forward) + 1;
     sequence.has_arrow = true;
-    // The engine's row around the node's is of the same node.
+    // The engine's row around the node's row belongs to the same node.
     const SpanId parent = timeline_->span(span).parent;
     if (parent != kNoSpan) {
       SpanSequence around = timeline_->columns().sequence.at(parent);

@@ -1,10 +1,10 @@
 // Finds the forward operator of each backward row, as torch does: by the thread of the forward and
 // the sequence number (torch/csrc/profiler/collection.cpp, generateForwardBackwardLink). Where
-// several forward rows have one number, the last that began is the one that made the node; the
-// first backward row to end gets the arrow. Not thread-safe.
+// several forward rows have the same number, the row that began last made the node. The backward
+// row that ends first gets torch's arrow. Not thread-safe.
 //
-// Forward rows wait for their backward, which may never run: past kMostWaiting the oldest half is
-// forgotten.
+// Forward rows are kept until their backward rows come, which may never happen: beyond kMostWaiting
+// rows, the oldest half is forgotten.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -27,10 +27,10 @@ class ForwardLinks {
 
   // Sets torch's number of a thread. A process numbers its threads from 1 on.
   void SetThreadNumber(Pid pid, Tid tid, uint64_t number);
-  // Takes a span with an item in the column `sequence` that is over: spans in the order of their
-  // ends.
+  // Takes a span that has ended and has an item in the column `sequence`. Spans must come in the
+  // order of their ends.
   absl::Status OnClose(Pid pid, Tid tid, SpanId span);
-  // Forgets a process that has another program now, or none.
+  // Forgets a process that has ended or runs another program now.
   absl::Status OnProcessEnd(Pid pid);
   // Fills in the threads whose numbers came later than the rows that name them.
   absl::Status Finish();
@@ -52,7 +52,7 @@ class ForwardLinks {
 
   absl::Status Resolve(const Process& process);
   void AddForward(const Key& key, SpanId span, Process* process);
-  // Returns the forward row for the key, which no other backward row gets after that.
+  // Returns the forward row for the key and removes it, so that no other backward row gets it.
   SpanId TakeForward(const Key& key, Process* process);
 
   TimelineBuilder* timeline_;

@@ -78,7 +78,7 @@ bool MemoryTracker::OnAllocation(const Event& event, MemoryEvent* out) {
   }
   const auto known = process.live.find(event.object);
   if (known != process.live.end()) {
-    // Its free was not seen: how much is allocated is a guess from here on.
+    // The free of the earlier block was not seen, so how much is allocated is a guess from here on.
     ++summary_.reused_blocks;
     Doubt(&process);
     known->second = event.value;
@@ -97,7 +97,7 @@ bool MemoryTracker::OnAllocation(const Event& event, MemoryEvent* out) {
 }
 
 bool MemoryTracker::OnFree(const Event& event, MemoryEvent* out) {
-  if (event.object == 0) return false;  // of an empty block
+  if (event.object == 0) return false;  // the free of an empty block
   Process& process = ProcessOf(event);
   const auto block = process.live.find(event.object);
   if (block == process.live.end()) {
@@ -143,7 +143,7 @@ std::optional<MemoryEvent> MemoryTracker::Observe(const Event& event) {
     default:
       return std::nullopt;
   }
-  // What could not be had is in no sum.
+  // The bytes of failed allocations are in no sum, so they are not bounded.
   constexpr int64_t kMostSummed = kMostBytes;
   const int64_t most =
       out.kind == MemoryEventKind::kOutOfMemory ? std::numeric_limits<int64_t>::max() : kMostSummed;

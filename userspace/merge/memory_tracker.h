@@ -1,12 +1,13 @@
 // Counts what is allocated in each process, from its allocations and frees in order of time. A free
-// tells no size: it is that of the block, so live blocks are kept, by address.
+// does not tell its size, so the sizes of live blocks are kept by address.
 //
-// torch's rule (c10/core/CPUAllocator.cpp): an allocation of 0 bytes is no event, and a free of a
-// block whose allocation was not recorded is none. The running total of CPU memory begins at 0 with
-// the window. It is a process's, of all its threads, and is unknown from the first loss on; a
-// device's totals, and those of shared CPU memory (at::MapAllocator, which DataLoader workers use),
-// are what torch reports for each. A forked child's total begins at 0 with its own probes: what it
-// got from its parent, and frees of that, are not in it.
+// torch's rule (c10/core/CPUAllocator.cpp): an allocation of 0 bytes makes no event, nor does a
+// free of a block whose allocation was not recorded. The running total of CPU memory begins at 0
+// with the window. There is one total for all threads of a process, and it is unknown from the
+// first loss on. The totals of a device and of shared CPU memory (at::MapAllocator, which
+// DataLoader workers use) are those that torch reports with each event. A forked child's total
+// begins at 0 with its own probes: blocks that it inherited from its parent, and their frees, are
+// not in it.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -22,9 +23,10 @@ namespace proftrace {
 
 class MemoryTracker {
  public:
-  // Live blocks of all processes that are kept at most: 18 bytes each.
+  // The most live blocks that are kept, of all processes together: 18 bytes each.
   static constexpr size_t kMostBlocks = size_t{8} << 20;
-  // A larger allocation is made up: no process has such an address space.
+  // No process has so large an address space: a record of a larger allocation is wrong, and counts
+  // as untracked.
   static constexpr uint64_t kMostBytes = uint64_t{1} << 57;
 
   explicit MemoryTracker(size_t most_blocks = kMostBlocks) : most_blocks_(most_blocks) {}
@@ -33,10 +35,11 @@ class MemoryTracker {
   // nullopt where torch has no event. The caller fills in `parent` and `thread`.
   std::optional<MemoryEvent> Observe(const Event& event);
 
-  // Records of the process were lost: its total is unknown from here on, and so are the sizes of
-  // its live blocks, as each may have been freed and allocated anew. Whether the total was known.
+  // Notes that records of the process were lost: its total is unknown from here on, and so are the
+  // sizes of its live blocks, because each may have been freed and allocated anew. Returns whether
+  // the total was known before.
   bool OnLoss(Pid pid);
-  // Records of any process were lost.
+  // Notes that records were lost, of processes that are not known.
   void OnGap();
   // Forgets the memory of a process that has ended.
   void OnProcessEnd(Pid pid);
@@ -61,8 +64,8 @@ class MemoryTracker {
   void Doubt(Process* process);
   void ForgetBlocks(Process* process);
   Process& ProcessOf(const Event& event);
-  // Whether a report of CPU memory repeats the thread's last allocation or free: so does torch
-  // while its own profiler runs.
+  // Returns whether a report of CPU memory repeats the thread's last allocation or free, as torch
+  // does while its own profiler runs.
   bool IsRepeated(const Event& event) const;
 
   size_t most_blocks_;

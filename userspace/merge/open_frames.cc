@@ -11,7 +11,7 @@ void PutOnTop(OpenFrame* frame, Links OpenFrame::*links, OpenFrame** top) {
   *top = frame;
 }
 
-// `top`: where it is noted which one is on top.
+// Takes a frame out of a list. `top`: the pointer to the list's top frame.
 void TakeOut(OpenFrame* frame, Links OpenFrame::*links, OpenFrame** top) {
   const Links around = frame->*links;
   if (around.below != nullptr) (around.below->*links).above = around.above;

@@ -7,7 +7,8 @@
 namespace proftrace {
 namespace {
 
-// What other threads do in these microseconds is limited.
+// The most events that are looked through, those of other threads in the same microseconds among
+// them.
 constexpr size_t kReach = 10'000;
 
 bool IsOfThread(const Event& event, const Event& other) {
@@ -17,7 +18,7 @@ bool IsOfThread(const Event& event, const Event& other) {
 bool MakesModesRow(const Event& event, std::span<const Event> later,
                    const std::vector<Label>& labels) {
   const auto next = std::find_if(later.begin(), later.end(), [&event](const Event& other) {
-    // Memory is no row.
+    // Memory events are no rows.
     return IsOfThread(event, other) && other.type != EventType::kAllocation &&
            other.type != EventType::kFree;
   });
@@ -25,9 +26,10 @@ bool MakesModesRow(const Event& event, std::span<const Event> later,
          next->label < labels.size() && labels[next->label].name == "PythonDispatchMode";
 }
 
-// Whether the call that `begin` is told by begins another annotation, as no enter does by itself.
+// Returns whether the call that `begin` comes from begins another annotation, which an enter never
+// does by itself.
 bool BeginsAgainInside(const Event& begin, std::span<const Event> later) {
-  size_t calls = 0;  // that are open inside of it
+  size_t calls = 0;  // calls that are open inside of it
   bool is_entered = false;
   for (const Event& other : later) {
     if (!IsOfThread(begin, other)) continue;
@@ -56,9 +58,9 @@ bool BeginsAgainInside(const Event& begin, std::span<const Event> later) {
   return false;
 }
 
-// Whether the call that `end` is told by makes another such call for the same annotation.
+// Returns whether the call that `end` comes from makes another such call for the same annotation.
 bool EndsAgainInside(const Event& end, std::span<const Event> later) {
-  size_t calls = 0;  // that are open inside of it
+  size_t calls = 0;  // calls that are open inside of it
   for (const Event& other : later) {
     if (!IsOfThread(end, other)) continue;
     const bool is_same = other.value == end.value;
@@ -74,7 +76,7 @@ bool EndsAgainInside(const Event& end, std::span<const Event> later) {
         if (is_same) return calls > 0;
         break;
       case EventType::kAnnotationHandle:
-        if (is_same) return false;  // another one has its address
+        if (is_same) return false;  // another annotation has its address now
         break;
       case EventType::kCatch:
       case EventType::kLoss:

@@ -12,7 +12,7 @@
 namespace proftrace {
 namespace {
 
-// The samples of one thread, and what is open on it.
+// The samples of one thread, and the spans that are open on it.
 struct ThreadSamples {
   std::vector<DecodedSample*> samples;  // in order of time
   size_t next = 0;
@@ -20,7 +20,7 @@ struct ThreadSamples {
   std::optional<ThreadIndex> index;
 };
 
-// Gives a place to the samples before `time_ns`.
+// Sets the spans of the samples before `time_ns`.
 void PlaceBefore(int64_t time_ns, TimelineBuilder* timeline, ThreadSamples* thread) {
   for (; thread->next < thread->samples.size(); ++thread->next) {
     Sample& sample = thread->samples[thread->next]->sample;
@@ -34,7 +34,8 @@ void PlaceBefore(int64_t time_ns, TimelineBuilder* timeline, ThreadSamples* thre
   }
 }
 
-// A wait is ended by the last waking in it: those before found the thread awake.
+// Gives each wait the frame of its waker. The last wake-up in a wait ended it; earlier ones found
+// the thread awake.
 void LinkWakers(std::vector<DecodedWaker> wakers, TimelineBuilder* timeline) {
   SystemEventStore* events = timeline->system_events();
   if (wakers.empty() || events == nullptr) return;
@@ -89,7 +90,8 @@ void LinkSamples(SampleDecoder::Tables tables, int64_t window_start_ns,
     while (!thread->open.empty() && timeline->span(thread->open.back()).end_ns() <= span.start_ns) {
       thread->open.pop_back();
     }
-    // A thread's number may be used again, while rows last that have outlived the one before.
+    // A thread's number may be used again while rows of the earlier thread, which outlived it, are
+    // still open.
     if (std::exchange(thread->index, span.thread) != span.thread) thread->open.clear();
     if (!span.is_apart) thread->open.push_back(SpanId{i});
   }

@@ -9,8 +9,8 @@
 
 namespace proftrace {
 
-// Gives the Timeline its samples, those of the window, once all its spans have their ends; and
-// times off the CPU, which it has already, the frames of their wakers.
+// Adds the samples in the window to the timeline, and adds the frames of wakers to the times off
+// the CPU that the timeline already has. To be called when all spans have their ends.
 void LinkSamples(SampleDecoder::Tables tables, int64_t window_start_ns,
                  std::optional<int64_t> window_end_ns, TimelineBuilder* timeline);
 

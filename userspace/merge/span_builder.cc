@@ -156,7 +156,8 @@ absl::Status SpanBuilder::Add(const Event& event) {
 
 namespace {
 
-// Whether the row is an at::RecordFunction's: others are CUDA's, or the garbage collector's.
+// Returns whether the row comes from an at::RecordFunction. Others are of CUDA or the garbage
+// collector.
 bool TellsModules(const Label& label) {
   return (label.category == Category::kCpuOp || label.category == Category::kUserAnnotation) &&
          label.kind != SpanKind::kCollection;

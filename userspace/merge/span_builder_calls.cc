@@ -1,4 +1,4 @@
-// CUDA calls that come whole, from a GPU agent.
+// The part of SpanBuilder for CUDA calls, which come from a GPU agent with begin and end.
 #include <algorithm>
 #include <vector>
 
@@ -11,7 +11,7 @@ absl::StatusOr<CallPlace> SpanBuilder::AddCall(const CompleteCall& call) {
   if (thread.last_call.row != kNoSpan && call.start_ns < thread.last_call_end_ns &&
       call.end_ns <= thread.last_call_end_ns) {
     return thread
-        .last_call;  // the Driver does what the Runtime was called for: no row, as in Kineto
+        .last_call;  // the Driver's call does the Runtime's work, so it is no row, as in Kineto
   }
   CallPlace place;
   Frame* parent = nullptr;
@@ -48,7 +48,7 @@ absl::StatusOr<CallPlace> SpanBuilder::AddCall(const CompleteCall& call) {
   } else if (!is_inner) {
     place.row = kNoSpan;
   } else if (timeline_->columns().cuda_call.at(place.row) == CudaCall{}) {
-    // The call has probes, too (the agent came later than they did): it is one row.
+    // The call also has probes, because the agent came later than these did. Both make one row.
     column_status_.Update(timeline_->columns().cuda_call.Set(place.row, call.facts));
   }
   thread.last_call = place;
@@ -61,7 +61,7 @@ absl::StatusOr<CallPlace> SpanBuilder::AddCall(const CompleteCall& call) {
 
 void SpanBuilder::SettleCalls(const ThreadState& thread, Frame* frame, int64_t time_ns) {
   if (frame->calls_end_ns <= time_ns) return;
-  // All of them began before, so they share what is after it.
+  // All these calls began before `time_ns`, so they share the time after it.
   frame->children_ns = std::max<int64_t>(0, frame->children_ns - (frame->calls_end_ns - time_ns));
   for (const SpanId id : thread.calls) {
     Span& call = timeline_->span(id);

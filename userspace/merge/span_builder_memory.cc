@@ -1,4 +1,4 @@
-// Memory that rows allocate and free.
+// The part of SpanBuilder for memory that rows allocate and free.
 #include <optional>
 
 #include "userspace/base/saturating.h"
@@ -43,10 +43,10 @@ absl::Status SpanBuilder::OnMemory(const Event& event, ThreadState& thread) {
 void SpanBuilder::OnLoss(const Event& event, ThreadState& thread) {
   TruncateAll(thread, thread.last_ns);
   timeline_->AddLoss({event.pid, thread.last_ns, event.time_ns});
-  thread.opened = kNoSpan;  // what comes next need not be the row after it
+  thread.opened = kNoSpan;  // the next row need not be the one right after it
   if (!memory_.OnLoss(event.pid)) return;
-  // It happened at some time since this thread's last record: what other threads did meanwhile has
-  // totals without what was lost.
+  // The loss happened at some time since this thread's last record. Events of other threads since
+  // then have totals without the lost ones.
   for (uint32_t i = timeline_->memory_event_count(); i-- > 0;) {
     MemoryEvent& memory = timeline_->memory_event(i);
     if (memory.time_ns <= thread.last_ns) return;

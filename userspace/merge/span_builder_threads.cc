@@ -1,4 +1,4 @@
-// Rows that outlive the thread that they began on.
+// The part of SpanBuilder for rows that outlive the thread on which they began.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -11,8 +11,8 @@
 namespace proftrace {
 namespace {
 
-// Whether another thread may end it. Ranges of ITT and NVTX are their thread's: their handle is
-// odd, as no pointer is.
+// Returns whether another thread may end the row. Ranges of ITT and NVTX end on their own thread:
+// their handle is odd, which no pointer is.
 bool MayEndElsewhere(const OpenFrame& frame) {
   const bool has_handle = frame.handle != 0 && frame.handle % 2 == 0;
   return frame.is_annotation && (has_handle || frame.object != 0);
@@ -48,7 +48,7 @@ void SpanBuilder::OnThreadExit(const Event& event, ThreadState& thread) {
 }
 
 OpenFrame SpanBuilder::SetAside(const Event& exit, ThreadState& thread, Frame* frame) {
-  // What is around it ends with the thread, or apart from it: its part is known.
+  // The row around it ends with the thread, or separately, so this row's part in that row is known.
   if (Frame* parent = frame->parent; parent != nullptr && !frame->parent_is_over) {
     const int64_t start_ns = timeline_->span(frame->span).start_ns;
     const MemorySums memory = MemorySince(thread, *frame);
@@ -101,7 +101,7 @@ void SpanBuilder::OnAddressTaken(const Event& begin) {
   for (Outlived it = FindOutliving(begin.pid, find); it.frame != nullptr;
        it = FindOutliving(begin.pid, find)) {
     if (begin.type == EventType::kFrameBegin) {
-      it.state->open.ForgetHandle(it.frame);  // it may have moved
+      it.state->open.ForgetHandle(it.frame);  // the frame may have moved
     } else {
       CloseOutlived(it, it.frame->thread_end_ns, SpanEnd::kTruncated);
     }

@@ -21,8 +21,9 @@ struct Order {
   uint32_t rank;
 };
 
-// What is around starts first; of two that start together, the one that ends last; of two that the
-// window cuts alike, a call is around a fault, and both are around time off the CPU.
+// Orders events so that outer ones come first: the one that starts first, or else the one that ends
+// last. Where the window cuts two alike, a call is around a fault, and both are around time off the
+// CPU.
 bool StartsBefore(const Order& a, const Order& b) {
   if (a.start_ns != b.start_ns) return a.start_ns < b.start_ns;
   if (a.end_ns != b.end_ns) return a.end_ns > b.end_ns;
@@ -33,7 +34,7 @@ uint32_t RankOf(SystemKind kind) {
   return kind == SystemKind::kOffCpu ? 2 : kind == SystemKind::kFault ? 1 : 0;
 }
 
-// Whether a wait of this kind in the call ended because its time was over.
+// Returns whether a wait for this reason in the call ended because its time limit was reached.
 bool IsTimeout(const SystemEvent& call, WaitReason reason) {
   if (call.kind != SystemKind::kCall || call.end != SpanEnd::kReturn) return false;
   return call.call.result == -ETIMEDOUT || (reason == WaitReason::kPoll && call.call.result == 0);
@@ -50,7 +51,7 @@ class Stretches {
     stretches_.push_back({start_ns, end_ns, before_ns});
   }
 
-  // How much of the time from `start_ns` to `end_ns` lies in them.
+  // Returns how much of the time from `start_ns` to `end_ns` lies in the stretches.
   int64_t In(int64_t start_ns, int64_t end_ns) const {
     return stretches_.empty() ? 0 : BeforeNs(end_ns) - BeforeNs(start_ns);
   }
@@ -59,7 +60,7 @@ class Stretches {
   struct Stretch {
     int64_t start_ns;
     int64_t end_ns;
-    int64_t before_ns;  // the sum of those before it
+    int64_t before_ns;  // the sum of the stretches before it
   };
 
   int64_t BeforeNs(int64_t time_ns) const {
@@ -79,7 +80,7 @@ struct ThreadPlaces {
   std::vector<SpanId> spans;     // open now, the outermost first
   std::vector<uint32_t> events;  // open now, the outermost first
   const std::vector<SystemDecoder::Loss>* losses = nullptr;
-  // All so far: when calls and faults began, and when the thread had no CPU.
+  // All events so far: when calls and faults began, and when the thread had no CPU.
   std::vector<int64_t> calls;
   std::vector<int64_t> faults;
   Stretches off_cpu;
@@ -138,7 +139,7 @@ class Linker {
     }
   }
 
-  // Cut at the window; false: outside.
+  // Cuts the event at the window. Returns false where it lies outside.
   bool Clip(SystemEvent* event) const {
     const int64_t end_ns = window_.end_ns.value_or(std::numeric_limits<int64_t>::max());
     const bool is_off_cpu = event->kind == SystemKind::kOffCpu;
@@ -184,7 +185,8 @@ class Linker {
     const Span& span = timeline_.span(id);
     ThreadPlaces* thread = by_index_[Raw(span.thread)];
     if (thread == nullptr) return absl::OkStatus();
-    // A thread's number may be used again, while rows last that have outlived the one before.
+    // A thread's number may be used again while rows of the earlier thread, which outlived it, are
+    // still open.
     if (std::exchange(thread->index, span.thread) != span.thread) thread->spans.clear();
     CloseSpans(thread, span.start_ns);
     if (!span.is_apart) thread->spans.push_back(id);
@@ -215,12 +217,13 @@ class Linker {
     while (!thread.events.empty() && events_->at(thread.events.back()).end_ns() <= event.start_ns) {
       thread.events.pop_back();
     }
-    // A span that began in a call (it was called back, say by a signal) is nearer.
+    // A span that began within a call (a callback, say of a signal) is nearer than the call.
     if (!thread.events.empty() && events_->at(thread.events.back()).span == event.span) {
       event.around = thread.events.back();
       event.depth = static_cast<uint8_t>(std::min<size_t>(thread.events.size(), 255));
     }
-    // What ended by its time limit was woken by a clock, whatever thread that hit.
+    // A wait that ended by its time limit was ended by a clock, whichever thread the clock's
+    // interrupt hit.
     if (event.kind == SystemKind::kOffCpu && event.around != kNoSystemEvent &&
         IsTimeout(events_->at(event.around), event.off_cpu.reason)) {
       event.off_cpu.waker_pid = Pid{0};
@@ -246,7 +249,8 @@ class Linker {
 
   static uint32_t Less(uint32_t whole, uint32_t part) { return whole - std::min(whole, part); }
 
-  // Gives each span what its thread did in its time; its own is that less its children's.
+  // Sums up for each span what the kernel did on its thread while it was open. The self sums are
+  // these less the children's.
   absl::Status SumUp() {
     SpanColumn<SpanSystem>& column = timeline_.columns().system;
     for (uint32_t i = 0; i < timeline_.span_count(); ++i) {

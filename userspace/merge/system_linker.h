@@ -1,9 +1,9 @@
-// Gives system events their places: the spans of their thread that they lie in, and each other; and
-// spans what the kernel did while they were open.
+// Finds the place of each system event: the span of its thread and the other system event that it
+// lies in. Also sums up for each span what the kernel did while the span was open.
 //
-// A thread is in one place at a time, so that what the kernel does for it lies in what is open on
-// it at its begin; times are clipped where the clocks of two programs differ by the time that one
-// of them takes.
+// A thread is in one place at a time, so that an event lies in the row that is open on its thread
+// when it begins. Two BPF programs read the clock at slightly different moments: an event's times
+// are clipped to those of the row.
 #pragma once
 
 #include <absl/status/status.h>
@@ -20,12 +20,12 @@ namespace proftrace {
 
 struct SystemWindow {
   int64_t start_ns = 0;
-  std::optional<int64_t> end_ns;  // none: not known
+  std::optional<int64_t> end_ns;  // nullopt: not known
   std::string spill_directory;
 };
 
-// Events are cut at the borders of the window, and those outside of it left out and counted. Fails
-// as TimelineBuilder::AddSpan().
+// Adds the events to the timeline. Events are cut at the borders of the window; those outside of it
+// are left out and counted. Fails as TimelineBuilder::AddSpan() does.
 absl::Status LinkSystem(SystemDecoder::Tables tables, const SystemWindow& window,
                         TimelineBuilder* timeline, Ledger* ledger);
 

@@ -36,12 +36,13 @@ absl::Status ChunkMemory::Add() {
       spill_directory_ = std::move(file->directory);
     }
     const off_t offset = static_cast<off_t>(chunk_bytes_) * (index - memory_chunks_);
-    // Room is claimed first: writing to a mapping that the disk cannot hold would be a SIGBUS.
+    // Disk space is claimed first, because writing to a mapping that the disk cannot hold would
+    // raise SIGBUS.
     const int error = posix_fallocate(spill_fd_, offset, static_cast<off_t>(chunk_bytes_));
     if (error != 0) return CannotSpill(spill_directory_, error);
     memory = mmap(nullptr, chunk_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, spill_fd_, offset);
-    // An item is written to long after it was added only while its span is open: two chunks back
-    // is cold.
+    // An item is written to long after it was added only while its span is open, so a chunk that is
+    // two chunks back is rarely used.
     if (index >= memory_chunks_ + 2) Release(index - 2);
   }
   if (memory == MAP_FAILED) {

@@ -13,7 +13,7 @@
 
 namespace proftrace {
 
-// The chunks' memory, whatever they hold.
+// Owns the memory of the chunks as plain bytes.
 class ChunkMemory {
  public:
   ChunkMemory(std::string spill_directory, size_t chunk_bytes, uint32_t memory_chunks);
@@ -37,7 +37,8 @@ class ChunkMemory {
   std::vector<std::byte*> chunks_;
 };
 
-// T{} must be all zeros: what was skipped reads as that.
+// An array of T in chunks. T{} must be all zeros, because items that were never written read as
+// zeros.
 template <typename T>
 class ChunkStore {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -46,7 +47,7 @@ class ChunkStore {
   static constexpr uint32_t kChunkItems = 1u << 16;
   static constexpr size_t kChunkBytes = sizeof(T) * kChunkItems;
 
-  // `spill_directory`: where the file is made if that is possible (OpenSpillFile()).
+  // `spill_directory`: the first choice for the folder of the spill file (OpenSpillFile()).
   ChunkStore(std::string spill_directory, size_t memory_bytes)
       : memory_(std::move(spill_directory), kChunkBytes,
                 static_cast<uint32_t>(memory_bytes / kChunkBytes)) {}
@@ -56,7 +57,7 @@ class ChunkStore {
     at(size_ - 1) = item;
     return absl::OkStatus();
   }
-  // Adds items of zeros until there are `size`.
+  // Adds items that are all zeros until there are `size` items.
   absl::Status GrowTo(uint32_t size) {
     while (size > uint64_t{memory_.count()} * kChunkItems) {
       if (absl::Status status = memory_.Add(); !status.ok()) return status;

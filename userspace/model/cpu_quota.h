@@ -1,4 +1,4 @@
-// How much CPU time a control group may use, and how often it wanted more (cpu.max or
+// How much CPU time a control group may use, and how often its threads wanted more (cpu.max or
 // cpu.cfs_quota_us, and cpu.stat: Documentation/scheduler/sched-bwc.rst of the kernel).
 #pragma once
 
@@ -9,16 +9,16 @@
 namespace proftrace {
 
 struct CpuQuota {
-  std::string group;               // as /proc/PID/cgroup names it: "/kubepods/pod17"
-  int64_t quota_ns = 0;            // CPU time that it may use in a period, on all CPUs together
-  int64_t period_ns = 0;           // usually 100 ms
-  uint64_t periods = 0;            // in which it had anything to run
-  uint64_t throttled_periods = 0;  // in which the quota was used up while threads could go on
-  int64_t throttled_ns = 0;        // for which they were kept from running, each CPU's added up
+  std::string group;      // as /proc/PID/cgroup names it: "/kubepods/pod17"
+  int64_t quota_ns = 0;   // CPU time that the group may use in a period, on all CPUs together
+  int64_t period_ns = 0;  // usually 100 ms
+  uint64_t periods = 0;   // periods in which the group had anything to run
+  uint64_t throttled_periods = 0;  // those in which threads were stopped by the quota
+  int64_t throttled_ns = 0;        // how long threads were stopped, summed over CPUs
 };
 
-// The groups with a quota that recorded processes were in at one time. The counters are those since
-// a group was made.
+// The groups with a quota that recorded processes were in at `time_ns`. The kernel counts from the
+// moment at which a group was made.
 struct CpuQuotaSnapshot {
   int64_t time_ns = 0;  // CLOCK_MONOTONIC
   std::vector<CpuQuota> groups;

@@ -5,7 +5,7 @@ namespace proftrace {
 std::string_view DeviceCategoryName(DeviceActivityKind kind) {
   switch (kind) {
     case DeviceActivityKind::kKernel:
-    case DeviceActivityKind::kGraph:  // what a device does, without its parts
+    case DeviceActivityKind::kGraph:  // shown as one piece of work, without its parts
       return "kernel";
     case DeviceActivityKind::kMemcpy:
       return "gpu_memcpy";

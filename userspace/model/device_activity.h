@@ -20,20 +20,23 @@ enum class DeviceActivityKind : uint8_t {
   kGraph = 3,     // a CUDA graph that was traced as a whole
   kSync = 4,      // the host waits for a stream, an event or a context; or a stream for an event
   kEvent = 5,     // the device reached a cudaEventRecord; its duration is not told
-  kOverhead = 6,  // of CUPTI or the driver
+  kOverhead = 6,  // time that CUPTI or the driver took for itself
   kMemory = 7,    // cudaMalloc, cudaFree and their like; an instant
   kPool = 8,      // a memory pool was made, trimmed or destroyed; an instant
   kMarker = 9,    // NVTX: a range, or an instant
 };
 inline constexpr size_t kDeviceActivityKinds = 10;
 
-// Whether the work takes a device's time: what torch's tables call device time.
+// Returns whether an activity counts as work of the device: torch's tables sum up only such
+// activities as device time.
 constexpr bool IsDeviceWork(DeviceActivityKind kind) { return kind <= DeviceActivityKind::kGraph; }
 
-// Returns Kineto's category of the row; a kind that Kineto has no category for has a name of ours.
+// Returns Kineto's category of the row. Kinds that Kineto has no category for have a name that only
+// proftrace uses.
 std::string_view DeviceCategoryName(DeviceActivityKind kind);
 
-// No device, context, stream, graph or event; or it was not told (PT_GPU_NOWHERE).
+// Stands for "no device, context, stream, graph or event", also where CUPTI did not tell it
+// (PT_GPU_NOWHERE).
 inline constexpr uint32_t kNowhere = 0xffffffffu;
 
 // An index into Timeline::device_names().
@@ -43,17 +46,17 @@ constexpr uint32_t Raw(DeviceNameId id) { return static_cast<uint32_t>(id); }
 struct DeviceActivity {
   int64_t start_ns = 0;         // CLOCK_MONOTONIC
   int64_t duration_ns = 0;      // >= 0
-  uint64_t bytes = 0;           // copied, set, allocated or freed; of a pool: its size
-  uint64_t address = 0;         // of memory, or of the pool
-  uint64_t graph_node = 0;      // 0 = of no graph
+  uint64_t bytes = 0;           // copied, set, allocated or freed; for a pool: its size
+  uint64_t address = 0;         // where the memory or the pool begins
+  uint64_t graph_node = 0;      // 0 = the work belongs to no graph
   SpanId call = kNoSpan;        // the CUDA call that asked for it; kNoSpan: it was not recorded
   SpanId op = kNoSpan;          // the innermost operator or autograd row around that call
-  SpanId annotation = kNoSpan;  // the innermost annotation around it
+  SpanId annotation = kNoSpan;  // the innermost annotation around that call
   DeviceNameId name{};
   uint32_t kernel = 0;  // kernels: an index into Timeline::kernels()
   Pid pid{};
-  Tid tid{};                 // of its call; of overhead and markers their own; 0 = not told
-  uint32_t correlation = 0;  // CUPTI's, of its process; may be used again; 0 = none
+  Tid tid{};  // the thread of its call; overhead and markers: their own thread; 0 = not known
+  uint32_t correlation = 0;  // CUPTI's number in this process; may be used again; 0 = none
   uint32_t device = kNowhere;
   uint32_t context = kNowhere;
   uint32_t stream = kNowhere;
@@ -67,10 +70,10 @@ struct DeviceActivity {
   uint32_t awaited_correlation = kNowhere;  // … and by which call
   DeviceActivityKind kind = DeviceActivityKind::kKernel;
   uint8_t copy_kind = 0;    // CUpti_ActivityMemcpyKind
-  uint8_t source_kind = 0;  // CUpti_ActivityMemoryKind; of memset and memory: where
+  uint8_t source_kind = 0;  // CUpti_ActivityMemoryKind; for memset and memory: of the only place
   uint8_t destination_kind = 0;
-  bool is_first_of_call = false;  // of the work that its call asked for: Kineto's arrow is its own
-  bool is_linked = false;  // its call was recorded, be it a row or not, or its operator is known
+  bool is_first_of_call = false;  // the first work of its call, the one that Kineto's arrow ends at
+  bool is_linked = false;         // its call (even if no row) or its operator was recorded
   uint8_t reserved[2] = {};
 
   int64_t end_ns() const { return start_ns + duration_ns; }
@@ -87,15 +90,15 @@ struct KernelFacts {
   int32_t cluster[3] = {};  // zeros = none
   int32_t static_shared_bytes = 0;
   int32_t dynamic_shared_bytes = 0;
-  uint32_t registers = 0;    // a thread
-  uint32_t local_bytes = 0;  // a thread
+  uint32_t registers = 0;    // for each thread
+  uint32_t local_bytes = 0;  // for each thread
   int32_t priority = 0;      // of the stream
   uint32_t channel = 0;
   uint32_t shared_executed_bytes = 0;  // what the driver set aside for a block; 0 = not told
 };
 using KernelStore = ChunkStore<KernelFacts>;
 
-// A device as a process knows it. 0 = not told.
+// A device as one process sees it. 0 = CUPTI did not tell the value.
 struct GpuDevice {
   Pid pid{};
   uint32_t device = 0;
@@ -113,14 +116,15 @@ struct GpuDevice {
   uint32_t max_shared_bytes_a_block = 0;
   uint32_t max_shared_bytes_a_multiprocessor = 0;
   uint32_t max_shared_bytes_optin = 0;
-  std::array<uint8_t, 16> uuid{};  // of the GPU, whatever number a process has for it
+  std::array<uint8_t, 16> uuid{};  // identifies the GPU, whatever its number in a process is
 };
 
 // The time from the first to the last work on one stream that an annotation asked for: Kineto's
 // gpu_user_annotation.
 struct DeviceAnnotation {
   SpanId annotation = kNoSpan;
-  uint32_t step = kNowhere;  // in its place: of the rows of steps, which are no spans
+  // Used instead of `annotation` where the annotation is a row of StepRows, which is no span.
+  uint32_t step = kNowhere;
   Pid pid{};
   uint32_t device = kNowhere;
   uint32_t stream = kNowhere;
@@ -128,12 +132,14 @@ struct DeviceAnnotation {
   int64_t end_ns = 0;
 };
 
-// Whether `a` comes before `b`: rows around others come first.
+// Returns whether `a` comes before `b`. Where both start together, the longer one, which encloses
+// the other, comes first.
 inline bool ComesBefore(const DeviceAnnotation& a, const DeviceAnnotation& b) {
   return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.end_ns > b.end_ns;
 }
 
-// How far CUPTI's clock is ahead of CLOCK_MONOTONIC, in a process: looks at both bound it.
+// The bounds of how far CUPTI's clock is ahead of CLOCK_MONOTONIC in a process. Each time when both
+// clocks were read narrows the bounds.
 struct DeviceClock {
   Pid pid{};
   int64_t least_ns = 0;
@@ -141,7 +147,7 @@ struct DeviceClock {
   uint64_t looks = 0;
 };
 
-// The facts of a CUDA call, from the agent's records; all zeros for other spans.
+// The facts of a CUDA call, which the GPU agent recorded. Spans that are no CUDA calls have zeros.
 struct CudaCall {
   uint32_t correlation = 0;
   uint32_t callback = 0;  // CUpti_CallbackId

@@ -29,15 +29,17 @@ struct JobIdentity {
   bool operator==(const JobIdentity&) const = default;
 };
 
-// The longest text of one; what is longer is no name.
+// The longest text that a field may have. Longer values of the environment are taken for no name
+// and ignored.
 inline constexpr size_t kMostJobTextBytes = 256;
 
 struct JobField {
-  const char* key;        // in captures and in summary.json
-  const char* variables;  // of the environment, between blanks; the first one that is set counts
+  const char* key;        // its name in captures and in summary.json
+  const char* variables;  // environment variables, separated by blanks; the first one set counts
 };
 
-// Calls `visit(field, value)` for all values of `job`: numbers or texts, without what is not known.
+// Calls `visit(field, value)` for each field of `job`. A value is an optional number or a text;
+// both are empty where the value is not known.
 template <typename Job, typename Visit>
 void ForEachJobField(Job& job, Visit visit) {
   visit(JobField{"local_rank", "LOCAL_RANK"}, job.local_rank);
@@ -53,8 +55,8 @@ void ForEachJobField(Job& job, Visit visit) {
   visit(JobField{"slurm_proc_id", "SLURM_PROCID"}, job.slurm_proc_id);
   visit(JobField{"slurm_node_id", "SLURM_NODEID"}, job.slurm_node_id);
   visit(JobField{"slurm_restart_count", "SLURM_RESTART_COUNT"}, job.slurm_restart_count);
-  // Pods are told by whatever names their authors chose: those of Kubernetes' documentation, of
-  // OpenTelemetry's, and the plain ones.
+  // No variable's name is prescribed for pods. These are the names in Kubernetes' documentation,
+  // those in OpenTelemetry's, and the plain ones.
   visit(JobField{"kubernetes_pod", "POD_NAME MY_POD_NAME K8S_POD_NAME"}, job.kubernetes_pod);
   visit(JobField{"kubernetes_namespace", "POD_NAMESPACE MY_POD_NAMESPACE K8S_NAMESPACE_NAME"},
         job.kubernetes_namespace);
@@ -63,13 +65,14 @@ void ForEachJobField(Job& job, Visit visit) {
 }
 
 // Returns what a job is called: torchrun's run id, else Slurm's number of the job; empty where none
-// is known. torchrun calls a run "none" that nobody has named.
+// is known. torchrun gives a run without a name the id "none".
 inline std::string JobNameOf(const JobIdentity& job) {
   if (!job.elastic_run_id.empty() && job.elastic_run_id != "none") return job.elastic_run_id;
   return job.slurm_job_id ? std::to_string(*job.slurm_job_id) : "";
 }
 
-// Returns which attempt of the job it is: 0 for the first one, also where nothing tells it.
+// Returns the number of this attempt of the job: 0 for the first attempt, and where no launcher
+// tells it.
 inline int32_t AttemptOf(const JobIdentity& job) {
   return static_cast<int32_t>(
       job.elastic_restart_count.value_or(job.slurm_restart_count.value_or(0)));

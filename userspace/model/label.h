@@ -9,7 +9,7 @@
 
 namespace proftrace {
 
-// Kineto's category of a row (libkineto ActivityType). Only appended to.
+// Kineto's category of a row (libkineto ActivityType). New values are only ever appended.
 enum class Category : uint8_t {
   kCpuOp = 0,
   kUserAnnotation = 1,
@@ -47,7 +47,8 @@ struct Label {
   Category category = Category::kCpuOp;
   Scope scope = Scope::kFunction;
   SpanKind kind = SpanKind::kOperator;
-  // torch calls it asynchronous wherever it ends (RecordFunction::_setAsync: c10d's works).
+  // torch marks the row as asynchronous even where it ends on the thread on which it began
+  // (RecordFunction::_setAsync, which c10d's works use).
   bool is_async = false;
 
   bool operator==(const Label&) const = default;
@@ -59,14 +60,14 @@ struct Label {
   }
 };
 
-// Whether rows of the category are calls of the CUDA Runtime or Driver.
+// Returns whether rows of the category are calls of the CUDA Runtime or Driver.
 constexpr bool IsCudaCall(Category category) {
   return category == Category::kCudaRuntime || category == Category::kCudaDriver;
 }
 
-// "cpu_op", "user_annotation": Kineto's spelling.
+// Returns the category in Kineto's spelling: "cpu_op", "user_annotation".
 std::string_view CategoryName(Category category);
-// "FUNCTION", "BACKWARD_FUNCTION", …: torch's spelling.
+// Returns the scope in torch's spelling: "FUNCTION", "BACKWARD_FUNCTION".
 std::string_view ScopeName(Scope scope);
 
 }  // namespace proftrace

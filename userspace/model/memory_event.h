@@ -18,7 +18,7 @@ struct MemoryEvent {
   int64_t time_ns = 0;          // CLOCK_MONOTONIC
   uint64_t address = 0;         // of the block; 0 for kOutOfMemory
   int64_t bytes = 0;            // kUsage: > 0 allocated, < 0 freed; kOutOfMemory: asked for
-  int64_t total_allocated = 0;  // after it, where total_known; see MemoryTracker
+  int64_t total_allocated = 0;  // after this event; only where `total_known`; see MemoryTracker
   int64_t total_reserved = 0;   // by the device's allocator; CPU: 0, as in torch
   SpanId parent = kNoSpan;      // the innermost span that was open on its thread
   ThreadIndex thread{};
@@ -26,14 +26,14 @@ struct MemoryEvent {
   uint8_t device_type = 0;  // c10::DeviceType
   int8_t device_index = 0;  // -1 = none: the CPU
   bool total_known : 1 = false;
-  // Whether it lies in a row of its thread; without a parent that is a row that has outlived what
-  // it began in.
+  // Whether the event lies in a row of its thread. Where it does although `parent` is kNoSpan, that
+  // row has outlived the row in which it began.
   bool is_inside : 1 = false;
-  StackId stack = kNoStack;  // of Python, where it was read (--with-stack)
+  StackId stack = kNoStack;  // the Python stack, where it was read (--with-stack)
 
-  // Whether it is of CPU or device memory, as torch counts it (torch/autograd/profiler.py): CPU,
-  // MKLDNN and IDEEP are CPU memory; CUDA, HIP, XPU and PrivateUse1 device memory; others are
-  // neither.
+  // Return whether torch counts the memory as the CPU's or as a device's
+  // (torch/autograd/profiler.py): CPU, MKLDNN and IDEEP are CPU memory; CUDA, HIP, XPU and
+  // PrivateUse1 device memory; others are neither.
   bool is_cpu() const { return device_type == 0 || device_type == 2 || device_type == 5; }
   bool is_device() const {
     return device_type == 1 || device_type == 6 || device_type == 12 || device_type == 20;
@@ -41,12 +41,13 @@ struct MemoryEvent {
 };
 static_assert(sizeof(MemoryEvent) == 56);
 
-// "[memory]", "[OutOfMemory]": torch's spelling.
+// Returns the name in torch's spelling: "[memory]", "[OutOfMemory]".
 constexpr std::string_view MemoryEventName(MemoryEventKind kind) {
   return kind == MemoryEventKind::kUsage ? "[memory]" : "[OutOfMemory]";
 }
 
-// Returns c10::DeviceType's names; empty for those that torch's profiler does not count.
+// Returns the name that c10::DeviceType has for the number; empty for types that torch's profiler
+// does not count.
 constexpr std::string_view DeviceTypeName(uint8_t device_type) {
   switch (device_type) {
     case 0:
@@ -68,7 +69,7 @@ constexpr std::string_view DeviceTypeName(uint8_t device_type) {
   }
 }
 
-// What the events do not show.
+// Counts of allocations and frees for which there is no complete event.
 struct MemorySummary {
   uint64_t empty_blocks = 0;  // allocations of 0 bytes
   uint64_t unknown_frees =

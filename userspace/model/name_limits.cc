@@ -5,7 +5,7 @@
 namespace proftrace {
 namespace {
 
-constexpr size_t kShortestHex = 8;  // digits; shorter ones are words as well: "add2"
+constexpr size_t kShortestHex = 8;  // digits; shorter texts may be words: "add2"
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsHex(char c) { return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
@@ -18,7 +18,8 @@ size_t LengthWhile(std::string_view text, bool (*is_part)(char)) {
   return static_cast<size_t>(std::find_if_not(text.begin(), text.end(), is_part) - text.begin());
 }
 
-// Returns how many bytes a UUID at the front of `text` has (RFC 9562, section 4); 0: there is none.
+// Returns the length in bytes of a UUID at the front of `text` (RFC 9562, section 4); 0: there is
+// none.
 size_t UuidLength(std::string_view text) {
   constexpr size_t kParts[] = {8, 4, 4, 4, 12};
   size_t at = 0;
@@ -30,8 +31,8 @@ size_t UuidLength(std::string_view text) {
   return at < text.size() && IsOfWord(text[at]) ? 0 : at;
 }
 
-// Returns how many bytes a decimal number at the front of `text` has, with its fraction and its
-// exponent.
+// Returns the length in bytes of a decimal number at the front of `text`, with its fraction and
+// exponent; 0: there is none.
 size_t NumberLength(std::string_view text) {
   size_t length = LengthWhile(text, IsDigit);
   while (length + 1 < text.size() && text[length] == '.' && IsDigit(text[length + 1])) {
@@ -44,7 +45,8 @@ size_t NumberLength(std::string_view text) {
   return length;
 }
 
-// Returns how many bytes a hexadecimal number has that is the whole word at the front of `text`.
+// Returns the length in bytes of a hexadecimal number that is the whole word at the front of
+// `text`; 0: there is none.
 size_t HexLength(std::string_view text) {
   const size_t length = LengthWhile(text, IsOfWord);
   const std::string_view word = text.substr(0, length);

@@ -1,5 +1,5 @@
 // The inputs that an operator was called with, as torch.profiler (record_shapes=True) shows them:
-// JSON lists with an item an argument. Calls with equal inputs share one.
+// JSON lists with an item for each argument. Calls with equal inputs share one OperatorInputs.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ struct KeywordValue {
 
 struct OperatorInputs {
   std::string dims;      // Kineto's "Input Dims": [[3, 4], [], [[2], [5]]]
-  std::string shapes;    // as events() and tables have them, where a list of tensors is []
+  std::string shapes;    // as torch's events() and tables show them: a list of tensors is []
   std::string types;     // "Input type": ["float", "Scalar", "TensorList"]
   std::string strides;   // "Input Strides"; empty: this version of torch has none
   std::string concrete;  // "Concrete Inputs": ["", "1", ""]
-  // The type of the first tensor in the first list of tensors; torch shows none. Empty: there is
-  // none.
+  // The type of the first tensor in the first list of tensors, which torch does not show. Empty:
+  // there is no such tensor.
   std::string list_type;                    // "float"
-  std::vector<KeywordValue> keywords = {};  // what torch writes as items of their own
+  std::vector<KeywordValue> keywords = {};  // torch writes each as an item of its own
 };
 
 // An index into Timeline::inputs().

@@ -12,14 +12,16 @@ constexpr uint32_t kPython311 = 0x030b;
 constexpr uint64_t kUnitBytes = 2;
 constexpr int8_t kNoLine = -128;  // 3.10
 
-// What an entry of 3.11's table says about the line (the four bits of its first byte).
-constexpr uint8_t kOneLine0 = 10;  // this one and the next two: 0, 1 and 2 lines further
+// The kinds of entries in 3.11's table (four bits of an entry's first byte), by what they tell
+// about the line.
+constexpr uint8_t kOneLine0 = 10;  // kinds 10 to 12: 0, 1 and 2 lines further
 constexpr uint8_t kOneLine2 = 12;
 constexpr uint8_t kNoColumns = 13;
 constexpr uint8_t kLong = 14;
 constexpr uint8_t kNone = 15;
 
-// Six bits a byte, lowest first; bit 6 = more follow; the lowest bit of the number is its sign.
+// Reads a signed number: six bits in each byte, the lowest first; bit 6 = more bytes follow; the
+// lowest bit of the number is its sign.
 int64_t SignedNumber(std::span<const uint8_t> bytes) {
   uint64_t number = 0;
   unsigned shift = 0;
@@ -55,7 +57,8 @@ void PythonLines::Begin(uint64_t byte, std::optional<int64_t> line) {
   starts_.push_back({byte, kept});
 }
 
-// Pairs: so many bytes of code further, and from there on so many lines.
+// Reads pairs of increments: the first tells how many bytes of code to go on, the second by how
+// many lines the line changes there.
 void PythonLines::ReadLineIncrements(std::span<const uint8_t> table) {
   uint64_t byte = 0;
   int64_t line = first_line_;
@@ -67,7 +70,8 @@ void PythonLines::ReadLineIncrements(std::span<const uint8_t> table) {
   }
 }
 
-// Pairs: the next so many bytes of code are so many lines further than the last ones with a line.
+// Reads pairs: the first tells the number of the next bytes of code, the second by how many lines
+// they are further than the last ones with a line.
 void PythonLines::ReadLineRanges(std::span<const uint8_t> table) {
   uint64_t byte = 0;
   int64_t line = first_line_;
@@ -80,7 +84,7 @@ void PythonLines::ReadLineRanges(std::span<const uint8_t> table) {
   Begin(byte, std::nullopt);
 }
 
-// Entries of one byte or more; only the first byte of an entry has its highest bit set.
+// Reads entries of one byte or more. Only the first byte of an entry has its highest bit set.
 void PythonLines::ReadLocations(std::span<const uint8_t> table) {
   uint64_t byte = 0;
   int64_t line = first_line_;

@@ -1,5 +1,6 @@
-// Which line of a Python file an instruction belongs to, from the table of its code object. The
-// table comes from another process: any bytes are taken, and give some line or none.
+// Finds the line of a Python file that an instruction belongs to, by the table of its code object.
+// The table comes from another process and may be damaged: any bytes are accepted, and a damaged
+// table gives a wrong line or none.
 //
 // Sources of the three formats: CPython's Objects/lnotab_notes.txt (3.9: co_lnotab; 3.10:
 // co_linetable) and Objects/locations.md (from 3.11 on: co_linetable).
@@ -24,7 +25,7 @@ class PythonLines {
 
  private:
   struct Start {
-    uint64_t byte = 0;  // of the code, at which this begins
+    uint64_t byte = 0;  // the offset in the code from which `line` holds
     std::optional<int32_t> line;
   };
 

@@ -1,5 +1,6 @@
-// Python stacks (--with-stack): which frames of Python ran when a row began. Stacks share what they
-// have in common: they are nodes of a tree, each a frame called by the frame of its parent.
+// Python stacks (--with-stack): which frames of Python ran when a row began. Stacks are nodes of a
+// tree, so that stacks with the same outer frames share these: each node is a frame, and its parent
+// is the frame that called it.
 #pragma once
 
 #include <cstddef>
@@ -34,37 +35,39 @@ struct PythonCode {
 // An nn.Module that was seen running. 0 in PythonFrame::module means none.
 struct PythonModule {
   Pid pid{};
-  uint64_t object = 0;     // its address
-  uint64_t type = 0;       // that of its class
+  uint64_t object = 0;     // the module's address
+  uint64_t type = 0;       // the address of its class
   std::string class_name;  // "Linear"
-  // The number that torch.profiler gives to the instances of a class in a process: by their first
-  // call, from 0 on. Classes of one name are numbered apart (PythonIDVisitor, profiler_python.cpp).
+  // The number that torch.profiler gives to the instance among those of its class in a process:
+  // they count from 0 in the order of their first calls. Two classes of the same name are counted
+  // separately (PythonIDVisitor, profiler_python.cpp).
   uint32_t number = 0;
-  // Its name in named_modules() of the outermost module that called it: "encoder.layers.0.linear1";
-  // empty for that module itself.
+  // The module's name in named_modules() of the outermost module whose call it ran in:
+  // "encoder.layers.0.linear1"; empty for that outermost module itself.
   std::string path;
-  bool has_path = false;  // false: where it hangs was not found
+  bool has_path = false;  // false: it was not found in any other module
 };
 
-// A frame. The first one of the table is kNoStack's and means nothing.
+// A frame of a stack. The first entry of the table belongs to kNoStack and means nothing.
 struct PythonFrame {
   StackId parent = kNoStack;  // the frame that called it; kNoStack: it is the outermost
   uint32_t code = 0;          // an index into Timeline::python_codes()
-  uint32_t instruction = 0;   // which one of its code runs, in units of two bytes
+  uint32_t instruction = 0;   // the running instruction of the code, in units of two bytes
   int32_t line = 0;           // of that instruction; 0 = not known
   uint32_t module = 0;        // 1 + index into Timeline::python_modules(); 0 = no nn.Module's call
   uint32_t depth = 0;         // 1 = outermost
 };
 
-// `file` without the first of `paths` (Target::python_paths) that it begins with.
+// Returns `file` without the first of `paths` (Target::python_paths) that it begins with.
 std::string_view WithoutPythonPath(std::string_view file, const std::vector<std::string>& paths);
 
-// Whether a code object is CPython's own, which runs around a constructor (_Py_InitCleanup,
-// from 3.12 on): its frames are not shown, as Python does not show them.
+// Returns whether a code object is CPython's own one that runs around a constructor
+// (_Py_InitCleanup, from 3.12 on). Its frames are not shown, because Python does not show them
+// either.
 bool IsHiddenPythonCode(std::string_view file, std::string_view name);
 
-// Returns the characters of a str as UTF-8: `width` bytes each (1: Latin-1, 2 or 4: code points).
-// What is no character (a lone surrogate, a number past U+10FFFF) becomes U+FFFD.
+// Returns the characters of a str as UTF-8: `width` bytes each (1: Latin-1, 2 or 4: code points). A
+// number that is no character (a lone surrogate, or a number past U+10FFFF) becomes U+FFFD.
 std::string PythonTextToUtf8(std::span<const uint8_t> characters, size_t width);
 
 // Two frames that are the same place in the same code, called from the same place, are one node:

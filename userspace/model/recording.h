@@ -30,31 +30,33 @@ struct Target {
   std::string cuda_version;
   std::optional<int> rank;
   std::optional<int> world_size;
-  std::vector<ProcessGroup> process_groups;  // that it is in
-  std::optional<int> process_group_count;    // that were made, also those that it is not in
+  std::vector<ProcessGroup> process_groups;  // the groups that the process is in
+  std::optional<int> process_group_count;    // groups that were made, also those that it is not in
   uint32_t threads = 0;
   bool followed = false;  // a child that was picked up while recording
-  // When it may have begun to run operators, in CLOCK_MONOTONIC; 0 = before it was attached to, and
-  // the window began when its probes were live.
+  // The earliest time at which the process may have run operators, in CLOCK_MONOTONIC. 0 = it may
+  // have run operators before it was attached to, and the window began when its probes were live.
   int64_t could_run_ns = 0;
-  int64_t probes_begin_ns = 0;   // CLOCK_MONOTONIC; the first probe went in
-  int64_t probes_on_ns = 0;      // CLOCK_MONOTONIC; all are there: its events count from here
+  int64_t probes_begin_ns = 0;  // CLOCK_MONOTONIC; the first probe went in
+  // When all probes were in, in CLOCK_MONOTONIC. The process's events count from here on.
+  int64_t probes_on_ns = 0;
   uint32_t operator_count = 0;   // operators with a probe
   bool inputs_recorded = false;  // its operators' probes read what they are called with
   bool memory_recorded = false;  // its allocations and frees have probes
   bool stacks_recorded = false;  // its Python frames are read where rows begin (--with-stack)
-  // Folders that its modules are found in (sys.path and the like), as torch.profiler sorts them:
-  // each ends with "/", and the first one that fits is left out of a file's name.
+  // The folders in which Python finds the process's modules (sys.path and the like), in
+  // torch.profiler's order. Each ends with "/"; the first one that a file's name begins with is
+  // left out of the name.
   std::vector<std::string> python_paths;
   JobIdentity job;
-  // Its numbers in the PID namespaces that it is in, from the recorder's on to its own; and the
-  // number of its own, as in /proc/PID/ns/pid. None, and 0, in older captures.
+  // The process's numbers in its PID namespaces, from the recorder's namespace down to its own, and
+  // the number of its own namespace as in /proc/PID/ns/pid. Older captures have no numbers, and 0.
   std::vector<uint32_t> namespace_pids;
   uint64_t pid_namespace = 0;
-  uint64_t start_ticks = 0;  // since boot, in clock ticks: tells a PID apart that is used again
-  // What its time namespace adds to the clocks that all times of a recording are of: its own
-  // CLOCK_MONOTONIC, which it may have written into its logs, shows so much more. nullopt: not
-  // known.
+  uint64_t start_ticks = 0;  // since boot, in clock ticks: differs where a PID is used again
+  // How much the process's time namespace adds to the host's clocks, by which all times of a
+  // recording are told. The process's own CLOCK_MONOTONIC, which it may have written into its logs,
+  // shows that much more. nullopt: not known.
   std::optional<int64_t> monotonic_offset_ns;
   std::optional<int64_t> boottime_offset_ns;
   std::string control_group;  // "/kubepods.slice/…"; empty = not known
@@ -63,10 +65,9 @@ struct Target {
 struct Window {
   int64_t start_ns = 0;  // CLOCK_MONOTONIC
   int64_t duration_ns = 0;
-  int64_t monotonic_to_unix_ns =
-      0;                // add to CLOCK_MONOTONIC to get nanoseconds since the Unix epoch
-  double attach_s = 0;  // from the start of the program until every probe was live
-  double detach_s = 0;  // from the signal until no probe was left
+  int64_t monotonic_to_unix_ns = 0;  // CLOCK_MONOTONIC + this = nanoseconds since the Unix epoch
+  double attach_s = 0;               // from the start of the program until every probe was live
+  double detach_s = 0;               // from the signal until no probe was left
 };
 
 struct Cost {
@@ -75,15 +76,18 @@ struct Cost {
   double probe_ns_per_hit = 0;
   double estimated_overhead_percent = 0;  // of what the job would have taken without it
   std::string basis;                      // how the figures came about, one sentence
-  // How many of those hits read what an operator or a node was called with (--record-shapes), and
-  // what that adds to one; nullopt where it could not be measured, and is not in the estimate.
+  // How many of the hits read the inputs of an operator or a node (--record-shapes), and how long
+  // one reading takes in addition. nullopt: the time could not be measured and is not in the
+  // estimate.
   uint64_t input_readings = 0;
   std::optional<double> input_ns_per_reading;
-  // Tier patch: records of jumps, which are no hits of probes.
+  // With tier patch: records that jumps wrote. They are not in `probe_hits`.
   uint64_t jumps = 0;
-  double ns_per_jump = 0;  // in proftrace itself, with caches as cold as in the job
-  // By how much longer the thread with the most hits took for what it did: less than the overhead
-  // where threads wait. nullopt: not known.
+  // What such a record takes, measured in proftrace itself with cold caches, or by the CPU time of
+  // operators in the job with jumps and without.
+  double ns_per_jump = 0;
+  // What the hits of the thread with the most hits took, in percent of the rest of the window. This
+  // is less than `estimated_overhead_percent` where threads wait. nullopt: not known.
   std::optional<double> busiest_thread_percent = std::nullopt;
 };
 
@@ -91,46 +95,51 @@ struct Cost {
 struct RecordedSteps {
   Pid pid{};
   Tid tid{};                   // that drives the loop
-  int64_t first_number = 0;    // of the first one, counted since the probes were live
+  int64_t first_number = 0;    // of the first step, counted since the probes were live
   bool are_annotated = false;  // by the job: they are spans already
   std::string how;
   double confidence = 0;
   std::vector<std::pair<int64_t, int64_t>> intervals;  // start and end, CLOCK_MONOTONIC
 };
 
-// An operator whose calls were only counted from some moment on, to keep a budget.
+// An operator that was demoted to keep a budget (--max-overhead): from `since_ns` on its calls were
+// counted but not recorded.
 struct DemotedOperator {
   Pid pid{};
   uint16_t site = 0;
   std::string name;
-  int64_t since_ns = 0;    // CLOCK_MONOTONIC
-  int64_t removed_ns = 0;  // CLOCK_MONOTONIC; not even counted from then on; 0 = it was to the end
-  int64_t until_ns = 0;    // CLOCK_MONOTONIC; it ended or ran another program; 0 = it did not
-  uint64_t calls = 0;      // that were only counted
+  int64_t since_ns = 0;  // CLOCK_MONOTONIC
+  // When calls were no longer even counted, in CLOCK_MONOTONIC; 0 = they were counted to the end.
+  int64_t removed_ns = 0;
+  // When the process ended or ran another program, in CLOCK_MONOTONIC; 0 = it did neither.
+  int64_t until_ns = 0;
+  uint64_t calls = 0;  // calls that were only counted
 };
 
-// What --max-overhead asked for, and what came of it. The overhead is that of the process that has
-// most of it, by the estimate that Cost has.
+// The limit that --max-overhead set, and how far it was kept. The overhead is that of the most
+// slowed process, by the same estimate as in Cost.
 struct Budget {
   double max_overhead_percent = 0;
   bool is_kept = false;
-  std::optional<double> before_percent;  // until operators were demoted; none: not measured
-  std::optional<double> after_percent;   // since the last of them was
+  std::optional<double> before_percent;  // until operators were demoted; nullopt: not measured
+  std::optional<double> after_percent;   // since the last operator was demoted
   // The job's median step, where steps were found before and after.
   std::optional<double> step_before_us;
   std::optional<double> step_after_us;
   std::vector<DemotedOperator> demoted;
-  // The recording is a part of a longer one (a cycle, a dump), of which all of this speaks.
+  // True: the recording is a part of a longer one (a cycle, a dump), and all values here are those
+  // of the longer one.
   bool is_of_longer = false;
 };
 
 struct Unsupported {
   std::string feature;
   std::string reason;
-  // The gap is in code that a loaded library has, and nothing tells that it ran: most jobs never
-  // run it.
+  // True: the gap is in code of a loaded library, and it is not known whether that code ran. Most
+  // jobs never run it.
   bool is_only_loaded = false;
-  std::string row = {};  // if a row of this name was recorded, it did run; empty = nothing tells
+  // A row of this name was recorded only if the code ran; empty = no row tells.
+  std::string row = {};
 };
 
 // Why a flight recorder wrote what it had (--flight-recorder).
@@ -139,10 +148,10 @@ struct FlightNote {
   double asked_s = 0;  // the window that was asked for
 };
 
-// The last words of the GPU agent of a process (struct pt_agent_page).
+// The last state that the GPU agent of a process reported (struct pt_agent_page).
 struct GpuAgent {
   Pid pid{};
-  uint32_t number = 0;  // of the process's agents: one that execs may have a second
+  uint32_t number = 0;  // counts the process's agents: there is a second one after an exec
   std::string state;    // "running", "stopped", "failed", …
   std::string failure;  // empty = none; else "no CUPTI", "taken", …
   std::string message;  // why it failed
@@ -150,15 +159,15 @@ struct GpuAgent {
   uint32_t cupti_version = 0;
   uint32_t driver_version = 0;   // 12040; 0 = not known
   uint32_t runtime_version = 0;  // 12040; 0 = not known
-  uint64_t cupti_records = 0;    // that CUPTI gave it
-  uint64_t ring_records = 0;     // that it handed over
-  uint64_t ring_dropped = 0;     // had no room
-  uint64_t unread_records = 0;   // of kinds or layouts that it does not know
-  uint64_t cupti_dropped = 0;    // by CUPTI's own count
-  uint64_t buffers_refused = 0;  // CUPTI asked for one, and none was left
-  // CUPTI handed over with a record that was not complete, behind which nothing can be read.
+  uint64_t cupti_records = 0;    // records that CUPTI gave to the agent
+  uint64_t ring_records = 0;     // records that the agent handed over
+  uint64_t ring_dropped = 0;     // records that the ring had no room for
+  uint64_t unread_records = 0;   // records of kinds or layouts that the agent does not know
+  uint64_t cupti_dropped = 0;    // records that CUPTI lost by its own count
+  uint64_t buffers_refused = 0;  // CUPTI asked for a buffer and none was left
+  // Buffers that CUPTI handed over with an incomplete record, behind which nothing can be read.
   uint64_t incomplete_buffers = 0;
-  uint64_t incomplete_bytes = 0;  // of what could not be read
+  uint64_t incomplete_bytes = 0;  // bytes that could not be read for that reason
 };
 
 // The activities that are recorded (--activities).
@@ -166,14 +175,14 @@ struct SystemActivities {
   bool operators = true;  // `cpu`
   // What the kernel does for threads.
   bool calls = false;   // all system calls
-  bool io = false;      // those that move bytes of files and of the network
+  bool io = false;      // only system calls that move bytes of files and of the network
   bool sched = false;   // time off the CPU
   bool faults = false;  // page faults
 
   bool any() const { return calls || io || sched || faults; }
-  // "cpu,syscalls,sched": as --activities names them.
+  // Returns the activities as --activities names them: "cpu,syscalls,sched".
   std::string ToText() const;
-  // Reads that text; what it does not know is left out. Without text, as in older captures:
+  // Reads that text. Unknown names are left out. An empty text, as in older captures, means
   // operators.
   static SystemActivities FromText(std::string_view text);
 };
@@ -182,33 +191,36 @@ struct Host {
   std::string name;
   std::string kernel;
   uint32_t cpus = 0;
-  // What tells one boot of one host from all others; empty in older captures.
+  // The kernel's id of this boot of this host, which no other boot has; empty in older captures.
   std::string boot_id = {};
-  // A hash of /etc/machine-id, which is not to be given away: 16 hex digits. Hosts of one image may
-  // have the same; empty where it cannot be read.
+  // A hash of /etc/machine-id as 16 hex digits, because the id itself must stay secret. Hosts that
+  // were copied from one image may have the same hash; empty where the id cannot be read.
   std::string machine_id_hash = {};
 };
 
 // How `--tier auto` chose between the kernel's probes and jumps.
 struct TierChoice {
-  double limit_percent = 0;  // that probes may slow a thread by (--auto-limit)
-  // What they were estimated to slow the busiest thread by; nullopt: its operators were not
-  // counted. The next three are of that thread.
+  double limit_percent = 0;  // the most by which probes may slow a thread (--auto-limit)
+  // By how much probes would slow the busiest thread, as an estimate; nullopt: its operators were
+  // not counted. The next three members describe that thread.
   std::optional<double> probes_percent = std::nullopt;
-  double operators_per_s = 0;  // of the time in which it ran or slept, without waits for a CPU
-  double ns_per_operator = 0;  // what probes were estimated to take
+  // Per second in which the thread ran or slept, waits for a CPU not counted.
+  double operators_per_s = 0;
+  double ns_per_operator = 0;  // the estimated time that probes take
   Tid tid{};
   std::string reason = {};         // a sentence, without the full stop
-  bool are_jumps_refused = false;  // they would have been chosen, and could not be used
+  bool are_jumps_refused = false;  // jumps would have been chosen, but could not be used
 };
 
 struct RecordingInfo {
   std::string proftrace_version;
   std::string tier = "bpf";
-  std::optional<TierChoice> tier_choice;  // none: the tier was forced, or no operators are recorded
-  // "launch": the calls of the CUDA Runtime and Driver alone; "agent": what CUPTI tells.
+  // nullopt: the tier was forced, or no operators are recorded
+  std::optional<TierChoice> tier_choice;
+  // How GPU activity was recorded: "off"; "launch": only calls of the CUDA Runtime and Driver;
+  // "agent": the records of CUPTI.
   std::string gpu = "off";
-  std::vector<GpuAgent> gpu_agents;  // one a process, in the order of their first words
+  std::vector<GpuAgent> gpu_agents;  // in the order of their first reports
   std::vector<std::string> arguments;
   std::string trace_name;
   SystemActivities system;
@@ -218,24 +230,24 @@ struct RecordingInfo {
   std::vector<std::pair<std::string, std::string>> metadata_json;
   Host host;
   std::vector<Target> targets;
-  // False: the recorder was killed before its last words. What it lost, what it cost and how long
-  // the window was are not known.
+  // False: the recorder was killed before it wrote the end of the capture, so that losses, cost and
+  // the length of the window are not known.
   bool has_end = true;
   Window window;
-  // At the begin of the window, every ten seconds, and at its end, in order of time. A part of a
-  // longer recording has all snapshots of that one; older captures have none.
+  // The clocks at the begin of the window, every ten seconds, and at its end, in order of time. A
+  // part of a longer recording has all snapshots of the longer one; older captures have none.
   std::vector<ClockSnapshot> clocks;
-  // Each second, and at the window's begin and end, in order of time; a part of a longer recording
-  // has all that were kept of that one, older captures have none.
+  // The quotas each second and at the window's begin and end, in order of time. A part of a longer
+  // recording has all snapshots that the longer one kept; older captures have none.
   std::vector<CpuQuotaSnapshot> cpu_quotas;
-  // The groups that may bound a process's CPU time, by pid: its own and those above it. The
-  // snapshots have the quotas of groups that have one. A process without an entry: they are not
-  // known.
+  // The control groups that may bound a process's CPU time, by pid: its own group and those above
+  // it. The snapshots have the quotas of those with a quota. For a process without an entry the
+  // groups are not known.
   std::map<uint32_t, std::vector<std::string>> cpu_groups;
   Cost cost;
   std::optional<RecordedSteps> steps;
-  std::optional<FlightNote> flight;  // none: no flight recorder's
-  std::optional<Budget> budget;      // none: none was asked for
+  std::optional<FlightNote> flight;  // nullopt: no flight recorder wrote it
+  std::optional<Budget> budget;      // nullopt: no budget was set
   std::vector<Unsupported> unsupported;
 };
 

@@ -19,19 +19,19 @@ enum class SampleFrameKind : uint8_t {
 struct SampleFunction {
   Pid pid{};
   SampleFrameKind kind = SampleFrameKind::kPython;
-  // co_name; of C++ demangled, without parameters; of a system
-  // call its name; empty where the file has no symbol there.
+  // co_name; co_name of a Python function; the demangled name of a C++ function, without
+  // parameters; the name of a system call. Empty where the file has no symbol there.
   std::string name;
-  std::string file;        // as PythonCode::file; of native code its path
-  int32_t first_line = 0;  // of Python's
+  std::string file;        // Python: as PythonCode::file; native code: the path
+  int32_t first_line = 0;  // only of a Python function
 };
 
-// A node of the tree of frames: its parent, which called it, has a smaller number. The first one
-// means nothing.
+// A node of the tree of frames. Its parent is the frame that called it and has a smaller number.
+// The first node means nothing.
 struct SampleFrame {
   uint32_t parent = 0;  // 0: it is the outermost
   uint32_t function = 0;
-  int32_t line = 0;  // that runs; 0 = not known
+  int32_t line = 0;  // the running line; 0 = not known
 };
 
 enum class SampleState : uint8_t {
@@ -42,15 +42,15 @@ enum class SampleState : uint8_t {
   kStopped = 4,          // by a signal or a debugger
 };
 
-// `count` looks that found the same, one every `period_ns`, the first at `time_ns`.
+// `count` looks at a thread that all found the same: one every `period_ns`, the first at `time_ns`.
 struct Sample {
   int64_t time_ns = 0;  // CLOCK_MONOTONIC
   int64_t period_ns = 0;
   uint32_t count = 0;
   uint32_t frame = 0;     // the innermost one; 0 = nothing could be read
-  SpanId span = kNoSpan;  // the innermost one that was open on its thread
+  SpanId span = kNoSpan;  // the innermost span that was open on the thread
   ThreadIndex thread{};
-  int32_t call = -1;  // the system call that it was in; -1 = none
+  int32_t call = -1;  // the system call that the thread was in; -1 = none
   SampleState state = SampleState::kRunning;
   bool native_cut = false;  // native frames end before the outermost one
   bool python_cut = false;  // Python frames end before the outermost one

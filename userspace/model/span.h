@@ -16,14 +16,15 @@ enum class SpanEnd : uint8_t {
   kLost = 3,  // its end was never seen, though later events prove that it is over
 };
 
-// "return", "exception", "truncated", "lost".
+// Returns "return", "exception", "truncated" or "lost".
 std::string_view SpanEndName(SpanEnd end);
 
 struct Span {
   int64_t start_ns = 0;  // CLOCK_MONOTONIC
   int64_t duration_ns =
       0;  // >= 0; for kTruncated and kLost: up to the last moment it is known to have run
-  // duration_ns less the direct children's: below 0 where these overlap each other.
+  // duration_ns less the durations of the direct children; below 0 where children overlap each
+  // other.
   int64_t self_ns = 0;
   SpanId parent = kNoSpan;  // always smaller than the span's own id
   LabelId label{};
@@ -32,13 +33,15 @@ struct Span {
   uint16_t depth = 0;        // 0 = top level of its thread
   uint16_t child_count = 0;  // direct children; stays at 65535 when there are more
   SpanEnd end = SpanEnd::kTruncated;
-  bool is_async : 1 = false;         // as torch's is_async: ended elsewhere, or a work's
+  // As torch's is_async: it ended on another thread, or is a work of c10d.
+  bool is_async : 1 = false;
   bool ended_elsewhere : 1 = false;  // on another thread
-  bool overlaps : 1 = false;         // outlives what it began in
-  bool is_apart = false;  // async, or not in events(): no parent, no children, no time of its own
+  bool overlaps : 1 = false;         // it outlives the row in which it began
+  bool is_apart = false;  // async, or not in torch's events(): has no parent, children or self time
 
   int64_t end_ns() const { return start_ns + duration_ns; }
-  // Whether its times are facts: aggregates leave other spans out (and count them).
+  // Returns whether the span's begin and end were both seen. Aggregates leave other spans out, and
+  // count them.
   bool is_complete() const { return end == SpanEnd::kReturn || end == SpanEnd::kException; }
 };
 static_assert(sizeof(Span) == 48);

@@ -1,6 +1,6 @@
-// Columns of what only some spans of some recordings have: one column a kind, with an item a span.
-// A column exists from the first span that has such an item; spans without one read as T{}, all
-// zeros.
+// Columns for facts that only some spans of some recordings have: one column for each kind of fact,
+// with one item for each span. A column exists from the first span that has such an item; spans
+// without one read as T{}, all zeros.
 #pragma once
 
 #include <absl/status/status.h>
@@ -27,7 +27,7 @@ class SpanColumn {
 
   explicit SpanColumn(std::string spill_directory) : spill_directory_(std::move(spill_directory)) {}
 
-  // Whether any span has an item.
+  // Returns whether any span has an item.
   bool exists() const { return items_ != nullptr; }
   T at(SpanId span) const {
     return items_ && Raw(span) < items_->size() ? items_->at(Raw(span)) : T{};
@@ -51,14 +51,14 @@ struct SpanSequence {
   uint32_t forward_tid = 0;     // OS thread of the forward; 0 = none or not known
   uint32_t forward_number = 0;  // torch's own number of that thread; 0 = not a backward row
   uint32_t forward_plus_1 = 0;  // SpanId + 1 of the forward operator; 0 = none or not known
-  bool has_arrow = false;       // of all rows of that forward, torch draws the arrow to this one
+  bool has_arrow = false;       // torch draws the arrow from the forward operator to this row
   uint8_t reserved[3] = {};
 
   bool is_backward() const { return forward_number != 0; }
 };
 
-// Bytes allocated less bytes freed on a span's thread while it was open; self: less those of its
-// direct children. CPU and device memory.
+// Bytes allocated less bytes freed on a span's thread while the span was open. The `self` members
+// leave out the bytes of the direct children.
 struct SpanMemory {
   int64_t cpu_bytes = 0;
   int64_t self_cpu_bytes = 0;
@@ -68,8 +68,8 @@ struct SpanMemory {
   bool operator==(const SpanMemory&) const = default;
 };
 
-// What the kernel did while a span was open on its thread. Self: less what its children have.
-// Times are clipped to the span.
+// What the kernel did on a span's thread while the span was open. The `self` members leave out what
+// belongs to the span's children. Times are clipped to the span.
 struct SpanSystem {
   int64_t off_cpu_ns = 0;
   int64_t self_off_cpu_ns = 0;
@@ -79,8 +79,9 @@ struct SpanSystem {
   uint32_t self_calls = 0;
   uint32_t faults = 0;
   uint32_t self_faults = 0;
-  uint32_t is_unknown = 0;  // 1: records of its thread were lost while it was open, or its end is
-                            // not known: all of this may be too little
+  // 1: all members here may be too small, because records of the thread were lost meanwhile or the
+  // span's end is not known
+  uint32_t is_unknown = 0;
   uint32_t reserved = 0;
 };
 
@@ -111,10 +112,11 @@ struct SpanColumns {
   SpanColumn<StackId> own_stack;
   SpanColumn<ScriptId> script;    // --with-modules
   SpanColumn<SpanSystem> system;  // --activities
-  // The part of a row's own time that rows that began later and overlap it have as well; a row that
-  // has less of its own than it had alone has a number below 0.
+  // The part of a row's self time in which rows that began later overlap it, so that both count the
+  // time. Below 0 for a row that counts less self time than it would alone.
   SpanColumn<int64_t> shared_ns;
-  SpanColumn<uint32_t> began_in_plus_1;  // of rows apart: the row that they began in; 0 = none
+  // Only where Span::is_apart: the row it began in, + 1; 0 = none.
+  SpanColumn<uint32_t> began_in_plus_1;
 };
 
 }  // namespace proftrace

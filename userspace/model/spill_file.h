@@ -9,11 +9,11 @@ namespace proftrace {
 
 struct SpillFile {
   int fd = -1;
-  std::string directory;  // that it lies in
+  std::string directory;  // the folder in which the file lies
 };
 
-// Opens a file in `directory`, else in $TMPDIR, else in /tmp: the first that takes one
-// (GuardedFolder::Open()). It is closed on exec. Fails with ExitCode::kOutputFailed.
+// Opens a file in the first of `directory`, $TMPDIR and /tmp that accepts one
+// (GuardedFolder::Open()). The file is closed on exec. Fails with ExitCode::kOutputFailed.
 absl::StatusOr<SpillFile> OpenSpillFile(const std::string& directory);
 
 // Says why a spill file could not be made or grow in `directory`.

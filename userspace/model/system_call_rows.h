@@ -1,4 +1,4 @@
-// The hand-written part of system_calls.cc: what system calls take, by name.
+// The hand-written part of system_calls.cc: the arguments of system calls, by the call's name.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ enum SystemCallRowFlag : uint8_t {
   kChangesDirectory = 32,
 };
 
-// A row without arguments takes none.
+// One system call. A row without arguments is a call that takes none.
 struct SystemCallRow {
   std::string_view name;
   CallClass call_class;
   ArgumentInfo arguments[6];  // up to the first without a name
-  uint8_t flags = 0;          // of SystemCallRowFlag
+  uint8_t flags = 0;          // a sum of SystemCallRowFlag
 };
 
 std::span<const SystemCallRow> FileAndSocketRows();

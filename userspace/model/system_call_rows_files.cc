@@ -1,4 +1,4 @@
-// Calls of files and sockets.
+// The rows of system calls about files and sockets.
 #include "userspace/model/system_call_rows.h"
 
 namespace proftrace {
@@ -18,7 +18,7 @@ constexpr ArgumentInfo kLinkPath{"linkpath", K::kPath};
 constexpr ArgumentInfo kTarget{"target", K::kText};
 constexpr ArgumentInfo kIov{"iov", K::kPointer};
 constexpr ArgumentInfo kIovCount{"iovcnt", K::kUnsigned};
-// What the kernel ignores where longs have 64 bits.
+// The upper half of an offset, which the kernel ignores where longs have 64 bits.
 constexpr ArgumentInfo kOffsetHigh{"offset_high", K::kOffsetHigh};
 constexpr ArgumentInfo kLength{"length", K::kOffset};
 constexpr ArgumentInfo kStatBuf{"statbuf", K::kPointer};
@@ -160,7 +160,7 @@ constexpr SystemCallRow kRows[] = {
     {"file_getattr", kFile, {kDirFd, kPathname, Pointer("ufattr"), kSize, kAtFlags}},
     {"file_setattr", kFile, {kDirFd, kPathname, Pointer("ufattr"), kSize, kAtFlags}},
     {"cachestat", kFile, {kFd, Pointer("cstat_range"), Pointer("cstat"), kFlags}},
-    // Names. A symbolic link's target is text: it starts at the link, whatever is there.
+    // Names. A symbolic link's target is a text, because it starts at the link and need not exist.
     {"rename", kFile, {kOldPath, kNewPath}, kRenames},
     {"renameat", kFile, {kOldDirFd, kOldPath, kNewDirFd, kNewPath}, kRenames},
     {"renameat2", kFile, {kOldDirFd, kOldPath, kNewDirFd, kNewPath, kFlags}, kRenames},
@@ -221,7 +221,7 @@ constexpr SystemCallRow kRows[] = {
     {"shutdown", kNet, {kSockFd, Int("how")}},
     {"setsockopt", kNet, {kSockFd, kLevel, kOptName, kOptVal, Unsigned("optlen")}},
     {"getsockopt", kNet, {kSockFd, kLevel, kOptName, kOptVal, Pointer("optlen")}},
-    // For any of several files.
+    // Waits for any of several files.
     {"poll", kPoll, {kPollFds, kPollCount, kTimeoutMs}},
     {"ppoll", kPoll, {kPollFds, kPollCount, kTimeout, kSigmask, kSigsetSize}, kLeavesTime},
     {"select",

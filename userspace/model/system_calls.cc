@@ -18,7 +18,7 @@ struct NumberedName {
   std::string_view name;
 };
 
-// Made from the kernel's and libc's headers: CMakeLists.txt.
+// CMakeLists.txt makes these tables from the kernel's and libc's headers.
 constexpr NumberedName kCalls[] = {
 #include "userspace/model/system_calls_x86_64.inc"
 };
@@ -57,7 +57,7 @@ constexpr NumberedName kKernelErrnoNames[] = {
 constexpr int kFirstRealTimeSignal = 32;  // the kernel's; libc keeps the first two for itself
 constexpr int kSignals = 64;
 
-// Empty: it has none.
+// Returns the name of a number; empty: it has none.
 template <size_t kSize>
 std::string_view NameOf(const NumberedName (&names)[kSize], uint64_t number) {
   const auto* found = std::lower_bound(
@@ -91,7 +91,7 @@ WaitReason ReasonOf(CallClass call_class) {
   return WaitReason::kOther;
 }
 
-// openat2(2), clone3 in clone(2), sendmsg(2).
+// The fields of structures, by openat2(2), clone3 in clone(2), and sendmsg(2).
 constexpr ArgumentInfo kOpenHowFields[] = {{"flags", ArgumentKind::kOpenFlags},
                                            {"mode", ArgumentKind::kMode},
                                            {"resolve", ArgumentKind::kHex}};
@@ -234,7 +234,7 @@ class CallTable {
     info->argument_count = kMostArguments;
   }
 
-  std::vector<SystemCallInfo> calls_;  // by number; without a name: unknown
+  std::vector<SystemCallInfo> calls_;  // by number; a call without a name is unknown
 };
 
 }  // namespace
@@ -272,7 +272,8 @@ std::string SystemCallName(SystemAbi abi, uint64_t number) {
 }
 
 std::optional<uint16_t> RestartedCall(SystemAbi abi, std::string_view kernel_function) {
-  // A sleep's own functions may be left out as the scheduler's: its callers are told then.
+  // A sleep's own functions may be left out as those of the scheduler; then `kernel_function` is
+  // one of their callers.
   constexpr std::pair<std::string_view, std::string_view> kRestarted[] = {
       {"futex", "futex"},
       {"poll", "poll"},

@@ -1,7 +1,7 @@
 // What the kernel did for a thread, or with it (--activities syscalls,io,sched,faults): system
-// calls, time off the CPU, page faults, and requests that it worked on by itself. They lie in the
-// spans of their thread, and in each other, and never count as children of spans: self times are as
-// torch has them.
+// calls, time off the CPU, page faults, and requests that the kernel worked on by itself. Such
+// events lie in the spans of their thread and in each other, but never count as children of spans,
+// so that self times are the same as torch's.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ enum class SystemKind : uint8_t {
 
 // Why a thread had no CPU.
 enum class WaitReason : uint8_t {
-  kPreempted = 0,  // it could go on: another thread got the CPU, or it gave it away
+  kPreempted = 0,  // it could go on, but another thread got the CPU, or it gave the CPU away
   kLock = 1,       // for a lock that another thread holds
   kIo = 2,         // a file, a pipe, a socket
   kPoll = 3,       // for any of several files
@@ -38,8 +38,9 @@ enum class WaitReason : uint8_t {
   kSignal = 7,     // for a signal, or stopped by one
   kOther = 8,
   kNew = 9,  // it was created, and had not run
-  // For another thread to do anything but give back a lock: work in a queue, a condition variable,
-  // a semaphore, a message, a thread's end. An idle thread of a pool waits so.
+  // The thread waited until another thread did anything but give back a lock: work in a queue, a
+  // condition variable, a semaphore, a message, a thread's end. Idle threads of a pool wait for
+  // this reason.
   kEvent = 10,
   kGil = 11,  // for the lock of Python's interpreter; older captures have kLock there
 };
@@ -67,11 +68,12 @@ inline constexpr SystemPathsId kNoSystemPaths{0};
 constexpr uint32_t Raw(SystemFileId id) { return static_cast<uint32_t>(id); }
 constexpr uint32_t Raw(SystemPathsId id) { return static_cast<uint32_t>(id); }
 
-// kCall; `arguments`: as the thread passed them.
+// The facts of a kCall. `arguments` are as the thread passed them.
 struct SystemCallFacts {
   std::array<uint64_t, 6> arguments;
-  int64_t result;        // < 0 and > -4096: an error, also those that programs do not see; nothing
-                         // where the event is truncated
+  // -4095 to -1: an error, also one that programs do not see; meaningless where the event is
+  // truncated
+  int64_t result;
   int64_t time_ns = -1;  // a timeout or deadline that an argument points to; -1 = none
   SystemPathsId paths;   // what its arguments point to
   uint16_t number;
@@ -79,12 +81,12 @@ struct SystemCallFacts {
   uint8_t argument_count;
 };
 
-// kOffCpu. What is left of the time when `run_queue_ns` is taken off, it was blocked.
+// The facts of a kOffCpu. The thread was blocked in the duration less `run_queue_ns`.
 struct OffCpuFacts {
-  int64_t run_queue_ns;  // at the end: it could run, and waited for a CPU
+  int64_t run_queue_ns;  // the last part, in which it could run and waited for a CPU
   Pid waker_pid;         // 0 = it was not woken, or by no process (an interrupt)
   Tid waker_tid;
-  uint32_t waker_frame;  // what the waker ran, of Timeline::sample_frames(); 0 = not known
+  uint32_t waker_frame;  // the waker's innermost frame in Timeline::sample_frames(); 0 = not known
   int32_t call;          // the system call that it was in; -1 = none
   uint16_t from_cpu;
   uint16_t to_cpu;
@@ -95,21 +97,21 @@ struct OffCpuFacts {
   bool disk;             // it waited for a disk
 };
 
-// kFault.
+// The facts of a kFault.
 struct FaultFacts {
   uint64_t address;
   uint64_t offset;  // in `file`, bytes
   FaultArea area;
   bool major;  // it read from a disk
   bool write;
-  bool in_kernel;  // by a system call's reading or writing
+  bool in_kernel;  // a system call read or wrote the address
 };
 
-// kRequest.
+// The facts of a kRequest.
 struct RequestFacts {
   int64_t result;
   uint64_t offset;  // bytes; ~0 = at the file's position, or not known
-  uint64_t bytes;   // asked for; ~0 = not known
+  uint64_t bytes;   // that were asked for; ~0 = not known
   uint64_t user_data;
   uint16_t opcode;
 };
@@ -119,14 +121,15 @@ inline constexpr uint32_t kNoSystemEvent = 0xffffffff;
 struct SystemEvent {
   int64_t start_ns = 0;  // CLOCK_MONOTONIC
   int64_t duration_ns = 0;
-  SpanId span = kNoSpan;             // the innermost one around it on its thread
+  SpanId span = kNoSpan;             // the innermost span around the event on its thread
   uint32_t around = kNoSystemEvent;  // the innermost SystemEvent around it, in `span` too
   ThreadIndex thread{};
   SystemFileId file = kNoSystemFile;
   SystemKind kind = SystemKind::kCall;
   SpanEnd end = SpanEnd::kReturn;  // kTruncated: its thread or the recording ended in it
-  bool open_at_begin = false;      // it began before it was recorded: `start_ns` is later
-  uint8_t depth = 0;               // how many SystemEvents are around it
+  // it began before `start_ns`, the moment from which on it was recorded
+  bool open_at_begin = false;
+  uint8_t depth = 0;  // how many SystemEvents are around it
   union {
     SystemCallFacts call;
     OffCpuFacts off_cpu;
@@ -159,38 +162,40 @@ struct SystemFile {
   uint32_t device = 0;
 };
 
-// What pointers among a call's arguments pointed to, but for times, of which there are many.
+// What the pointers among a call's arguments pointed to. Times are not here
+// (SystemCallFacts::time_ns), because there are many different ones.
 struct SystemPaths {
   std::string first;    // absolute where the directory that it starts at is known; empty = none
   std::string second;   // absolute where its directory is known; empty = none
-  std::string address;  // of a socket: "127.0.0.1:80", "unix:/run/x"; empty = none
+  std::string address;  // a socket's: "127.0.0.1:80", "unix:/run/x"; empty = none
   std::vector<uint64_t> fields = {};  // the first ones of a structure; empty = none
   bool operator==(const SystemPaths&) const = default;
 };
 
-// All of a recording.
+// All events of the kernel in a recording, and the tables that they refer to.
 struct SystemRows {
   std::unique_ptr<SystemEventStore> events;  // in order of their start; null = none
   std::vector<SystemFile> files = std::vector<SystemFile>(1);
   std::vector<SystemPaths> paths = std::vector<SystemPaths>(1);
 };
 
-// What SystemFileId and SystemPathsId stand for; the first entry of each, if any, is for none.
+// The tables that SystemFileId and SystemPathsId are indices into. The first entry of each table,
+// if there is one, stands for "none".
 struct SystemTables {
   std::span<const SystemFile> files;
   std::span<const SystemPaths> paths;
 
-  // Returns the file; nullptr: none, or not in the table.
+  // Return the entry; nullptr: the id means "none" or is not in the table.
   const SystemFile* File(SystemFileId id) const;
   const SystemPaths* Paths(SystemPathsId id) const;
 };
 
-// "syscall", "sched", "fault", "io_request".
+// Returns the category of the row: "syscall", "sched", "fault" or "io_request".
 std::string_view SystemCategoryName(SystemKind kind);
-// "preempted", "lock", "io", "poll", "sleep", "fault", "child", "signal", "other", "new", "event",
-// "gil".
+// Returns the name of the reason: "preempted", "lock", "io", "poll", "sleep", "fault", "child",
+// "signal", "other", "new", "event" or "gil".
 std::string_view WaitReasonName(WaitReason reason);
-// "heap", "stack", "file", "anonymous", "unknown".
+// Returns the name of the area: "heap", "stack", "file", "anonymous" or "unknown".
 std::string_view FaultAreaName(FaultArea area);
 
 }  // namespace proftrace

@@ -15,7 +15,7 @@ constexpr size_t kMemoryEventBytes = size_t{56} << 20;     // 1 M events; the ot
 constexpr size_t kDeviceActivityBytes = size_t{64} << 20;  // half a million; the others are spilled
 constexpr size_t kKernelBytes = size_t{40} << 20;
 
-// Rows that do not have the name or the path that they had in the job.
+// The numbers of rows that do not have the name or path that they had in the job.
 struct RowsInstead {
   uint64_t groups = 0;       // called by their group
   uint64_t others = 0;       // called kOtherNames
@@ -91,7 +91,8 @@ PathId TimelineBuilder::InternNode(PathId parent, LabelId label) {
   };
   uint64_t key = key_of(parent, label);
   if (path_ids_.size() >= kMostPaths && !path_ids_.contains(key)) {
-    // An operator's name has numbers that are no counts: aten::conv2d.
+    // Only annotations are grouped, because numbers in the name of an operator are no counts:
+    // aten::conv2d.
     const Label& own = timeline_->labels_[Raw(label)];
     const auto group =
         own.kind == SpanKind::kAnnotation ? LabelInstead(own, /*is_group=*/true) : std::nullopt;

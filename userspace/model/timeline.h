@@ -6,7 +6,7 @@
 // Spans are stored in chunks. The first ones are in memory; later ones lie in an unlinked file that
 // is mapped, so that a recording of hours does not need its size in memory (ChunkStore).
 //
-// What only some recordings have of a span is in columns beside the spans (span_columns.h).
+// Facts that only some recordings have of spans are in columns beside the spans (span_columns.h).
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -45,12 +45,13 @@ struct Thread {
 // Records of a thread were lost between these two moments.
 struct LossTime {
   Pid pid{};
-  int64_t after_ns = 0;  // its last record before
+  int64_t after_ns = 0;  // when its last record before the loss was made
   int64_t until_ns = 0;
 };
 
-// A path has so many names at most. One of a deeper row has the first of them, "…" and its own:
-// annotations that never end make a stack of any height, and each path would be as long.
+// The most names in a path. The path of a deeper row has the first ones, "…" and the row's own
+// name, because annotations that never end make a stack of any height, and each path would be as
+// long.
 inline constexpr uint32_t kMostPathLevels = 512;
 inline constexpr std::string_view kCutPathName = "…";
 
@@ -83,22 +84,23 @@ class Timeline {
   const std::vector<Thread>& threads() const { return threads_; }
 
   const SpanColumns& columns() const { return *columns_; }
-  // Returns what the span was called with; null where that was not recorded, or torch shows
-  // nothing.
+  // Returns the inputs that the span was called with; nullptr: they were not recorded, or torch
+  // shows none for this span.
   const OperatorInputs* inputs_of(SpanId id) const {
     const InputsId inputs = columns_->inputs.at(id);
     return inputs == kNoInputs || Raw(inputs) >= inputs_.size() ? nullptr : &inputs_[Raw(inputs)];
   }
   // Returns the inputs by InputsId; the first one is kNoInputs' and empty.
   const std::vector<OperatorInputs>& inputs() const { return inputs_; }
-  // Whether the inputs of any process were recorded.
+  // Returns whether the inputs of any process were recorded.
   bool has_inputs() const {
     return std::any_of(info_.targets.begin(), info_.targets.end(),
                        [](const Target& target) { return target.inputs_recorded; });
   }
 
   // Returns the innermost Python frame that ran when the span began. Rows of the backward pass (a
-  // node and what it runs) have that of the forward operator that made the node, as in torch.
+  // node and the rows in it) have the frame of the forward operator that made the node, as in
+  // torch.
   StackId stack_of(SpanId id) const { return columns_->stack.at(id); }
   // Returns the innermost frame on the span's own thread, also for rows of the backward pass.
   StackId own_stack_of(SpanId id) const {
@@ -112,10 +114,11 @@ class Timeline {
     const ScriptId script = columns_->script.at(id);
     return Raw(script) < scripts_.size() && !scripts_[Raw(script)].empty() ? script : kNoScript;
   }
-  // Returns the places by ScriptId, as torch.profiler writes them (Module Hierarchy); empty: it is
-  // not known.
+  // Returns the texts of the places by ScriptId, as torch.profiler writes them (Module Hierarchy).
+  // An empty text: the place is not known.
   const std::vector<std::string>& scripts() const { return scripts_; }
-  // Returns the row that a span began in: of one that is apart as well.
+  // Returns the row in which a span began, also for a span that is apart and therefore has no
+  // parent.
   SpanId began_in(SpanId id) const {
     if (!span(id).is_apart) return span(id).parent;
     const uint32_t plus_1 = columns_->began_in_plus_1.at(id);
@@ -127,7 +130,8 @@ class Timeline {
   const PythonFrame& python_frame(StackId id) const { return python_frames_[Raw(id)]; }
   const std::vector<PythonCode>& python_codes() const { return python_codes_; }
   const std::vector<PythonModule>& python_modules() const { return python_modules_; }
-  // Whether the stacks of any process were recorded: else kNoStack means nothing.
+  // Returns whether the stacks of any process were recorded. Where they were not, kNoStack does not
+  // mean that no Python ran.
   bool has_stacks() const {
     return std::any_of(info_.targets.begin(), info_.targets.end(),
                        [](const Target& target) { return target.stacks_recorded; });
@@ -148,13 +152,14 @@ class Timeline {
   const SystemFile& system_file(SystemFileId id) const { return system_.files[Raw(id)]; }
   const SystemPaths& system_paths(SystemPathsId id) const { return system_.paths[Raw(id)]; }
   SystemTables system_tables() const { return {system_.files, system_.paths}; }
-  // Whether spans have times on and off the CPU.
+  // Returns whether spans have times on and off the CPU.
   bool has_sched() const { return info_.system.sched; }
 
   // Returns the events in order of time.
   const MemoryEventStore& memory_events() const { return *memory_events_; }
   const MemorySummary& memory_summary() const { return memory_summary_; }
-  // Whether memory was recorded at all, of any process: else 0 means nothing.
+  // Returns whether the memory of any process was recorded. Where it was not, a sum of 0 bytes
+  // means nothing.
   bool has_memory() const {
     return std::any_of(info_.targets.begin(), info_.targets.end(),
                        [](const Target& target) { return target.memory_recorded; });
@@ -172,19 +177,20 @@ class Timeline {
   const GpuDevice* FindDevice(Pid pid, uint32_t device) const;
   const std::vector<DeviceClock>& device_clocks() const { return device_clocks_; }
   const DeviceLedger& device_ledger() const { return device_ledger_; }
-  // Whether anything was lost that the user asked for (--strict).
+  // Returns whether anything was lost that the user asked for (--strict).
   bool any_loss() const { return ledger_.AnyLoss() || device_ledger_.AnyLoss(); }
-  // Whether CUPTI's records were recorded, of any process: else no device activity means nothing.
+  // Returns whether CUPTI's records of any process were recorded. Where they were not, it is not
+  // known what devices did.
   bool has_device_records() const {
     return device_ledger_.records > 0 || !info_.gpu_agents.empty();
   }
 
   const RecordingInfo& info() const { return info_; }
   const Ledger& ledger() const { return ledger_; }
-  // Returns when records of known threads were lost, in the order in which that was told.
+  // Returns the times of losses in known threads, in the order in which the losses were reported.
   const std::vector<LossTime>& losses() const { return losses_; }
 
-  // Nanoseconds since the Unix epoch of a CLOCK_MONOTONIC time of this recording.
+  // Returns a CLOCK_MONOTONIC time of this recording as nanoseconds since the Unix epoch.
   int64_t ToUnixNs(int64_t monotonic_ns) const {
     return monotonic_ns + info_.window.monotonic_to_unix_ns;
   }
@@ -228,8 +234,8 @@ class TimelineBuilder {
   const std::vector<Label>& labels() const { return timeline_->labels_; }
   ThreadIndex AddThread(Pid pid, Tid tid, std::string name);
   Thread& thread(ThreadIndex index) { return timeline_->threads_[Raw(index)]; }
-  // Returns the path `parent` + `label`, cut as kMostPathLevels says; the same id for the same
-  // pair.
+  // Returns the path `parent` + `label`, cut as kMostPathLevels says. The same pair always gets the
+  // same id.
   PathId InternPath(PathId parent, LabelId label);
   const PathNode& path(PathId id) const { return timeline_->paths_[Raw(id)]; }
 
@@ -246,13 +252,13 @@ class TimelineBuilder {
   uint32_t memory_event_count() const { return timeline_->memory_events_->size(); }
   MemoryEvent& memory_event(uint32_t index) { return timeline_->memory_events_->at(index); }
   void SetInputs(std::vector<OperatorInputs> inputs) { timeline_->inputs_ = std::move(inputs); }
-  // `frames`: by StackId, with the one that means nothing.
+  // `frames`: by StackId; the first entry belongs to kNoStack.
   void SetStacks(std::vector<PythonFrame> frames, std::vector<PythonCode> codes,
                  std::vector<PythonModule> modules);
-  // `scripts`: by ScriptId, with the one that means nothing.
+  // `scripts`: by ScriptId; the first entry belongs to kNoScript.
   void SetScripts(std::vector<std::string> scripts) { timeline_->scripts_ = std::move(scripts); }
   void SetSamples(Samples samples) { timeline_->samples_ = std::move(samples); }
-  // After SetSystem(); null = none. Valid until Finish().
+  // Returns the events that SetSystem() set; nullptr: there are none. Valid until Finish().
   SystemEventStore* system_events() { return timeline_->system_.events.get(); }
   void SetSystem(SystemRows system) { timeline_->system_ = std::move(system); }
   void SetMemorySummary(const MemorySummary& summary) { timeline_->memory_summary_ = summary; }

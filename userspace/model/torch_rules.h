@@ -8,11 +8,11 @@
 
 namespace proftrace {
 
-// The class in which distributed autograd runs nodes itself: it is no row, and nodes have no row of
-// the engine's there (torch/csrc/distributed/autograd/engine/dist_engine.cpp).
+// The class in which distributed autograd runs nodes itself. torch makes no row for the class, and
+// no row of the engine around such nodes (torch/csrc/distributed/autograd/engine/dist_engine.cpp).
 inline constexpr std::string_view kDistEngineName = "torch::distributed::autograd::DistEngine";
 
-// Operators that torch makes no row for (c10/core/dispatch/ObservedOperators.cpp).
+// Returns whether torch makes no row for the operator (c10/core/dispatch/ObservedOperators.cpp).
 inline bool IsUnobserved(std::string_view operator_name) {
   static constexpr std::string_view kNames[] = {
       "aten::size",
@@ -28,7 +28,7 @@ inline bool IsUnobserved(std::string_view operator_name) {
   return std::find(std::begin(kNames), std::end(kNames), operator_name) != std::end(kNames);
 }
 
-// Whether a row with an object of its own is named as c10d names its works: "nccl:all_reduce"
+// Returns whether a row has a name as c10d gives to its works: "nccl:all_reduce"
 // (torch/csrc/distributed/c10d/ProcessGroup*.cpp).
 inline bool IsTitleOfWork(std::string_view name) {
   static constexpr std::string_view kBackends[] = {"gloo:", "nccl:", "ucc:", "mpi:", "xccl:"};
@@ -36,21 +36,22 @@ inline bool IsTitleOfWork(std::string_view name) {
                      [name](std::string_view backend) { return name.starts_with(backend); });
 }
 
-// Whether a GPU's kernel is NCCL's or RCCL's: "ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)", also
-// behind a return type ("void ncclKernel…").
+// Returns whether a GPU's kernel belongs to NCCL or RCCL:
+// "ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)", also behind a return type ("void ncclKernel…").
 inline bool IsCommunicationKernel(std::string_view name) {
   return name.starts_with("nccl") || name.starts_with("rccl") ||
          name.find("ncclKernel") != std::string_view::npos ||
          name.find("ncclDevKernel") != std::string_view::npos;
 }
 
-// Whether a row only asks for a collective, or stands around what does.
+// Returns whether a row only asks for a collective, or encloses a row that does.
 inline bool IsCallOfCollective(std::string_view name) {
   return name == "record_param_comms" || name.starts_with("c10d::");
 }
 
-// Rows that events() and key_averages() do not have (torch/autograd/profiler.py, _filter_name):
-// what they enclose belongs to what is around them.
+// Returns whether torch leaves the row out of events() and key_averages()
+// (torch/autograd/profiler.py, _filter_name). Rows inside such a row count as children of the row
+// around it.
 inline bool IsLeftOutOfEvents(std::string_view name) {
   static constexpr std::string_view kNames[] = {
       "[memory]",
@@ -65,8 +66,9 @@ inline bool IsLeftOutOfEvents(std::string_view name) {
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
-// Rows that torch makes inside the operator of the same name, with its argument: its kernel says
-// RECORD_FUNCTION("detach", {self}) (torch/csrc/autograd/VariableTypeManual.cpp).
+// Returns whether torch makes the row inside the operator of the same name and with that operator's
+// argument, because the operator's kernel says RECORD_FUNCTION("detach", {self})
+// (torch/csrc/autograd/VariableTypeManual.cpp).
 inline bool TakesParentsInputs(std::string_view name) {
   return name == "detach" || name == "detach_";
 }

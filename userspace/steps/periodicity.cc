@@ -14,16 +14,18 @@ namespace proftrace {
 namespace {
 
 constexpr std::array<size_t, 8> kLengths = {1, 2, 3, 4, 6, 8, 12, 16};
-// Enough rounds of any model to see its loop; bounds the work.
+// The most items that are looked at, which bounds the work. They hold enough rounds of any model to
+// see its loop.
 constexpr size_t kMaxItems = 24'000;
 constexpr size_t kMinRounds = 3;
 constexpr double kOneKind = 0.75;
 constexpr double kRegular = 0.8;
 constexpr double kRegularInner = 0.9;
-// Sequences that are tried for each number of rounds: those of one round are equally good.
+// How many sequences are tried for each number of rounds. All sequences of one round are equally
+// good.
 constexpr int kTriesEach = 4;
-// How much the distances between rounds may vary: prompts have their lengths; a mere habit of the
-// names has none.
+// How much the distances between rounds may vary: kMostVariation where rounds make data, because
+// prompts differ in length; kEvenVariation where only a pattern of names repeats.
 constexpr double kMostVariation = 0.7;
 constexpr double kEvenVariation = 0.15;
 
@@ -33,8 +35,9 @@ struct Candidate {
   double regularity = 0;
 };
 
-// Positions of each sequence of `length` symbols, by a rolling hash: those that
-// come at least once in a round of a loop that was seen often enough, in order of their first one.
+// Returns the positions of each sequence of `length` symbols, found by a rolling hash. Only
+// sequences are returned that may come once in each round of a loop with enough rounds, in the
+// order of their first positions.
 std::vector<std::vector<size_t>> Occurrences(std::span<const StepItem> items, size_t length) {
   constexpr uint64_t kBase = 0x9e3779b97f4a7c15ull;
   absl::flat_hash_map<uint64_t, std::vector<size_t>> found;
@@ -55,7 +58,8 @@ std::vector<std::vector<size_t>> Occurrences(std::span<const StepItem> items, si
   return occurrences;
 }
 
-// Whether rounds go the same way at first. Long stretches of anything at all hold much the same.
+// Returns whether rounds begin with the same items. This is checked because long stretches of any
+// items have similar contents.
 bool BeginAlike(std::span<const StepItem> items, const std::vector<Segment>& segments) {
   constexpr size_t kFirstItems = 16;
   constexpr double kLeastAlike = 0.3;
@@ -73,8 +77,8 @@ bool BeginAlike(std::span<const StepItem> items, const std::vector<Segment>& seg
   return static_cast<double>(alike) >= kLeastAlike * static_cast<double>(compared);
 }
 
-// How evenly the loop runs: the part of the time in rounds that hold what the one before held, and
-// cover the stretch at all.
+// Returns how evenly the loop runs: the part of the stretch's time that lies in rounds with the
+// same contents as the round before.
 double Regularity(std::span<const StepItem> items, const std::vector<Segment>& segments) {
   int64_t alike_ns = 0;
   for (size_t i = 0; i < segments.size(); ++i) {
@@ -88,8 +92,8 @@ double Regularity(std::span<const StepItem> items, const std::vector<Segment>& s
   return all_ns <= 0 ? 0 : static_cast<double>(alike_ns) / static_cast<double>(all_ns);
 }
 
-// One candidate for each number of rounds: the most regular one, the shortest of equals, the first
-// of those.
+// Returns one candidate for each number of rounds: the most regular one; of equal ones the
+// shortest, and of these the first.
 std::vector<Candidate> FindCandidates(std::span<const StepItem> items) {
   absl::flat_hash_map<size_t, Candidate> by_count;
   for (const size_t length : kLengths) {
@@ -117,7 +121,7 @@ std::vector<Candidate> FindCandidates(std::span<const StepItem> items) {
   return candidates;
 }
 
-// Spread of the distances between markers over their mean.
+// Returns the spread of the distances between markers, relative to their mean.
 double Variation(const std::vector<size_t>& markers) {
   const double rounds = static_cast<double>(markers.size() - 1);
   const double mean = static_cast<double>(markers.back() - markers.front()) / rounds;
@@ -129,8 +133,9 @@ double Variation(const std::vector<size_t>& markers) {
   return std::sqrt(squares / rounds) / mean;
 }
 
-// Whether `outer`, around `inner`, is a loop of the job: it makes something of its own, or comes at
-// even distances with more than a look at values. What comes now and then is neither.
+// Returns whether `outer`, which lies around `inner`, is a loop of the job: it makes something of
+// its own, or comes at even distances and does more than reading values. Neither is true of calls
+// that come only now and then.
 bool IsLoopAround(std::span<const StepItem> items, const Candidate& outer, const Candidate& inner) {
   absl::flat_hash_map<uint32_t, size_t> counts;
   for (const StepItem& item : items) ++counts[item.symbol];
@@ -151,10 +156,10 @@ bool IsLoopAround(std::span<const StepItem> items, const Candidate& outer, const
   return makes ? variation <= kMostVariation : variation <= kEvenVariation;
 }
 
-// Whether calls come less often than every other one of `rounds`, but again and again, that are
-// more than a look at values.
+// Returns whether there are calls that come in fewer than every other one of `rounds`, but
+// repeatedly, and that do more than reading values.
 bool HasRareCalls(std::span<const StepItem> items, size_t rounds) {
-  constexpr double kFew = 0.01;  // of all calls: a branch of the loop's own
+  constexpr double kFew = 0.01;  // of all calls: fewer are a branch of the loop itself
   struct Calls {
     size_t count = 0;
     ItemClass item_class = ItemClass::kOther;
@@ -196,7 +201,8 @@ PeriodicSequence FindPeriodicSequence(std::span<const StepItem> all_items) {
     if (is_loop) chosen = &outer;
   }
   if (chosen == nullptr) return result;
-  // A longer sequence of the same loop is missing at the ends: a shorter one tells as much.
+  // A longer sequence of the same loop may be incomplete at the ends, so a shorter one serves as
+  // well.
   constexpr size_t kMissingAtEnds = 3;
   const size_t rounds = chosen->markers.size();
   for (const Candidate& other : candidates) {

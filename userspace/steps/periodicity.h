@@ -1,5 +1,5 @@
-// The loop of a job that has neither optimizer nor DataLoader: sequences of symbols that come back
-// at even distances, as in inference and generation.
+// Finds the loop of a job that has neither optimizer nor DataLoader, as in inference and
+// generation: a sequence of symbols that comes again and again at even distances.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,16 @@
 namespace proftrace {
 
 struct PeriodicSequence {
-  std::vector<uint32_t> symbols;  // comes once in a round; empty = nothing repeats
-  double regularity = 0;          // the part of the time that is in rounds like the one before
-  // Something else comes again and again, but less often than each round: a loop may lie around.
+  // The sequence that comes once in each round; empty = nothing repeats.
+  std::vector<uint32_t> symbols;
+  double regularity = 0;  // the part of the time that lies in rounds like the one before
+  // True: something else repeats too, but not in each round, so that another loop may lie around
+  // this one.
   bool may_be_inner = false;
 };
 
-// Returns the outermost loop of `items` that went round three times at least. A loop around it that
-// only adds a look at values (logging every tenth round) is not taken for one.
+// Returns the outermost loop in `items` with at least three rounds. A loop around another one that
+// only adds reading values (logging every tenth round) does not count as a loop.
 PeriodicSequence FindPeriodicSequence(std::span<const StepItem> items);
 
 }  // namespace proftrace

@@ -12,9 +12,10 @@
 namespace proftrace {
 namespace {
 
-// A step that takes so much longer than the others has something else after or before it.
+// A step that takes this many times as long as the others has something else before or after it.
 constexpr double kMuchLonger = 1.5;
-// What lies between two steps belongs to the first of them unless it takes this part of a step.
+// The time between two steps belongs to the first of them, unless it takes at least this part of a
+// step.
 constexpr double kOwnPhase = 1.0;
 constexpr double kSureOfWhole = 0.9;
 constexpr double kMuchAlike = 0.6;
@@ -29,7 +30,8 @@ bool Opens(const StepRule& rule, std::span<const StepItem> items, size_t at) {
   return true;
 }
 
-// Where in [first, marker] a round opens: as far from the marker as usual, or the nearest to that.
+// Returns where in [first, marker] a round opens: at the usual distance from the marker, or as near
+// to that as possible.
 std::optional<size_t> OpeningNear(const StepRule& rule, std::span<const StepItem> items,
                                   size_t first, size_t marker) {
   std::optional<size_t> best;
@@ -45,21 +47,24 @@ std::optional<size_t> OpeningNear(const StepRule& rule, std::span<const StepItem
   return best;
 }
 
-// The start of the round whose first marker is the first of all: only when it is there as a whole.
+// Returns the start of the round whose first marker is the first of all; nullopt: the round is not
+// there as a whole.
 std::optional<size_t> FirstRoundStart(const StepRule& rule, std::span<const StepItem> items,
                                       size_t marker) {
-  if (rule.has_uneven_leads) return std::nullopt;  // how long a whole one is, is not known
+  if (rule.has_uneven_leads) return std::nullopt;  // the length of a whole round is not known
   const std::optional<size_t> at = OpeningNear(rule, items, 0, marker);
   if (!at.has_value()) return std::nullopt;
   const double length = static_cast<double>(marker - *at);
   if (std::abs(length - rule.lead_items) > 0.1 * rule.lead_items) return std::nullopt;
   const Signature signature = SignatureOf(items.subspan(*at, marker - *at + 1));
-  // What stood before the round's start is no part of the usual segment here: it may be missing.
+  // The part of the usual segment before the round's start does not count here, because it may be
+  // missing.
   if (1 - MissingPart(rule.slots.front(), signature) < kSureOfWhole) return std::nullopt;
   return at;
 }
 
-// The start of the round that lies between a marker and the first marker of the round.
+// Returns the start of a round, which lies between `previous`, the last marker before, and
+// `marker`, the round's first one.
 size_t RoundStart(const StepRule& rule, std::span<const StepItem> items, size_t previous,
                   size_t marker, bool is_all_its_own) {
   const size_t behind = BehindAnnotations(items, previous, marker, rule.round_ns);
@@ -76,8 +81,8 @@ size_t RoundStart(const StepRule& rule, std::span<const StepItem> items, size_t 
   return usual;
 }
 
-// The longest time in which nothing ran, from `from_ns` over items [begin, end) to item `end`: when
-// somebody else had the processor it is no work of a phase.
+// Returns the longest time in which nothing ran, from `from_ns` over the items [begin, end) to item
+// `end`. While somebody else has the processor, no phase of the job is at work.
 int64_t LongestGap(std::span<const StepItem> items, size_t begin, size_t end, int64_t from_ns) {
   int64_t longest = 0;
   int64_t busy_until_ns = from_ns;
@@ -88,7 +93,7 @@ int64_t LongestGap(std::span<const StepItem> items, size_t begin, size_t end, in
   return longest;
 }
 
-// How long a call of each name takes in the middle of all of them.
+// The median duration of the calls of each name.
 class TypicalTimes {
  public:
   explicit TypicalTimes(std::span<const StepItem> items) {
@@ -105,8 +110,8 @@ class TypicalTimes {
     }
   }
 
-  // By how much the most delayed of items [begin, end) took longer than that. One: calls that all
-  // take longer have more to do.
+  // Returns by how much the most delayed of the items [begin, end) took longer than usual. Only one
+  // item counts, because calls that all take longer have more to do.
   int64_t LongestDelay(std::span<const StepItem> items, size_t begin, size_t end) const {
     int64_t longest = 0;
     for (size_t at = begin; at < end; ++at) {
@@ -121,17 +126,18 @@ class TypicalTimes {
   std::map<uint32_t, int64_t> typical_;
 };
 
-// Whether it is an annotation that is not over at `time_ns`.
+// Returns whether the item is an annotation that is not over at `time_ns`.
 bool GoesOn(const StepItem& item, int64_t time_ns) {
   return item.item_class == ItemClass::kAnnotation && (item.is_open || item.end_ns > time_ns);
 }
 
-// Annotations that items lie in and that end, asked for in ascending order.
+// Finds the annotations around items. Items must be asked for in ascending order.
 class AnnotationsAround {
  public:
   explicit AnnotationsAround(std::span<const StepItem> items) : items_(items) {}
 
-  // When the first of those around the item `index` ends that go on at `time_ns`.
+  // Returns the earliest end of the annotations around the item `index` that are not over at
+  // `time_ns`.
   int64_t EndAt(size_t index, int64_t time_ns) {
     std::erase_if(open_, [&](size_t at) { return !GoesOn(items_[at], items_[index].start_ns); });
     for (; next_ < index; ++next_) {
@@ -151,7 +157,8 @@ class AnnotationsAround {
   std::vector<size_t> open_;
 };
 
-// Sets the times. A step goes up to the next one's start, unless something of its own lies between.
+// Sets the times of the steps. A step lasts until the next one starts, unless a phase of its own
+// lies between the two.
 void SetTimes(const StepRule& rule, std::span<const StepItem> items, const StepEdges& edges,
               std::vector<StepRange>* ranges) {
   std::optional<TypicalTimes> typical;  // seldom needed
@@ -159,8 +166,8 @@ void SetTimes(const StepRule& rule, std::span<const StepItem> items, const StepE
   const double own_phase_ns = kOwnPhase * static_cast<double>(rule.round_ns);
   for (size_t i = 0; i < ranges->size(); ++i) {
     StepRange& range = (*ranges)[i];
-    // What begins in it and is over before the next call comes is of it; an annotation that goes on
-    // is around it.
+    // An annotation that begins in the step and is over before the next call belongs to the step.
+    // One that goes on is around the step.
     const size_t behind = i + 1 < ranges->size() ? (*ranges)[i + 1].begin : range.end;
     const int64_t most_ns = behind < items.size() ? items[behind].start_ns : INT64_MAX;
     while (range.begin + 1 < range.end && GoesOn(items[range.begin], most_ns)) ++range.begin;
@@ -194,9 +201,9 @@ void SetTimes(const StepRule& rule, std::span<const StepItem> items, const StepE
   }
 }
 
-// Whether each segment before a marker has more in it than usual: more items, or, where a round has
-// several markers and segments of several kinds, time. (Time alone would take a disturbed round for
-// one.)
+// Returns for each segment before a marker whether it holds more than usual: more items, or, where
+// a round has several markers and several kinds of segments, more time. (By time alone, a round
+// that was disturbed would count too.)
 std::vector<bool> LongOnes(const StepRule& rule, std::span<const StepItem> items,
                            std::span<const size_t> markers) {
   std::vector<bool> long_ones;
@@ -219,14 +226,15 @@ std::vector<StepRange> RangesByEnds(const StepRule& rule, std::span<const StepIt
   const bool begins_with_step = edges.begins_with_step;
   const std::vector<uint32_t> places = PlacesInRound(rule, items, markers, begins_with_step);
   std::vector<bool> long_ones = LongOnes(rule, items, markers);
-  // Before the first round there is what the recording's begin has left of another one.
+  // Before the first round lies the rest of a round in which the recording began.
   if (!begins_with_step && !long_ones.empty()) long_ones.front() = false;
   std::vector<StepRange> ranges;
   std::optional<size_t> start;
   for (size_t i = 0; i < markers.size(); ++i) {
     if (places[i] == 0) {
       if (i > 0) {
-        // Rounds in a row that are longer have more to do; what comes between two comes alone.
+        // Several longer rounds in a row have more to do. Something between two rounds makes only
+        // one segment longer.
         const bool in_a_row =
             long_ones[i] && (long_ones[i - 1] || (i + 1 < markers.size() && long_ones[i + 1]));
         start = RoundStart(rule, items, markers[i - 1], markers[i], in_a_row);
@@ -253,7 +261,7 @@ std::vector<StepRange> RangesByEnds(const StepRule& rule, std::span<const StepIt
   return ranges;
 }
 
-// The part of `count` calls from `a` on that are those from `b` on, 0 to 1.
+// Returns which part of the `count` calls from `a` on are equal to those from `b` on, from 0 to 1.
 double PartAlike(std::span<const StepItem> items, size_t a, size_t b, size_t count) {
   size_t alike = 0;
   for (size_t i = 0; i < count && std::max(a, b) + i < items.size(); ++i) {
@@ -271,7 +279,7 @@ std::vector<StepRange> RangesByBegins(const StepRule& rule, std::span<const Step
     const size_t first = markers.front() + tail;
     if (edges.begins_with_step && first <= items.size()) {
       const size_t seen = std::min(first, usual);
-      // Rounds of one length go the same way, others hold much the same.
+      // Rounds of the same length have the same order of calls; others have similar contents.
       const bool is_round =
           PartAlike(items, first - seen, first + usual - seen, seen) >= kMuchAlike ||
           Similarity(SignatureOf(items.first(first)), rule.slots.front()) >= kMuchAlike;
@@ -327,18 +335,18 @@ std::vector<StepRange> FindStepRanges(const StepRule& rule, std::span<const Step
 }
 
 void StepFinder::Learn() {
-  // More than half as many again may show what was not to be seen before.
+  // With half as many items again, a loop may show that could not be seen before.
   if (rule_.kind != StepRule::Kind::kNone && items_.size() < learned_from_ * 3 / 2) return;
   if (rule_.kind == StepRule::Kind::kNone && items_.size() < learned_from_ * 9 / 8) return;
   learned_from_ = items_.size();
   StepRule rule = LearnStepRule(items_, settled_.empty() ? start_ns_ : items_.front().start_ns);
   if (rule.kind == StepRule::Kind::kNone && rule_.kind != StepRule::Kind::kNone) return;
-  // Among few items of a long step the better evidence may be missing.
+  // If few items of a long step are kept, the better evidence may be missing among them.
   if (rule_.ends_with_marker() && !rule.ends_with_marker() && !settled_.empty()) return;
   rule_ = std::move(rule);
 }
 
-// Where nothing ran for longer than a round's pauses, no round was under way.
+// Sets the edges: where nothing ran for longer than any pause in a round, no round was under way.
 void StepFinder::FindEdges(int64_t now_ns) {
   if (items_.empty() || rule_.pause_ns <= 0) return;
   if (settled_.empty() && rule_.begins_with_round(items_.front().start_ns, start_ns_)) {
@@ -359,7 +367,7 @@ void StepFinder::Look(int64_t now_ns) {
     best_rule_ = rule_;
     best_steps_ = tentative_.size();
   }
-  // Few whole steps are little evidence, whatever they are told by.
+  // Few whole steps are little evidence, however they were found.
   if (found == 0) best_rule_.confidence = std::min(best_rule_.confidence, 0.3);
 }
 
@@ -367,8 +375,8 @@ void StepFinder::LetGo() {
   Look(items_.back().start_ns);
   size_t keep_from = items_.size() / 2;
   if (!tentative_.empty()) {
-    // The last two may still be found to go on, or to end sooner, unless they take most of what is
-    // kept; a step follows the last one.
+    // The ends of the last two steps may still change, so these are not settled unless they take
+    // most of the kept items. A step follows the last settled one.
     size_t settle = tentative_.size() > 2 ? tentative_.size() - 2 : 0;
     while (settle < tentative_.size() && tentative_[settle].begin < items_.size() / 4) ++settle;
     for (size_t i = 0; i < settle; ++i) settled_.push_back(tentative_[i].step);
@@ -376,7 +384,7 @@ void StepFinder::LetGo() {
     keep_from = are_all ? tentative_.back().end : tentative_[settle].begin;
     edges_.begins_with_step = true;
     let_go_start_ns_.reset();
-  } else if (edges_.begins_with_step) {  // a step of more items than are kept
+  } else if (edges_.begins_with_step) {  // the step has more items than are kept
     if (!let_go_start_ns_.has_value()) let_go_start_ns_ = items_.front().start_ns;
   }
   tentative_.clear();

@@ -1,5 +1,6 @@
-// Finds the steps of one thread in the stream of its items. Bounded memory: what lies before the
-// last steps is let go. The same code runs while recording and on a finished recording.
+// Finds the steps of one thread in the stream of its items. Memory is bounded, because items from
+// before the last steps are dropped. The same code runs while recording and on a finished
+// recording.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +14,11 @@
 
 namespace proftrace {
 
-// A whole step: one that the recording began or ended in is none.
+// A whole step. Steps in which the recording began or ended are left out.
 struct FoundStep {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  uint32_t symbol = 0;  // kProfilerStep: of the annotation
+  uint32_t symbol = 0;  // kProfilerStep: the annotation's symbol; otherwise meaningless
 };
 
 // A step among the items of a vector.
@@ -27,8 +28,8 @@ struct StepRange {
   FoundStep step;
 };
 
-// The facts about the ends of a stretch of items: whether the first one begins a step, and the last
-// one ends one.
+// Tells of a stretch of items whether the first item begins a step, and whether the last item ends
+// a step.
 struct StepEdges {
   bool begins_with_step = false;
   bool ends_with_step = false;
@@ -40,12 +41,12 @@ std::vector<StepRange> FindStepRanges(const StepRule& rule, std::span<const Step
 
 class StepFinder {
  public:
-  // `max_items`: how many are kept to learn from. `start_ns`: what came before is not known.
-  // `max_steps`: about as many of the last steps are kept, at most twice as many.
+  // `max_items`: the most items that are kept to learn from. `start_ns`: when the recording began.
+  // `max_steps`: about this many of the last steps are kept, at most twice as many.
   StepFinder(size_t max_items, int64_t start_ns, size_t max_steps = SIZE_MAX / 2)
       : max_items_(max_items), max_steps_(max_steps), start_ns_(start_ns) {}
 
-  // Adds an item; they come in order of their start.
+  // Adds an item. Items must come in order of their start.
   void Add(const StepItem& item) {
     if (!items_.empty() && items_.back().may_be_entering && IsAnnotation(item.item_class)) {
       const int64_t start_ns = items_.back().start_ns;
@@ -56,29 +57,29 @@ class StepFinder {
     items_.push_back(item);
     if (items_.size() >= max_items_) LetGo();
   }
-  // Returns the item that was added last, to set its end when that is known; nullptr when it was
-  // let go.
+  // Returns the item that was added last, so that its end can be set later; nullptr: it was
+  // dropped.
   StepItem* last() { return items_.empty() ? nullptr : &items_.back(); }
 
-  // Return how many items were added in all, and not taken back, and the item with a number, from 0
-  // on: nullptr when it was let go.
+  // added() returns how many items were added and not removed again. ItemOf() returns the item with
+  // a number, counted from 0 on; nullptr: it was dropped.
   uint64_t added() const { return items_let_go_ + items_.size(); }
   StepItem* ItemOf(uint64_t number) {
     return number < items_let_go_ || number >= added() ? nullptr : &items_[number - items_let_go_];
   }
 
-  // Takes the last one back.
+  // Removes the item that was added last.
   void RemoveLast() {
     if (!items_.empty()) items_.pop_back();
   }
 
-  // Looks for steps in all that was added up to the time `now_ns`.
+  // Looks for steps in all items that were added up to the time `now_ns`.
   void Look(int64_t now_ns);
 
-  // Returns the steps that Look() found. Later ones may still change with what is added.
+  // Returns the steps that Look() found. The last ones may still change when items are added.
   std::vector<FoundStep> steps() const;
   size_t count() const { return let_go_ + settled_.size() + tentative_.size(); }
-  // Returns how many came before the first one of steps().
+  // Returns how many steps came before the first one of steps() and were dropped.
   size_t let_go() const { return let_go_; }
   size_t kept_items() const { return items_.size(); }
   // Returns the rule that most steps were found by.
@@ -96,13 +97,13 @@ class StepFinder {
   size_t let_go_ = 0;
   uint64_t items_let_go_ = 0;
   std::vector<StepItem> items_;
-  StepRule rule_;       // of the items at hand
-  StepRule best_rule_;  // of most steps so far
+  StepRule rule_;       // the rule of the items that are kept now
+  StepRule best_rule_;  // the rule that most steps so far were found by
   size_t best_steps_ = 0;
-  size_t learned_from_ = 0;  // items that `rule_` was learned from
+  size_t learned_from_ = 0;  // number of items that `rule_` was learned from
   int64_t start_ns_;
   StepEdges edges_;
-  std::optional<int64_t> let_go_start_ns_;  // of the step that the first item is in
+  std::optional<int64_t> let_go_start_ns_;  // start of the step that the first item is in
   std::vector<FoundStep> settled_;
   std::vector<StepRange> tentative_;
 };

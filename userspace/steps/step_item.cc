@@ -35,13 +35,13 @@ constexpr std::array<std::string_view, 9> kViews = {
     "aten::view",   "aten::reshape",   "aten::flatten", "aten::squeeze",    "aten::unsqueeze",
     "aten::select", "aten::unflatten", "aten::to",      "aten::resolve_neg"};
 
-// Losses whose names do not say it.
+// Losses whose names do not contain "loss".
 constexpr std::array<std::string_view, 4> kLosses = {"aten::binary_cross_entropy",
                                                      "aten::binary_cross_entropy_with_logits",
                                                      "aten::kl_div", "aten::nll_loss_nd"};
 
-// Whether the operator takes the best of several, with its place. aten::max has overloads that give
-// the largest value alone, or the larger one of two.
+// Returns whether the operator returns the place of the best of several values. Some overloads of
+// aten::max only return the largest value, or the larger one of two.
 bool IsChoice(std::string_view name, std::string_view overload_name) {
   if (name == "aten::max") return overload_name == "dim" || overload_name == "names_dim";
   return name == "aten::argmax" || name == "aten::topk";

@@ -1,5 +1,5 @@
-// The items that step detection looks at: the calls of one thread that nothing but annotations
-// enclose, in order of their start. Names are reduced to a number and a class, so that the same
+// The items that step detection looks at: the calls of one thread that lie in no row except
+// annotations, in order of their start. Names are reduced to a number and a class, so that the same
 // code works on a finished recording and on the stream of records.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace proftrace {
 
-// The class of an item says what it tells of its place in the loop.
+// The class of an item says what the item shows about its place in the loop.
 enum class ItemClass : uint8_t {
   kOther = 0,      // work
   kAnnotation,     // an annotation of the job: its children are items as well
@@ -19,7 +19,7 @@ enum class ItemClass : uint8_t {
   kLoaderNext,     // enumerate(DataLoader)#….__next__
   kProfilerStep,   // ProfilerStep#N
   kRead,           // a value is fetched from a tensor: metrics and logging
-  kDetach,         // takes a value out of autograd's graph, often to keep it
+  kDetach,         // takes a value out of autograd's graph, often so that it can be kept
   kReduce,         // makes a value to be looked at: part of a loss, or of logging
   kSource,         // makes data: inputs, noise, a prompt, a token's embedding
   kDraw,           // numbers at random, as for a seed
@@ -35,14 +35,14 @@ struct StepItem {
   uint32_t symbol = 0;  // equal for equal names
   ItemClass item_class = ItemClass::kOther;
   bool is_open = false;  // its end was not seen
-  // It may be part of what comes next, when that is an annotation: before 2.0 entering one makes a
-  // tensor of zeros, to hold its handle (record_function_ops.cpp).
+  // It may belong to the next item where that is an annotation: before 2.0 entering an annotation
+  // makes a tensor of zeros that holds its handle (record_function_ops.cpp).
   bool may_be_entering = false;
-  // Something was called within it; of kLoaderNext: to put a batch together.
+  // Something was called within the item. For kLoaderNext: to put a batch together.
   bool has_calls = false;
 
-  // Returns when it is over for what comes next: what an annotation encloses are items of their
-  // own.
+  // Returns the time from which on the next item may begin. For an annotation this is its start,
+  // because the rows within it are items of their own.
   int64_t busy_until_ns() const { return item_class == ItemClass::kAnnotation ? start_ns : end_ns; }
 };
 
@@ -54,7 +54,7 @@ inline bool IsAnnotation(ItemClass item_class) {
 
 // Finds the class by the names that PyTorch gives (torch/optim/optimizer.py,
 // torch/utils/data/dataloader.py, torch/profiler/profiler.py, native_functions.yaml).
-// `overload_name`: an operator's; "" of what has none.
+// `overload_name`: that of an operator; "" where there is none.
 ItemClass ClassifyItem(std::string_view name, std::string_view overload_name, bool is_annotation,
                        bool is_autograd);
 

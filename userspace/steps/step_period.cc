@@ -11,10 +11,10 @@ namespace {
 constexpr size_t kMaxPeriod = 256;  // optimizer steps in one round
 constexpr double kPeriodAlike = 0.9;
 constexpr double kMissingOfAnotherKind = 0.05;
-constexpr double kRolloutShare = 0.2;  // of the time: less is a draw on the side
+constexpr double kRolloutShare = 0.2;  // of the time: less is only a draw on the side
 
-// Some of the segments, spread over all of them at distances that have no common measure: every
-// n-th one would be all of one kind where every n-th is another kind.
+// Returns some of the segments, spread over all of them at uneven distances. Taking every n-th
+// segment would give segments of one kind alone where every n-th is of another kind.
 std::vector<const Segment*> Sample(const std::vector<const Segment*>& segments) {
   constexpr size_t kSample = 48;
   constexpr double kGoldenRatio = 0.6180339887498949;
@@ -28,8 +28,8 @@ std::vector<const Segment*> Sample(const std::vector<const Segment*>& segments) 
   return sample;
 }
 
-// Average likeness of segments that are `period` apart, and the part of them that are more alike
-// than neighbours.
+// The average likeness of segments that are `period` apart, and the part of them that are more
+// alike than neighbours.
 struct Likeness {
   double average = 0;
   double improved = 0;
@@ -49,8 +49,8 @@ Likeness LikenessAt(const std::vector<Segment>& segments, size_t period,
   return likeness;
 }
 
-// Whether the segments that are unlike the typical one are another kind of work, not the typical
-// one with something added, and how many there are.
+// Returns whether the segments that are unlike the typical one are another kind of work, and enough
+// of them, instead of the typical segment with something added.
 bool OddOnesAreOfAnotherKind(const std::vector<Segment>& segments, const Signature& typical) {
   size_t odd = 0;
   size_t of_another_kind = 0;
@@ -62,7 +62,7 @@ bool OddOnesAreOfAnotherKind(const std::vector<Segment>& segments, const Signatu
   return odd >= 3 && of_another_kind * 10 >= odd * 9;
 }
 
-// How many segments make a round, by their likeness.
+// Returns how many segments make a round, by their likeness.
 size_t FindPeriod(std::span<const StepItem> items, const std::vector<Segment>& segments) {
   if (segments.size() < 4 || HaveOneBackwardPass(items, segments)) return 1;
   std::vector<double> to_neighbour(segments.size(), 0);
@@ -84,7 +84,8 @@ size_t FindPeriod(std::span<const StepItem> items, const std::vector<Segment>& s
   return 1;
 }
 
-// How many segments sample, where the others do not and that takes a good part of the time; else 0.
+// Returns how many segments sample, where the others do not and sampling takes a good part of the
+// time; else 0.
 size_t SamplingSegments(const std::vector<Segment>& segments) {
   std::vector<int64_t> plain_ns;
   int64_t all_ns = 0;
@@ -106,13 +107,13 @@ size_t SamplingSegments(const std::vector<Segment>& segments) {
   return is_long ? static_cast<size_t>(sampling) : 0;
 }
 
-// Several updates of one batch each: how many, where it is always as many; else 1.
+// Returns how many updates are made from each batch, where this number is always the same; else 1.
 size_t UpdatesABatch(const std::vector<Segment>& segments) {
   std::vector<size_t> distances;
   size_t last = segments.size();
   for (size_t i = 0; i < segments.size(); ++i) {
     if (segments[i].loader_nexts == 0) continue;
-    if (segments[i].loader_nexts > 1) return 1;  // an evaluation's, perhaps
+    if (segments[i].loader_nexts > 1) return 1;  // perhaps those of an evaluation
     if (last != segments.size()) distances.push_back(i - last);
     last = i;
   }
@@ -123,7 +124,7 @@ size_t UpdatesABatch(const std::vector<Segment>& segments) {
   return are_even && distances.front() <= kMaxPeriod ? distances.front() : 1;
 }
 
-// How many segments fetch batches of a DataLoader, and how many of these one alone.
+// How many segments fetch batches of a DataLoader, and how many of these fetch only one.
 struct Fetches {
   size_t any = 0;
   size_t one = 0;
@@ -138,22 +139,23 @@ Fetches CountFetches(const std::vector<Segment>& segments) {
   return fetches;
 }
 
-// Whether a round has several batches, each with a segment of its own. A loop over batches that
-// does something else with every n-th looks like this, and so does one whose body takes n batches.
+// Returns whether a round has several batches, each with a segment of its own. This is true of a
+// loop over batches that does something else with every n-th one, and of a loop whose body takes n
+// batches.
 bool HasBatchesInARound(const std::vector<Segment>& segments, size_t period) {
   const Fetches fetches = CountFetches(segments);
   if (fetches.any < 2 || fetches.one * 10 < fetches.any * 6) return false;
   return fetches.any * period * 2 > segments.size() * 3;
 }
 
-// Whether some updates have no batch of their own, but lie between those that have one.
+// Returns whether some updates have no batch of their own, but lie between updates that have one.
 bool HasUpdatesBetweenBatches(const std::vector<Segment>& segments) {
   const Fetches fetches = CountFetches(segments);
   return fetches.any > 0 && fetches.any < segments.size() && fetches.one * 10 >= fetches.any * 9;
 }
 
-// Whether one optimizer after the other steps. One that takes over from another for good makes no
-// round with it.
+// Returns whether several optimizers step in turns. An optimizer that replaces another one for good
+// makes no round with it.
 bool HasSeveralOptimizers(std::span<const StepItem> items, const std::vector<Segment>& segments) {
   size_t changes = 0;
   for (size_t i = 1; i < segments.size(); ++i) {
@@ -162,10 +164,10 @@ bool HasSeveralOptimizers(std::span<const StepItem> items, const std::vector<Seg
   return changes * 8 > segments.size();
 }
 
-// Whether gradients are zeroed more often in some segments than in most: a pass of the loop that
-// has thrown its gradients away is in the segment of the next one.
+// Returns whether gradients are zeroed more often in some segments than in most: then these
+// segments also contain a pass of the loop that threw its gradients away.
 bool HasSkippedUpdates(std::span<const StepItem> items, const std::vector<Segment>& segments) {
-  std::map<size_t, size_t> counts;  // segments, by how often
+  std::map<size_t, size_t> counts;  // numbers of segments, by how often they zero gradients
   for (const Segment& segment : segments) {
     size_t zeroed = 0;
     for (size_t i = segment.begin + 1; i <= segment.end; ++i) {

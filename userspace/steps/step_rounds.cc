@@ -8,14 +8,16 @@
 namespace proftrace {
 namespace {
 
-// Spreads symbols, which are small numbers, over the buckets (Fibonacci hashing).
+// Returns the bucket of a symbol. Symbols are small numbers, which this spreads over the buckets
+// (Fibonacci hashing).
 size_t Bucket(uint32_t symbol) { return (symbol * 2654435769u) >> 26; }
 
 float LogCount(uint32_t count) { return std::log2(1.0f + static_cast<float>(count)); }
 
-// How long the shortest part is that, one after the other, makes all of `symbols`.
+// Returns the length of the shortest sequence whose repetition makes all of `symbols`.
 size_t RepeatedPart(const std::vector<uint32_t>& symbols) {
-  // For each beginning: the length of the shorter one that it ends with (Knuth, Morris and Pratt).
+  // For each prefix, the length of the longest shorter prefix that it ends with (Knuth, Morris and
+  // Pratt).
   std::vector<size_t> ends_with(symbols.size(), 0);
   for (size_t i = 1; i < symbols.size(); ++i) {
     size_t length = ends_with[i - 1];
@@ -27,12 +29,13 @@ size_t RepeatedPart(const std::vector<uint32_t>& symbols) {
   return symbols.size() % part == 0 ? part : symbols.size();
 }
 
-// Tells which choices are actions. An action is taken of what the model has just made, and fetched
-// as it is; an accuracy is made of choices by comparing them. A choice of what a loss or an update
-// has come for is no action either: what is fetched behind it is the loss.
+// Tells which choices are actions. An action is chosen from values that the model has just made,
+// and is fetched unchanged, while for an accuracy choices are compared. A choice from values for
+// which a loss or an update has come is no action either, because the value that is fetched behind
+// it is the loss.
 class ActionWatch {
  public:
-  // Whether the next item of a segment is a choice that is an action.
+  // Takes the next item of a segment. Returns whether it is a choice that is an action.
   bool IsAction(std::span<const StepItem> items, size_t at) {
     switch (items[at].item_class) {
       case ItemClass::kOther:
@@ -113,7 +116,8 @@ std::vector<Segment> SegmentsBetween(std::span<const StepItem> items,
     }
     segments.push_back(segment);
   }
-  // Where a DataLoader gives what is learned from, choices are a look at how far the model is.
+  // Where the data to learn from comes from a DataLoader, choices only measure how good the model
+  // is.
   const bool has_batches =
       std::any_of(segments.begin(), segments.end(),
                   [](const Segment& segment) { return segment.loader_nexts > 0; });
@@ -129,10 +133,10 @@ bool HaveOneBackwardPass(std::span<const StepItem> items, const std::vector<Segm
     for (size_t i = segment.begin + 1; i <= segment.end; ++i) {
       if (items[i].item_class == ItemClass::kBackward) nodes.push_back(items[i].symbol);
     }
-    // Gradients of several batches are added up: the same pass several times, and fewer where an
-    // epoch's batches do not suffice.
+    // Where gradients of several batches are added up, the same pass comes several times, and fewer
+    // times at the end of an epoch without enough batches.
     nodes.resize(RepeatedPart(nodes));
-    nodes.push_back(items[segment.end].symbol);  // which optimizer it is
+    nodes.push_back(items[segment.end].symbol);  // the optimizer
     return nodes;
   };
   const std::vector<uint32_t> first = nodes_of(segments.front());
@@ -165,7 +169,7 @@ bool OnlyNextsBetween(std::span<const StepItem> items, size_t first, size_t last
   return true;
 }
 
-// What tells whether a call of a DataLoader's iterator gave a batch.
+// The evidence for whether a call of a DataLoader's iterator returned a batch.
 class BatchEvidence {
  public:
   BatchEvidence(std::span<const StepItem> items, const std::vector<size_t>& nexts) : items_(items) {
@@ -193,13 +197,13 @@ class BatchEvidence {
     }
   }
 
-  // The iterator said that there is no more: it put nothing together where the others do, an
-  // iterator is made next, or it is not gone on with as with a batch.
+  // Returns whether the iterator had no more batches: it put no batch together although other calls
+  // do, an iterator is made next, or the items after it are not like those after a batch.
   bool IsExhausted(size_t next, size_t until) const {
     constexpr double kMost = 0.6;
-    constexpr double kAlike = 0.5;  // loops that begin in several ways do much the same
+    constexpr double kAlike = 0.5;  // how alike loops are that begin in several ways
     const Usual& usual = usual_.at(items_[next].symbol);
-    // Those at the ends of many short epochs are half of all.
+    // In many short epochs, half of all calls are those at their ends.
     if (usual.with_calls * 5 >= usual.count * 2) return !items_[next].has_calls;
     if (next + 1 >= until) return until < items_.size();
     if (MakesIterator(next + 1, until)) return true;
@@ -217,11 +221,11 @@ class BatchEvidence {
     std::map<uint32_t, size_t> first;  // by symbol: how often it came next
     size_t most = 0;                   // of these
     uint32_t most_first = 0;
-    Signature signature{};  // of what follows a call that is gone on with so
+    Signature signature{};  // of the items after a call with this continuation
   };
 
-  // Whether nothing but what an iterator's constructor calls is in [begin, end): it draws a seed
-  // (torch/utils/data/dataloader.py), and the sampler an order.
+  // Returns whether [begin, end) holds only calls of an iterator's constructor, which draws a seed
+  // (torch/utils/data/dataloader.py), and of the sampler, which draws an order.
   bool MakesIterator(size_t begin, size_t end) const {
     bool draws = false;
     for (size_t i = begin; i < end; ++i) {
@@ -239,7 +243,7 @@ class BatchEvidence {
   std::map<uint32_t, Usual> usual_;  // by the symbol of the iterator's class
 };
 
-// The calls of DataLoaders' iterators that gave a batch.
+// Returns the calls of DataLoaders' iterators that returned a batch.
 std::vector<size_t> NextsOfBatches(std::span<const StepItem> items) {
   std::vector<size_t> nexts;
   for (size_t i = 0; i < items.size(); ++i) {
@@ -260,12 +264,12 @@ std::vector<size_t> LoaderMarkers(std::span<const StepItem> items) {
   const std::vector<size_t> nexts = NextsOfBatches(items);
   std::vector<size_t> markers;
   for (const size_t next : nexts) {
-    // Several loaders that go side by side: their batches make one round.
+    // Where several loaders are used side by side, their batches make one round.
     if (!markers.empty() && OnlyNextsBetween(items, markers.back(), next)) continue;
     markers.push_back(next);
   }
   if (!markers.empty() && markers.back() + 1 == items.size()) markers.pop_back();
-  // A batch may be fetched within an annotation: the round begins with that.
+  // Where a batch is fetched within an annotation, the round begins with the annotation.
   for (size_t i = markers.size(); i-- > 0;) {
     const auto before = i > 0 ? std::optional<size_t>(markers[i - 1]) : std::nullopt;
     const auto after =
@@ -276,7 +280,7 @@ std::vector<size_t> LoaderMarkers(std::span<const StepItem> items) {
 }
 
 std::vector<size_t> UpdateMarkers(std::span<const StepItem> items) {
-  // Between the backward pass and the update: clipping, unscaling.
+  // The most items between the backward pass and the update, such as clipping or unscaling.
   constexpr size_t kMaxItemsBetween = 8;
   std::vector<size_t> markers;
   size_t i = 0;

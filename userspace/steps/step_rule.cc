@@ -12,24 +12,26 @@
 namespace proftrace {
 namespace {
 
-constexpr size_t kMaxSegments = 2048;  // that are compared with each other
+constexpr size_t kMaxSegments = 2048;  // the most segments that are compared with each other
 constexpr double kAlike = 0.85;        // segments of the same kind
 constexpr size_t kHeadItems = 24;      // after a marker: where a round may begin
 constexpr size_t kOpeningItems = 4;
-// Zeroed gradients between an optimizer's step and the next forward pass stand at the end of a
-// round when the pause after them is about as long as the one before, and at its start when that is
-// the shorter one. On 2.11, with probes, the second is 0.5 to 0.76 of the first at the start of a
-// round and 1.1 at its end: calling a module takes Python so long.
+// Gradients that are zeroed between an optimizer's step and the next forward pass belong to the end
+// of a round if the pause after them is about as long as the one before, and to the start of the
+// next round if the pause after them is shorter. On 2.11, with probes, the pause after them is 0.5
+// to 0.76 of that before them at the start of a round, and 1.1 at its end, because Python takes
+// that long to call a module.
 constexpr double kEndsRound = 1.03;
 constexpr double kTrustInPauses = 0.85;
 constexpr double kTrustInLead = 0.5;
 
-// Items between the markers `begin` and `end`: [0] is the one after `begin`, the last is `end`.
+// Returns the items of a segment: [0] is the one after its marker `begin`, the last one is its
+// marker `end`.
 std::span<const StepItem> PartOf(std::span<const StepItem> items, const Segment& segment) {
   return items.subspan(segment.begin + 1, segment.end - segment.begin);
 }
 
-// A segment with the usual number of items among those that look like `typical`.
+// Returns a segment with the usual number of items, among those that look like `typical`.
 const Segment* UsualOne(const std::vector<const Segment*>& segments, const Signature& typical) {
   std::map<size_t, std::pair<size_t, const Segment*>> by_length;
   for (const Segment* segment : segments) {
@@ -47,7 +49,8 @@ const Segment* UsualOne(const std::vector<const Segment*>& segments, const Signa
   return usual;
 }
 
-// Medians of the time before each item of `reference`, over the segments that begin as it does.
+// Returns the median of the time before each item of `reference`, over the segments that begin like
+// it.
 std::vector<int64_t> GapsBefore(std::span<const StepItem> items,
                                 const std::vector<const Segment*>& segments,
                                 const Segment& reference, size_t count) {
@@ -73,8 +76,8 @@ size_t FirstOfClass(std::span<const StepItem> part, ItemClass item_class) {
   return static_cast<size_t>(it - part.begin());
 }
 
-// Where segments with a look at values added part from the usual one, when they agree: what is
-// added stands at the end of a round or between two.
+// Returns where segments in which values are read as well begin to differ from the usual one;
+// nullopt: they disagree. The items that are added there lie at the end of a round or between two.
 std::optional<size_t> WhereOthersPart(std::span<const StepItem> items,
                                       const std::vector<const Segment*>& segments,
                                       const Segment& reference) {
@@ -88,7 +91,7 @@ std::optional<size_t> WhereOthersPart(std::span<const StepItem> items,
     size_t same = 0;
     while (same < usual.size() && part[same].symbol == usual[same].symbol) ++same;
     const std::span<const StepItem> added = part.subspan(same, part.size() - usual.size());
-    // A branch of the job adds something as well, but rarely looks at a value.
+    // A branch of the job also adds items, but rarely reads a value.
     if (FirstOfClass(added, ItemClass::kRead) == added.size()) continue;
     ++positions[same];
     ++others;
@@ -99,11 +102,11 @@ std::optional<size_t> WhereOthersPart(std::span<const StepItem> items,
   return std::nullopt;
 }
 
-// A time that pauses within rounds do not come near: the longest pause of a usual segment, and
-// more.
+// Returns a time that is much longer than any pause within rounds, by the longest pause of a usual
+// segment.
 int64_t LongestPause(std::span<const StepItem> items, const std::vector<Segment>& segments) {
   constexpr int64_t kMore = 4;
-  constexpr int64_t kMoreThanEver = 2;  // on a busy machine any pause may be long once
+  constexpr int64_t kMoreThanEver = 2;  // on a busy machine any pause may once be long
   std::vector<int64_t> longest;
   for (const Segment& segment : segments) {
     int64_t longest_ns = 0;
@@ -119,14 +122,14 @@ int64_t LongestPause(std::span<const StepItem> items, const std::vector<Segment>
   return std::max(kMore * ReorderingMedian(longest), kMoreThanEver * ever_ns);
 }
 
-// The items after a round's last marker that belong to it still.
+// The items after a round's last marker that still belong to the round.
 struct Tail {
   size_t items = 0;
-  // Nothing but the length of pauses tells which of some items belongs to which round.
+  // True: only the length of pauses tells which of some items belong to which round.
   bool is_guess = false;
 };
 
-// How many items after a round's last marker are in an annotation with it, as a rule.
+// Returns how many items after a round's last marker are usually in an annotation with the marker.
 size_t EnclosedItems(std::span<const StepItem> items, const std::vector<const Segment*>& leads,
                      int64_t round_ns) {
   std::vector<int64_t> counts;
@@ -137,9 +140,9 @@ size_t EnclosedItems(std::span<const StepItem> items, const std::vector<const Se
   return static_cast<size_t>(ReorderingMedian(counts));
 }
 
-// Where reads begin that come again and again before the backward pass, after the same calls each
-// time: a round that acts, and looks at what it does (rollouts, generation), not one that is over.
-// The size where there are none.
+// Returns the first of the reads that come repeatedly before the backward pass, after the same
+// calls each time. These are reads of a round that acts and fetches its actions (rollouts,
+// generation), not of the end of a round. Returns usual.size() where there are none.
 size_t FirstOfRepeatedReads(std::span<const StepItem> usual, size_t backward) {
   constexpr size_t kSameBefore = 2;  // calls
   constexpr size_t kOften = 3;
@@ -164,8 +167,8 @@ size_t FirstOfRepeatedReads(std::span<const StepItem> usual, size_t backward) {
   return often >= kOften ? first - kSameBefore : usual.size();
 }
 
-// `leads`: the segments that lead rounds; `reference`: a usual one of them; `first_item`: what
-// certainly begins a round.
+// Finds the tail of rounds. `leads`: the first segments of rounds; `reference`: a usual one of
+// these; `first_item`: an item that certainly begins a round.
 Tail FindTail(std::span<const StepItem> items, const std::vector<const Segment*>& leads,
               const Segment& reference, const StepItem* first_item, int64_t round_ns) {
   const std::span<const StepItem> usual = PartOf(items, reference);
@@ -173,12 +176,12 @@ Tail FindTail(std::span<const StepItem> items, const std::vector<const Segment*>
   const size_t loader = FirstOfClass(usual, ItemClass::kLoaderNext);
   const bool fetches = loader * 2 <= std::min(backward, usual.size());
   const size_t head = std::min({kHeadItems, backward, usual.size() - 1});
-  // Values are read when a round is over.
+  // Values are read at the end of a round.
   size_t first = 0;
   const size_t looks = fetches ? loader : std::min(head, FirstOfRepeatedReads(usual, backward));
   for (size_t i = 0; i < looks; ++i) {
     const ItemClass item_class = usual[i].item_class;
-    // A round begins with its data, and zeroed gradients before that at most.
+    // A round begins with its data; only zeroed gradients may come before that.
     if (item_class == ItemClass::kRead || (fetches && item_class != ItemClass::kZeroGrad)) {
       first = i + 1;
     }
@@ -210,11 +213,11 @@ Tail FindTail(std::span<const StepItem> items, const std::vector<const Segment*>
 
 struct Lead {
   size_t segment = 0;
-  bool is_guess = false;  // others may as well be it
+  bool is_guess = false;  // another segment may as well be the first one
 };
 
-// Which of the segments of a round leads it: the one that fetches data, or follows the longest
-// pause.
+// Returns which segment of a round is its first one: the one that fetches data, or that follows the
+// longest pause.
 Lead FindLead(std::span<const StepItem> items, const std::vector<Segment>& segments,
               size_t period) {
   constexpr double kClearly = 1.25;  // longer than another pause
@@ -234,7 +237,7 @@ Lead FindLead(std::span<const StepItem> items, const std::vector<Segment>& segme
     double score = 1e-9 * static_cast<double>(*std::max_element(gaps.begin(), gaps.end()));
     if (loader < usual.size()) score += 1e6;
     if (source < head) score *= 4;
-    // A second optimizer steps without a pass of its own: no round begins there.
+    // No round begins where a second optimizer steps without a backward pass of its own.
     if (FirstOfClass(usual, ItemClass::kBackward) == usual.size()) score *= 1e-6;
     second_score = std::max(second_score, std::min(score, best_score));
     if (score > best_score) {
@@ -245,7 +248,7 @@ Lead FindLead(std::span<const StepItem> items, const std::vector<Segment>& segme
   return {best, best_score < kClearly * second_score};
 }
 
-// What the rounds of a rule look like, from the segments that lead them.
+// Fills in the rule's facts about rounds, by their first segments.
 void DescribeRound(std::span<const StepItem> items, const std::vector<const Segment*>& leads,
                    int64_t start_ns, StepRule* rule) {
   const Segment* reference = UsualOne(leads, rule->slots.front());
@@ -271,12 +274,13 @@ void DescribeRound(std::span<const StepItem> items, const std::vector<const Segm
 
 double EvidenceOf(size_t rounds) { return rounds >= 3 ? 1.0 : rounds == 2 ? 0.75 : 0.45; }
 
-// Two rounds of several optimizer steps may as well be chance: a guess.
+// The confidence of only two rounds of several optimizer steps, which may be chance and are a
+// guess.
 constexpr double kTwoLongRounds = 0.5;
 
 std::string Count(size_t count, const char* what) { return std::to_string(count) + " " + what; }
 
-// A rule from markers that end what they mark: optimizer steps.
+// Learns a rule from markers at the ends of segments: optimizer steps.
 void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers, int64_t start_ns,
                    StepRule* rule) {
   if (markers.size() > kMaxSegments) markers.resize(kMaxSegments);
@@ -290,7 +294,7 @@ void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers,
   std::vector<int64_t> rounds_ns;
   if (HasRollouts(segments)) {
     rule->begins_sampling = true;
-    // A generation that is looked at now and then is the same to see.
+    // A generation whose values are read now and then looks the same.
     const bool only_chooses =
         std::all_of(segments.begin(), segments.end(),
                     [](const Segment& segment) { return segment.samples == segment.choices; });
@@ -314,7 +318,7 @@ void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers,
     rule->doubt = rounds.doubt;
     size_t lead = 0;
     if (period > 1 && rule->begins_with_round(items.front().start_ns, start_ns)) {
-      lead = period - 1;  // behind the rest of the first round
+      lead = period - 1;  // after the rest of the first round
     } else if (period > 1) {
       const Lead found = FindLead(items, segments, period);
       lead = found.segment;
@@ -348,7 +352,7 @@ void LearnFromEnds(std::span<const StepItem> items, std::vector<size_t> markers,
   if (rule->has_guessed_lead || !rule->doubt.empty()) rule->confidence *= kTrustInLead;
 }
 
-// A rule from markers that begin a round: batches, sequences that come back.
+// Learns a rule from markers that begin a round: batches, or sequences that repeat.
 void LearnFromBegins(std::span<const StepItem> items, const std::vector<size_t>& markers,
                      StepRule* rule) {
   std::vector<size_t> some = markers;
@@ -377,15 +381,16 @@ void LearnFromBegins(std::span<const StepItem> items, const std::vector<size_t>&
   rule->confidence *= (0.5 + 0.5 * regular) * EvidenceOf(segments.size());
 }
 
-// Where in a round of a periodic sequence the loop comes round: before data is made, else after the
-// longest pause.
+// Finds where in a round of a periodic sequence the loop begins: before data is made, or else after
+// the longest pause.
 void FindPeriodicCut(std::span<const StepItem> items, const std::vector<size_t>& markers,
                      StepRule* rule) {
   const std::vector<Segment> segments = SegmentsBetween(items, markers);
   const std::vector<const Segment*> all = Pointers(segments);
   const Segment* reference = UsualOne(all, rule->slots.front());
   if (reference == nullptr) return;
-  // Items from the marker on: the gap before the marker itself is that before the segment's end.
+  // The items begin with the marker. The gap before the marker itself is that before the segment's
+  // end.
   const std::span<const StepItem> usual = PartOf(items, *reference);
   const std::vector<int64_t> gaps = GapsBefore(items, all, *reference, usual.size());
   const auto comes_once = [&usual](uint32_t symbol) {
@@ -496,14 +501,14 @@ std::vector<uint32_t> PlacesInRound(const StepRule& rule, std::span<const StepIt
   if (rule.period <= 1 || markers.size() < 2) return places;
   const std::vector<Segment> segments = SegmentsBetween(items, markers);
   if (rule.begins_sampling) {
-    // The first marker's own segment is not known: it is taken to go on with a round.
+    // The first marker's own segment is not known, so it is assumed to continue a round.
     places[0] = begins_with_step ? 0 : 1;
     for (size_t i = 1; i < markers.size(); ++i) {
       places[i] = segments[i - 1].samples > 0 ? 0 : places[i - 1] + 1;
     }
     return places;
   }
-  constexpr double kBetter = 0.05;  // so much more alike another place must be
+  constexpr double kBetter = 0.05;  // how much more alike another place must be
   for (size_t i = 1; i < markers.size(); ++i) {
     const Signature& signature = segments[i - 1].signature;
     const bool is_free = i == 1 && !begins_with_step;

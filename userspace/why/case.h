@@ -1,4 +1,4 @@
-// What the rules of `why` look at.
+// The data that the rules of `report --why` look at.
 #pragma once
 
 #include <algorithm>
@@ -17,36 +17,38 @@ struct Case {
   const Timeline& timeline;
   const Aggregates& aggregates;
   const StepParts& parts;
-  std::vector<WaitSum> waits;  // of the driving thread, the longest first; none without sched
+  std::vector<WaitSum> waits;  // waits of the driving thread, longest first; empty without sched
 
   size_t steps() const { return parts.intervals.size(); }
-  // Returns a time of all steps as it is of one.
+  // Returns the mean part of one step in a time of all steps.
   int64_t AStep(int64_t ns) const { return ns / static_cast<int64_t>(steps()); }
 };
 
-// Returns the entry of a map with the largest value, the first of equal ones; its end where it is
-// empty.
+// Returns the entry of a map with the largest value, the first of equal ones. Returns map.end()
+// where the map is empty.
 template <typename Map>
 auto LargestValue(const Map& map) {
   return std::max_element(map.begin(), map.end(),
                           [](const auto& a, const auto& b) { return a.second < b.second; });
 }
 
-// "the main thread"; "thread NAME (TID 12)" where another one drives the steps.
+// Returns "the main thread", or "thread NAME (TID 12)" where another thread drives the steps.
 std::string DriverText(const Case& job);
-// "12.8 ms", "840 us", "2.31 s".
+// Returns a duration as text: "12.8 ms", "840 us", "2.31 s".
 std::string DurationText(int64_t ns);
-// "31 %", "4.2 %" below ten.
+// Returns a part as text: "31 %", and below ten "4.2 %".
 std::string PercentText(int64_t ns, int64_t of_ns);
-// "1.2 MB", in powers of 1000 as rates are.
+// Returns a size as text, in powers of 1000 as for rates: "1.2 MB".
 std::string BytesText(int64_t bytes);
-// "3 reads", "1 read".
+// Returns a count with its noun: "3 reads", "1 read".
 std::string CountText(uint64_t count, const std::string& one, const std::string& many);
-// "thread NAME (TID 12 of PID 7)"; of the same process without its PID. Names are shown ones.
+// Returns "thread NAME (TID 12 of PID 7)", without the PID where it is `own`. The name is escaped
+// for display.
 std::string ThreadPlaceText(const Timeline& timeline, ThreadIndex thread, Pid own);
-// A file's name as it is shown; empty = not known.
+// Returns a file's name, escaped for display; empty: not known.
 std::string FileText(const Timeline& timeline, SystemFileId id);
-// The innermost that is known of a place: its function of Python and row; empty = nothing is.
+// Returns the innermost function of Python and the innermost row of a place, as far as they are
+// known; empty: neither is known.
 std::string WaitPlaceText(const Timeline& timeline, const WaitPlace& place);
 
 }  // namespace proftrace

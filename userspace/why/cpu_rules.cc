@@ -1,13 +1,13 @@
-// Rules of a thread that could run and had no CPU: others had them, or a quota of the job's control
-// group was used up.
+// Rules about time in which the driving thread could run and had no CPU, because other threads had
+// the CPUs or a quota of the job's control group was used up.
 //
 //   period   |  runs  |  the quota is used up: all wait  |  runs  |  …           (cpu.max 30000
 //   100000)
 //            0        30 ms                              100 ms   130 ms
 //
-// The kernel counts the periods in which that happened. It is accused only where its counters can
-// stand for the waits of the thread: others that want the same CPUs make waits that are many more
-// than periods, or that no quota was used up in.
+// The kernel counts the periods in which a quota was used up. The finding names the quota only
+// where these counters can explain the thread's waits: other threads that want the same CPUs make
+// many more waits than there are periods, or waits in which no quota was used up.
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
@@ -22,10 +22,10 @@
 namespace proftrace {
 namespace {
 
-// Fewer periods are not worth a word: a twentieth.
+// A quota is much where it was used up in at least a twentieth of the periods.
 constexpr uint64_t kFewPeriods = 20;
 
-// What the threads of the recorded processes had of CPUs.
+// How much the threads of the recorded processes used CPUs.
 struct CpuUse {
   double on_cpu = 0;  // CPUs, on the average
   uint64_t busy = 0;  // threads that worked more than a tenth of the time
@@ -35,7 +35,7 @@ CpuUse UseOf(const Timeline& timeline, const ThreadEvents& events) {
   const double window_ns = static_cast<double>(timeline.info().window.duration_ns);
   CpuUse use;
   for (uint32_t i = 0; i < timeline.threads().size(); ++i) {
-    // Between its first and last time off a CPU a thread was on one for the rest.
+    // Between its first and last time off the CPU, a thread was on a CPU for the rest of the time.
     double off_ns = 0;
     int64_t first_ns = 0, last_ns = 0;
     for (const uint32_t index : events.of(ThreadIndex{i})) {
@@ -58,7 +58,7 @@ struct Delays {
   std::vector<int64_t> in_steps;  // ns, the longest first
 
   int64_t middle_ns() const { return all.empty() ? 0 : all[all.size() / 2]; }
-  // The time of the `count` longest ones in steps.
+  // Returns the sum of the `count` longest waits in steps.
   int64_t LongestNs(uint64_t count) const {
     int64_t ns = 0;
     for (size_t i = 0; i < std::min<uint64_t>(count, in_steps.size()); ++i) ns += in_steps[i];
@@ -80,7 +80,7 @@ Delays DelaysOf(const Case& job, const ThreadEvents& events) {
   return delays;
 }
 
-// "the quota of control group /pod, 0.5 CPUs, was used up in 9 of 10 periods of 100 ms"
+// Returns "the quota of control group /pod, 0.5 CPUs, was used up in 9 of 10 periods of 100 ms".
 std::string QuotaText(const CpuQuota& quota) {
   const double cpus = static_cast<double>(quota.quota_ns) / static_cast<double>(quota.period_ns);
   return "the quota of control group " + ShownText(quota.group) +
@@ -101,8 +101,9 @@ const CpuQuota* HardestOf(const std::vector<CpuQuota>& quotas) {
   return hardest == quotas.end() ? nullptr : &*hardest;
 }
 
-// How much of the thread's waits the quota can stand for: no more than it kept all threads waiting,
-// and one wait, no longer than a period, for each period that it was used up in.
+// Returns how much of the thread's waits the quota can explain: at most the time for which it kept
+// all threads waiting, and for each period in which it was used up one wait, no longer than the
+// period.
 int64_t ExplainedNs(const CpuQuota& quota, const Delays& delays) {
   if (!IsMuch(quota)) return 0;
   const double periods_ns =
@@ -136,7 +137,7 @@ void TellThrottling(const Case& job, const CpuQuota& quota, const Delays& delays
       "and DataLoader workers, would let it go on.");
 }
 
-// What can be said where the recorded processes leave CPUs to others.
+// Returns the sentence for recorded processes that leave CPUs to others.
 std::string OthersText(const Delays& delays, bool is_quota_known) {
   if (is_quota_known) {
     return "The recorded processes leave CPUs to others: other programs, or a CPU mask of the job, "

@@ -1,6 +1,6 @@
-// PyTorch's caching allocator of device memory. It keeps what it has been given, so that a loop
-// that has run for a while asks the driver for nothing. Where it does, its cache is too small or in
-// pieces of the wrong sizes, and each call waits for the device or for the driver:
+// Rules about PyTorch's caching allocator of device memory. It keeps the memory that it got, so
+// that a loop that has run for a while no longer asks the driver. Where it still asks, its cache is
+// too small or in pieces of the wrong sizes, and each call waits for the device or the driver:
 //
 //   step 1: cudaMalloc …   step 2: –   step 3: –          a loop that has begun
 //   step 1: cudaMalloc …   step 2: cudaFree cudaMalloc …  a cache that is given up and filled again
@@ -21,12 +21,12 @@
 namespace proftrace {
 namespace {
 
-// The first steps fill the cache.
+// The number of first steps, which fill the cache.
 constexpr size_t kFillingSteps = 2;
-constexpr size_t kFewestAskingSteps = 3;  // of the others: fewer are a rare input
+constexpr size_t kFewestAskingSteps = 3;  // of the other steps: fewer are due to a rare input
 
-// Calls that take memory of the device from the driver, or give it back; those of expandable
-// segments too. Memory of the host is another cache's.
+// Calls that take device memory from the driver or give it back, also for expandable segments.
+// Memory of the host has another cache.
 constexpr std::array<std::string_view, 9> kCalls = {"cudaMalloc", "cudaFree",    "hipMalloc",
                                                     "hipFree",    "cuMemCreate", "cuMemRelease",
                                                     "cuMemMap",   "cuMemUnmap",  "cuMemSetAccess"};
@@ -60,7 +60,7 @@ AllocatorCalls FindCalls(const Case& job) {
   return calls;
 }
 
-// What the allocator took from the driver though it had more than that, and could not use it.
+// Memory that the allocator took from the driver although it had more than that unused.
 struct Unusable {
   uint64_t times = 0;
   std::set<size_t> steps;
@@ -70,8 +70,8 @@ struct Unusable {
   int64_t failed_unused_bytes = 0;
 };
 
-// Events of one device: between two of them `total_reserved` grows by what the driver gave for the
-// second one.
+// Finds such memory in the events of one device. Between two events `total_reserved` grows by the
+// memory that the driver gave for the second one.
 Unusable FindUnusable(const Case& job, const MemoryCurve& curve) {
   Unusable found;
   int64_t reserved = -1, allocated = 0;  // after the event before; -1 = not known

@@ -1,4 +1,4 @@
-// Rules of a job that uses a GPU: what keeps the GPU busy, and why it has nothing to do.
+// Rules about a job that uses a GPU: which work keeps the GPU busy, and why it has nothing to do.
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 namespace proftrace {
 namespace {
 
-// A device that worked for a smaller part of the recording is not what the job is about.
+// A device that worked for a smaller part of the recording does not decide how long steps take.
 constexpr double kLeastOfWindow = 0.2;
 constexpr size_t kNamedKernels = 3;
 constexpr uint8_t kPageable = 1;  // CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE
 
-// The process's device that worked longest; nullptr: none did.
+// Returns the process's device that worked longest; nullptr: no device worked.
 const DeviceIdle* BusiestDevice(const Case& job) {
   const DeviceIdle* busiest = nullptr;
   for (const DeviceIdle& device : job.aggregates.device_idle) {
@@ -85,7 +85,7 @@ std::string KernelsText(const Case& job, const DeviceWork& work) {
   std::string text;
   for (size_t i = 0; i < std::min(kNamedKernels, order.size()); ++i) {
     const auto& [ns, count] = work.by_name.at(order[i].second);
-    // Names of templates are as long as a page.
+    // Names of templates may be as long as a page.
     std::string name = ShownText(job.timeline.device_name(DeviceNameId{order[i].second}));
     constexpr size_t kMostName = 60;
     if (name.size() > kMostName) name = name.substr(0, kMostName) + "…";
@@ -95,14 +95,15 @@ std::string KernelsText(const Case& job, const DeviceWork& work) {
   return text + ".";
 }
 
-// Locks of the launching thread: the interpreter's own, where it waits for that most.
+// Finds the locks of the launching thread. This is the interpreter's own lock where the thread
+// waits mostly for that.
 std::optional<Finding> FindLockOrGil(const Case& job) {
   PartTimes taken{};
   std::optional<Finding> gil = FindGil(job, &taken);
   return gil.has_value() && 2 * gil->ns > job.parts.of(StepPart::kLock) ? gil : FindLock(job);
 }
 
-// What the thread's own rules say of it, as the reason why the GPU waits.
+// A rule about the thread that gives the reason why the GPU waits.
 struct CauseRule {
   std::array<IdleCause, 2> causes;
   FindingKind kind;

@@ -1,4 +1,5 @@
-// Page faults: which, of what, and whether the memory was given back to the kernel just before.
+// The rule about page faults: their kinds, their memory, and whether this memory was given back to
+// the kernel just before.
 #include <map>
 #include <string>
 
@@ -43,7 +44,7 @@ void Count(const SystemEvent& event, GivenBack* given) {
   if (event.call.argument_count > 1) ++given->by_bytes[event.call.arguments[1]];
 }
 
-// "1.5 a step".
+// Returns a count for each step: "1.5 a step".
 std::string AStepText(uint64_t count, size_t steps) {
   const uint64_t tenths = 10 * count / steps;
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " a step";

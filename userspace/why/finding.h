@@ -1,4 +1,4 @@
-// What makes a job's steps take the time that they take, as sentences with evidence.
+// The reasons why a job's steps take as long as they do, as sentences with evidence.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace proftrace {
 
-// Only appended to: names of these are in the JSON of `report --why`.
+// The kinds of reasons. New ones are only appended. Their names are in the JSON of `report --why`.
 enum class FindingKind : uint8_t {
   kDataLoader = 0,
   kCollectives,
@@ -39,26 +39,26 @@ enum class FindingKind : uint8_t {
   kGil,
 };
 
-// "dataloader", "collectives", "synchronizing", …
+// Returns the name of the kind: "dataloader", "collectives", "synchronizing" and so on.
 std::string_view FindingKindName(FindingKind kind);
 
 enum class Certainty : uint8_t {
   kMeasured = 0,  // the time and its cause are both facts of the recording
-  kLikely = 1,    // the time is a fact; what caused it is inferred
+  kLikely = 1,    // the time is a fact; its cause is inferred
 };
 
-// "measured", "likely".
+// Returns "measured" or "likely".
 std::string_view CertaintyName(Certainty certainty);
 
 struct Finding {
   FindingKind kind = FindingKind::kOperators;
-  // A part of the time that the verdict speaks of. Findings of one verdict do not overlap, but for
+  // The finding's part of Verdict::total_ns. The findings of a verdict do not overlap, except for
   // uneven steps and the recording's own cost, which are parts of the others.
   int64_t ns = 0;
   Certainty certainty = Certainty::kMeasured;
   std::string what;                   // one clause: "the main thread waits for …"
   std::vector<std::string> evidence;  // sentences
-  std::string next;                   // what to record to know more; empty = nothing would help
+  std::string next;                   // the option that would tell more; empty = nothing would
 };
 
 struct Verdict {
@@ -68,19 +68,20 @@ struct Verdict {
   int64_t total_ns = 0;              // of all steps together, or of the device's time
   std::string about;                 // one sentence: what the job does, and how long
   std::vector<Finding> findings;     // the largest first, kMostFindings at most
-  std::vector<std::string> remarks;  // sentences: what bounds the trust in this
+  std::vector<std::string> remarks;  // sentences on how far the verdict can be trusted
 
   double ShareOf(const Finding& finding) const {
     return total_ns <= 0 ? 0 : static_cast<double>(finding.ns) / static_cast<double>(total_ns);
   }
-  // Returns a finding's milliseconds in a step; of the window, where there are no steps.
+  // Returns a finding's milliseconds for each step, or in the whole window where there are no
+  // steps.
   double MsAStep(const Finding& finding) const {
     return static_cast<double>(finding.ns) * 1e-6 / static_cast<double>(steps == 0 ? 1 : steps);
   }
 };
 
 inline constexpr size_t kMostFindings = 5;
-// Whether a cause is so large a part of the time that it is worth a sentence: a twentieth.
+// Returns whether a cause is large enough to be worth a sentence: a twentieth of the time or more.
 constexpr bool IsWorthTelling(int64_t ns, int64_t of_ns) { return ns > 0 && ns >= of_ns / 20; }
 
 }  // namespace proftrace

@@ -1,14 +1,14 @@
-// The lock of Python's interpreter (the GIL): how long the driving thread waited for it, and which
-// thread held it then.
+// The rule about the lock of Python's interpreter (the GIL): how long the driving thread waited for
+// it, and which thread held it then.
 //
-// A wait is known by the address that the thread sleeps at (WaitReason::kGil), not by how long it
-// is. CPython waits for the switch interval (5 ms), asks the holder to give the lock up, and waits
-// again; whoever gives it up wakes a thread that waits:
+// A wait for the GIL is known by the address at which the thread sleeps (WaitReason::kGil), not by
+// its length. CPython waits for the switch interval (5 ms), asks the holder to give the lock up,
+// and waits again; whoever gives it up wakes a thread that waits:
 //
 //   waits 5 ms, woken by a clock | waits 0.2 ms, woken by thread B |   B held it in both
 //
-// So a wait that a thread ended was for that thread, and so were those right before it that a
-// clock ended.
+// So a wait that another thread ended was for that thread, and so were the waits right before that
+// a clock ended.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -38,8 +38,8 @@ struct GilWaits {
   std::map<uint32_t, Holder> holders;  // by ThreadIndex
 };
 
-// The thread that ended the wait; nullopt: a clock did, or a process that has nothing to do with it
-// was hit by the clock's interrupt.
+// Returns the thread that ended the wait; nullopt: a clock ended it. The clock's interrupt may have
+// hit a process that has nothing to do with the wait.
 std::optional<ThreadIndex> WakerOf(const Case& job, const ThreadsByNumber& threads,
                                    const SystemEvent& wait) {
   if (Raw(wait.off_cpu.waker_tid) == 0 || wait.off_cpu.waker_pid != job.parts.pid) {
@@ -48,7 +48,7 @@ std::optional<ThreadIndex> WakerOf(const Case& job, const ThreadsByNumber& threa
   return threads.Find(wait.off_cpu.waker_pid, wait.off_cpu.waker_tid);
 }
 
-// What of the time until the wake-up is the part of waits for locks.
+// Adds the time until the wake-up, as far as it belongs to the part of waits for locks.
 void AddWaitingTime(const Case& job, const SystemEvent& wait, GilWaits* waits,
                     TimeIntervals* intervals) {
   const int64_t end_ns = wait.end_ns() - wait.off_cpu.run_queue_ns;
@@ -94,8 +94,8 @@ GilWaits WaitsForGil(const Case& job) {
   return waits;
 }
 
-// The row at the top of the holder's that took most of these times; empty: it was in none for a
-// fifth of them.
+// Returns the holder's outermost row that took most of these times; empty: no row took a fifth of
+// them.
 std::string RowText(const Case& job, ThreadIndex thread, const Holder& holder) {
   std::map<uint32_t, int64_t> by_label;
   ForEachSpan(job.timeline, [&](SpanId, const Span& span) {

@@ -1,5 +1,5 @@
-// Tells what the thread did that ended the driving thread's waits, while that one waited: whether
-// it worked, or waited for something itself.
+// Tells what the waking thread did while the driving thread waited for it: whether it worked, or
+// waited itself.
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ TimeIntervals WaitsEndedBy(const Case& job, StepPart part, ThreadIndex waker) {
   return waits;
 }
 
-// What a thread did in some intervals.
+// The sums of what a thread did in some intervals.
 struct Meanwhile {
   int64_t total_ns = 0;
   int64_t run_queue_ns = 0;
@@ -111,7 +111,7 @@ bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other
         ", and " + std::string(WaitedText(reason)) + " for " + PercentText(*longest, sums.total_ns);
   }
   finding->evidence.push_back(text + ".");
-  // Requests that have not come are nothing that this job could do faster.
+  // A thread that waits for requests from outside could not be made faster in this job.
   return 2 * (sums.Waited(WaitReason::kPoll) + sums.Waited(WaitReason::kIo)) > sums.total_ns;
 }
 

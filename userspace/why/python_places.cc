@@ -1,4 +1,4 @@
-// Which function of Python the driving thread was in, in a part of its steps.
+// Finds the function of Python in which a thread was, in a part of the steps.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -13,7 +13,7 @@
 namespace proftrace {
 namespace {
 
-// Fewer samples tell nothing.
+// The fewest samples that tell anything.
 constexpr int64_t kFewestSamples = 10;
 
 struct PythonPlaces {

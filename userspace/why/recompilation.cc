@@ -1,6 +1,6 @@
-// torch.compile that compiles again in the loop, by the rows that TorchDynamo itself makes: it
-// looks for code that fits the inputs, and runs that code as a row of its own. Between the two it
-// compiles where there was none:
+// The rule about torch.compile compiling again in the loop, by TorchDynamo's own rows. TorchDynamo
+// looks for code that fits the inputs, and runs that code in a row of its own. Where there was no
+// such code, it compiles between the two:
 //
 //   | TorchDynamo Cache Lookup |  compiles: what runs there is its own  | Torch-Compiled Region:
 //   0/7 |
@@ -21,10 +21,10 @@ namespace {
 
 constexpr std::string_view kDynamoLookup = "TorchDynamo Cache Lookup";
 constexpr std::string_view kCompiledRegion = "Torch-Compiled Region: ";
-// Code that was there is run within microseconds; the fastest compilations take tens of
+// Existing code is run within microseconds, while the fastest compilations take tens of
 // milliseconds.
 constexpr int64_t kLeastCompilingNs = 1'000'000;
-// Compiling in fewer steps is how a job begins, or a rare input.
+// Compiling in fewer steps is normal at the begin of a job, or due to a rare input.
 constexpr size_t kFewestCompilingSteps = 3;
 
 struct Compilations {
@@ -33,7 +33,8 @@ struct Compilations {
   LabelId last{};
 };
 
-// Returns those of the driving thread, but for the first step's: a job that begins compiles there.
+// Returns the compilations of the driving thread, except in the first step, because a job that
+// begins compiles there.
 Compilations FindCompilations(const Case& job) {
   std::vector<bool> is_region, is_lookup;
   for (const Label& label : job.timeline.labels()) {

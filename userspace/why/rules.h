@@ -1,4 +1,4 @@
-// The rules of `why`: each tells what is to be said of one cause, should it matter.
+// The rules of `report --why`. Each rule makes the finding about one cause.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace proftrace {
 
-// Each of these speaks of one part of the steps (StepPart), and gives all of its time. nullopt:
-// there is nothing to say of it. Whether it is large enough is the caller's to see.
+// Each of the next functions is about one part of the steps (StepPart) and returns a finding with
+// all time of that part; nullopt: there is nothing to say about it. The caller decides whether the
+// time is large enough to be told.
 std::optional<Finding> FindDataLoader(const Case& job);
 std::optional<Finding> FindCollectives(const Case& job);
 std::optional<Finding> FindRunQueue(const Case& job);
@@ -26,49 +27,53 @@ std::optional<Finding> FindOperators(const Case& job);
 std::optional<Finding> FindPython(const Case& job);
 std::optional<Finding> FindBetweenSteps(const Case& job);
 
-// torch.compile compiles in the loop. `taken`: what of the parts' time is this finding's, and no
-// other's; it is left alone where there is none.
+// Finds that torch.compile compiles in the loop. `taken` is set to the time of each part that
+// belongs to this finding, and therefore to no other one; it is left alone where there is no
+// finding.
 std::optional<Finding> FindRecompilation(const Case& job, PartTimes* taken);
 
-// PyTorch's allocator of device memory asks the driver for memory, or gives it back, in the loop.
-// `taken`: as above.
+// Finds that PyTorch's allocator of device memory asks the driver for memory, or gives it back, in
+// the loop. `taken`: as for FindRecompilation().
 std::optional<Finding> FindDeviceAllocator(const Case& job, PartTimes* taken);
-// What memory that was recorded tells of that allocator, whatever time it takes: a sentence. Empty:
-// there is nothing to say.
+// Returns a sentence on what the recorded memory shows about that allocator, however little time it
+// takes; empty: there is nothing to say.
 std::string DeviceMemoryRemark(const Case& job);
 
-// The thread waits for the lock of Python's interpreter: a part of what it waits for locks.
-// `taken`: as above.
+// Finds that the thread waits for the lock of Python's interpreter (GIL), which is a part of its
+// waits for locks. `taken`: as for FindRecompilation().
 std::optional<Finding> FindGil(const Case& job, PartTimes* taken);
 
 enum class PythonSource : uint8_t { kNone, kSamples, kStacks };
 
-// Adds the function of Python that the thread was in most, in that part, to the evidence: by
-// samples, else by the stacks of operators around. Returns by which; kNone: nothing was added.
+// Adds the function of Python in which the driving thread was most during that part to the
+// evidence. It is found by samples, or else by the stacks of the operators around. Returns which of
+// the two; kNone: nothing was added.
 PythonSource AddPython(const Case& job, StepPart part, Finding* finding);
-// Adds the function that any thread was in most, in these times; `who`: what the sentence calls it.
+// Adds the function in which `thread` was most during `times`; `who`: the thread's name in the
+// sentence.
 PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals& times,
                        const std::string& who, Finding* finding);
 
-// Adds to the evidence what `waker` did while the thread waited, in that part, for it to end the
-// wait. Returns whether that thread mostly waited for files or sockets: for somebody outside of the
-// job.
+// Adds to the evidence what `waker` did while the driving thread waited for it in that part.
+// Returns whether `waker` mostly waited for files or sockets, which means for somebody outside of
+// the job.
 bool AddMeanwhile(const Case& job, StepPart part, ThreadIndex waker, Finding* finding);
-// Adds what another thread did in the times in which it was waited for.
+// Adds what `other` did in the times `waits`, in which it was waited for.
 bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other, Finding* finding);
 
-// Some steps take much longer than the others: what they take more, and what of.
+// Finds that some steps take much longer than the others, by how much, and which part makes the
+// difference.
 std::optional<Finding> FindUnevenSteps(const Case& job);
 
-// Where a quota of CPU time kept threads of the job from running, though not the one that the
-// verdict is about, or not long: a sentence. Empty: nothing of that is known.
+// Returns a sentence where a quota of CPU time kept threads of the job from running, but not the
+// thread of the verdict, or not for long; empty: no such thing is known.
 std::string ThrottlingRemark(const Case& job);
 
-// What recording itself cost, where that is much.
+// Finds that the recording itself cost much.
 std::optional<Finding> FindRecording(const Case& job);
 
-// Fills `verdict` with what a device did, or why it had nothing to do; false: none worked for the
-// process, and what its threads did on the CPU is the answer.
+// Fills `verdict` with what a device did, or why it had nothing to do. Returns false where no
+// device worked for the process, so that the reasons lie in what its threads did on the CPU.
 bool FindDevice(const Case& job, Verdict* verdict);
 
 }  // namespace proftrace

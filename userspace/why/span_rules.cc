@@ -1,4 +1,4 @@
-// Rules of the work itself: operators, calls of CUDA, and Python between them.
+// Rules about the work itself: operators, calls of CUDA, and the Python between them.
 #include <absl/container/flat_hash_map.h>
 #include <absl/strings/str_format.h>
 
@@ -18,10 +18,10 @@
 namespace proftrace {
 namespace {
 
-// From this part of all time in steps on, one operator is what there is to say.
+// From this part of all time in steps on, the finding is about one operator.
 constexpr double kOneOperator = 0.3;
-// What dispatching an operator costs is of this order: below it, more of the time goes there than
-// into the work.
+// About the time that dispatching an operator takes. Shorter operators spend more time in dispatch
+// than in their work.
 constexpr int64_t kSmallNs = 12'000;
 constexpr uint64_t kManyOperators = 50;  // in a step
 constexpr int64_t kSmallPart = 5;        // they take a fifth of the time
@@ -33,13 +33,13 @@ struct OperatorSums {
   absl::flat_hash_map<std::string_view, int64_t> by_shapes;
 };
 
-// What each operator of the driving thread computed: its own time, as far as it is the steps' time
-// in operators.
+// The self time of each operator on the driving thread, as far as it belongs to the steps' time in
+// operators.
 class OperatorTable {
  public:
   explicit OperatorTable(const Case& job)
       : job_(job), moment_(job.parts.moments.begin()), sums_(job.timeline.labels().size()) {
-    // Overloads of an operator are one, by the first label of its name.
+    // All overloads of an operator count as one, by the first label with its name.
     std::map<std::string_view, uint32_t> first_of_name;
     for (uint32_t i = 0; i < sums_.size(); ++i) {
       const std::string_view name = job.timeline.label(LabelId{i}).name;
@@ -58,7 +58,7 @@ class OperatorTable {
   const OperatorSums& of(LabelId label) const { return sums_[Raw(label)]; }
   uint64_t calls() const { return calls_; }
 
-  // "aten::addmm (12.4 ms a step, 48 calls)"
+  // Returns "aten::addmm (12.4 ms a step, 48 calls)".
   std::string Text(LabelId label) const {
     const OperatorSums& sums = of(label);
     const double calls = static_cast<double>(sums.calls) / static_cast<double>(job_.steps());
@@ -68,7 +68,7 @@ class OperatorTable {
                            calls < 10 ? 1 : 0, calls);
   }
 
-  // The shapes that most of its time went into; empty: not recorded.
+  // Returns the shapes with most of the operator's time; empty: not recorded.
   std::string ShapesText(LabelId label) const {
     const OperatorSums& sums = of(label);
     const auto most = LargestValue(sums.by_shapes);
@@ -109,7 +109,7 @@ class OperatorTable {
     SpendInside(time_ns);
   }
 
-  // Gives the time up to then to the innermost operator.
+  // Charges the time up to `time_ns` to the innermost operator.
   void SpendInside(int64_t time_ns) {
     if (time_ns <= now_ns_) return;
     const int64_t from_ns = std::exchange(now_ns_, time_ns);
@@ -135,13 +135,14 @@ class OperatorTable {
   uint64_t calls_ = 0;
 };
 
-// Whether an operator gives the CPU a value that a device computes.
+// Returns whether an operator brings a value that a device computes to the CPU.
 bool FetchesValue(std::string_view name) {
   return name == "aten::_local_scalar_dense" || name == "aten::item" || name == "aten::nonzero" ||
          name == "aten::is_nonzero" || name == "aten::equal";
 }
 
-// The module in whose own operators, forward and backward, most time went; empty: not recorded.
+// Returns the module with most time in its own operators, forward and backward; empty: not
+// recorded.
 std::string ModuleText(const Case& job) {
   const ModuleTimes* most = nullptr;
   const auto self_ns = [](const ModuleTimes& times) {

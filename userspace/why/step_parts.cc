@@ -12,8 +12,8 @@
 namespace proftrace {
 namespace {
 
-// What may hold at one time: a bit a layer, by StepPart; kBlocked and kInCollective make
-// kCollective together.
+// Further layers beside those of StepPart, of which several may hold at one time. kBlocked and
+// kInCollective together make kCollective.
 constexpr size_t kBlocked = kStepParts;
 constexpr size_t kInCollective = kStepParts + 1;
 constexpr size_t kLayers = kStepParts + 2;
@@ -43,7 +43,7 @@ std::optional<StepPart> PartOfUse(TimeUse use) {
   }
 }
 
-// What a row of the driving thread says of its time; nullopt: nothing.
+// Returns the part that a row of the driving thread stands for; nullopt: none.
 std::optional<StepPart> PartOfRow(const Label& label) {
   if (label.kind == SpanKind::kCollection) return StepPart::kCollection;
   if (IsCudaCall(label.category)) {
@@ -70,7 +70,7 @@ class Splitter {
     edges_.push_back({end_ns, static_cast<uint8_t>(layer), false});
   }
   void Add(StepPart part, const Span& span) {
-    // The outermost of rows in rows that say the same is enough.
+    // Where rows of the same part lie in each other, the outermost one is enough.
     int64_t& covered_ns = covered_until_ns_[static_cast<size_t>(part)];
     if (span.end_ns() <= covered_ns) return;
     covered_ns = span.end_ns();

@@ -1,5 +1,6 @@
 // Splits the time of a job's steps, on the thread that drives them, into parts that do not overlap:
-// each moment is one part's, so that parts add up to the time from the first step to the last.
+// each moment belongs to exactly one part, so that the parts add up to the time from the begin of
+// the first step to the end of the last.
 #pragma once
 
 #include <array>
@@ -16,17 +17,18 @@
 
 namespace proftrace {
 
-// In the order in which they win where several hold.
+// The parts, in order of precedence: where several apply to a moment, the first one counts.
 enum class StepPart : uint8_t {
-  kData = 0,    // in a row of torch's DataLoader that gives the next batch, whatever it does there
-  kCollection,  // in a row of Python's garbage collector
-  kCollective,  // blocked while a collective of the process was under way
-  kRunQueue,    // it could run, and had no CPU
-  kFaults,      // in page faults
-  kLock,        // off the CPU, for a lock, Python's own (the GIL) among them
-  kEvent,       // off it, for another thread to do something
-  kIo,          // in calls that move or look for bytes of files and the network
-  kOther,       // in other system calls, or off the CPU for other reasons: sleep, poll, a child
+  // In a row of torch's DataLoader that gets the next batch, whatever the thread does there.
+  kData = 0,
+  kCollection,     // in a row of Python's garbage collector
+  kCollective,     // blocked while a collective of the process was under way
+  kRunQueue,       // it could run, and had no CPU
+  kFaults,         // in page faults
+  kLock,           // off the CPU, for a lock, Python's own (the GIL) among them
+  kEvent,          // off it, for another thread to do something
+  kIo,             // in calls that move or look for bytes of files and the network
+  kOther,          // in other system calls, or off the CPU for other reasons: sleep, poll, a child
   kSynchronizing,  // in a call of CUDA that waits
   kOperators,      // in an operator or autograd row, in none of the above
   kPython,         // in no row but annotations; where the scheduler was not recorded, also waits
@@ -34,21 +36,22 @@ enum class StepPart : uint8_t {
 };
 inline constexpr size_t kStepParts = 13;
 
-// "data", "collection", "collective", "run_queue", …
+// Returns the name of the part: "data", "collection", "collective", "run_queue" and so on.
 std::string_view StepPartName(StepPart part);
-// "waits for the DataLoader": for who has not read docs/reference/why.md.
+// Returns a description for readers who have not read docs/reference/why.md: "waits for the
+// DataLoader".
 std::string_view StepPartText(StepPart part);
 
-// Start and end, in CLOCK_MONOTONIC; in order, without overlaps.
+// Starts and ends in CLOCK_MONOTONIC; in order, without overlaps.
 using TimeIntervals = std::vector<std::pair<int64_t, int64_t>>;
 
 using PartTimes = std::array<int64_t, kStepParts>;  // ns
 
-// A stretch of the thread's time in a step that is one part's.
+// A stretch of the thread's time that belongs to one part.
 struct PartMoment {
   int64_t start_ns = 0;  // CLOCK_MONOTONIC
   int64_t end_ns = 0;
-  uint32_t step = 0;  // an index into StepParts::intervals; of kBetween, the step before it
+  uint32_t step = 0;  // an index into StepParts::intervals; for kBetween: the step before
   StepPart part = StepPart::kPython;
 };
 
@@ -57,9 +60,9 @@ struct StepParts {
   ThreadIndex thread{};
   bool are_steps = false;   // false: no steps were found, and the window stands for one
   bool has_kernel = false;  // the scheduler was recorded without a loss: waits are told apart
-  TimeIntervals intervals;  // of the steps
+  TimeIntervals intervals;  // the steps
   std::vector<PartTimes> by_step;
-  PartTimes between{};  // what the time of kBetween is made of
+  PartTimes between{};  // the time of kBetween by what the thread did in it
   PartTimes sum{};
   int64_t total_ns = 0;
   std::vector<PartMoment> moments;  // in order, without overlaps
@@ -69,7 +72,7 @@ struct StepParts {
   const PartMoment* At(int64_t time_ns) const;
   // Returns the step that the time lies in, an index into `intervals`; nullopt: none.
   std::optional<size_t> StepAt(int64_t time_ns) const;
-  // Returns what of the parts' time lies in these intervals.
+  // Returns the time of each part that lies in these intervals.
   PartTimes TimesIn(const TimeIntervals& times) const;
   bool IsIn(StepPart part, int64_t time_ns) const {
     const PartMoment* moment = At(time_ns);
@@ -77,8 +80,8 @@ struct StepParts {
   }
 };
 
-// nullopt: the recording has no thread, or no time. Memory: some words a row at the top level of
-// the thread and an event of it.
+// Splits the time of the steps. nullopt: the recording has no thread, or no time. Memory: some
+// words for each row at the top level of the thread and for each of its events.
 std::optional<StepParts> SplitSteps(const Timeline& timeline, const Steps& steps);
 
 }  // namespace proftrace

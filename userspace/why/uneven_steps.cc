@@ -1,4 +1,4 @@
-// Rules of the recording as a whole: steps that differ, and what recording cost.
+// Rules about the recording as a whole: steps that differ, and the cost of recording.
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
@@ -15,13 +15,14 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kFewestSteps = 8;
-// A step is slow from so many medians on, and from so many times the usual distance from it.
+// A step is slow if it takes this many medians, and is this many times the usual distance away from
+// the median.
 constexpr double kSlow = 1.5;
 constexpr int64_t kDistances = 6;
-// Recording is worth a word from a tenth of the time on.
+// Recording is told of from a tenth of the time on.
 constexpr int64_t kDearPart = 10;
 
-// "every 10th step", where the slow ones lie so; else how many they are.
+// Returns "every 10th step" where the slow steps lie at this distance, else their number.
 std::string WhichText(const std::vector<size_t>& slow, size_t steps) {
   if (slow.size() >= 3) {
     const size_t distance = slow[1] - slow[0];
@@ -38,13 +39,14 @@ std::string WhichText(const std::vector<size_t>& slow, size_t steps) {
   return absl::StrFormat("%d of %d steps", slow.size(), steps);
 }
 
-// What rows take: summed up by label, and how deep they lie.
+// The time of the rows with one label, and their depth.
 struct RowSums {
   double ns = 0;
   uint16_t depth = 0;
 };
 
-// Returns the largest of rows; of rows in rows that are as large the innermost. nullptr: none is.
+// Returns the label with the largest time. Where rows lie in each other and are about as large,
+// this is the innermost one. nullptr: there is none.
 const std::pair<const uint32_t, RowSums>* InnermostLargest(
     const std::map<uint32_t, RowSums>& by_label) {
   double most_ns = 0;
@@ -63,7 +65,7 @@ std::string NameOf(const Case& job, uint32_t label) {
   return ShownText(job.timeline.label(LabelId{label}).name);
 }
 
-// The row that took most more in slow steps than in as many others.
+// Returns the row whose time grew most in slow steps, compared with the same number of other steps.
 std::string GrownRow(const Case& job, const std::vector<bool>& is_slow, size_t slow) {
   const StepParts& parts = job.parts;
   const double fast = static_cast<double>(parts.intervals.size() - slow);

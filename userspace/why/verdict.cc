@@ -19,13 +19,13 @@ constexpr std::array<Rule, kStepParts> kPartRules = {
     FindLock,       FindOtherThread, FindIo,          FindOtherWaits, FindSynchronizing,
     FindOperators,  FindPython,      FindBetweenSteps};
 
-// Rules of causes that take time out of several parts, or some of a part's.
+// Rules about causes that take time from several parts, or only some of a part's time.
 using CrossRule = std::optional<Finding> (*)(const Case&, PartTimes*);
 constexpr std::array<CrossRule, 3> kCrossRules = {FindRecompilation, FindDeviceAllocator, FindGil};
 
-// With fewer steps a sentence about "the steps" would be one about chance.
+// With fewer steps a sentence about "the steps" would describe chance.
 constexpr size_t kFewSteps = 3;
-// From so many medians on the mean is told.
+// The mean is told if it is at least this many medians.
 constexpr double kUneven = 1.3;
 
 std::string AboutText(const Case& job, int64_t median_ns) {
@@ -33,7 +33,7 @@ std::string AboutText(const Case& job, int64_t median_ns) {
     return "No steps were found: this is about the window of " + DurationText(job.parts.total_ns) +
            " as a whole, on the first thread of the job.";
   }
-  // The times of findings are means.
+  // The mean is told because the times of findings are means.
   const int64_t mean_ns = job.parts.total_ns / job.steps();
   if (mean_ns > kUneven * static_cast<double>(median_ns)) {
     return absl::StrFormat("Steps take %s on average, and differ: the median of %d is %s.",
@@ -49,12 +49,13 @@ std::vector<WaitSum> WaitsOf(const Timeline& timeline, const StepParts& parts) {
   return waits;
 }
 
-// Whether a finding's time is a part of others'.
+// Returns whether a finding's time is a part of that of other findings.
 bool IsBesides(const Finding& finding) {
   return finding.kind == FindingKind::kUnevenSteps || finding.kind == FindingKind::kRecording;
 }
 
-// Keeps what is worth a sentence, the largest first; what is a part of others comes last.
+// Keeps the findings that are worth a sentence, the largest first. Findings whose time is part of
+// others' come last.
 void Rank(Verdict* verdict) {
   std::vector<Finding>& findings = verdict->findings;
   std::erase_if(findings, [&](const Finding& finding) {
@@ -68,14 +69,15 @@ void Rank(Verdict* verdict) {
   if (besides - findings.begin() > most) findings.erase(findings.begin() + most, besides);
 }
 
-// Each part's time is one finding's, but for what a cause takes out of several of them.
+// Adds the findings of the parts. The time of each part belongs to one finding, except the time
+// that kCrossRules take out of several parts.
 void AddFindingsOfParts(const Case& job, Verdict* verdict) {
   PartTimes taken{};
   for (const CrossRule rule : kCrossRules) {
     PartTimes of_finding{};
     std::optional<Finding> finding = rule(job, &of_finding);
     if (!finding.has_value()) continue;
-    // Time that two of them speak of is all of the first one.
+    // Time that belongs to two of these findings counts for the first one.
     for (size_t part = 0; part < kStepParts; ++part) {
       const int64_t left_ns = job.parts.sum[part] - taken[part];
       finding->ns -= std::max<int64_t>(0, of_finding[part] - left_ns);
@@ -92,7 +94,7 @@ void AddFindingsOfParts(const Case& job, Verdict* verdict) {
   }
 }
 
-// Where the device's time is what findings are parts of.
+// Adds remarks about the CPU, where findings are parts of the device's time.
 void AddRemarksOfCpu(const Case& job, Verdict* verdict) {
   for (const auto rule : {FindRecompilation, FindDeviceAllocator}) {
     PartTimes taken{};
@@ -137,7 +139,7 @@ void AddRemarks(const Case& job, Verdict* verdict) {
   }
 }
 
-// Returns what the recording itself says of why there is no row, a sentence each.
+// Returns the reasons that the recording gives for having no row, one sentence each.
 std::vector<std::string> WhyNothing(const RecordingInfo& info) {
   std::vector<std::string> reasons = {"There is no time to give reasons for."};
   for (const Unsupported& gap : info.unsupported) {

@@ -1,4 +1,4 @@
-// Says why a job's steps take as long as they do: the largest causes, with evidence.
+// Finds why a job's steps take as long as they do: the largest causes, with evidence.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@
 
 namespace proftrace {
 
-// Passes over the spans, the system events and the device's work; memory: some words for each of
-// the driving thread's. Without a step the window is looked at as a whole; without anything in it
-// there are no findings, and a remark says so.
+// Finds the verdict in passes over the spans, the system events and the device's work. Memory: some
+// words for each of these on the driving thread. Where no steps were found, the window counts as
+// one step. Where the recording is empty there are no findings, and a remark says so.
 Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates);
-// Takes steps that are split already.
+// Finds the verdict from steps that are already split.
 Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
                     const std::optional<StepParts>& parts);
 

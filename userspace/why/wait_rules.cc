@@ -1,4 +1,5 @@
-// Rules of what the driving thread waits for: a batch, other ranks, threads and processes, files.
+// Rules about the driving thread's waits: for a batch, for other ranks, threads and processes, and
+// for files.
 #include <absl/container/flat_hash_map.h>
 #include <absl/strings/str_format.h>
 
@@ -47,7 +48,7 @@ bool IsOf(const WaitSum& wait, StepPart part) {
   }
 }
 
-// The waits at one place, whoever ended them.
+// The waits at one place, whichever thread ended them.
 struct PlaceWaits {
   int64_t blocked_ns = 0;
   int64_t longest_ns = 0;
@@ -55,7 +56,7 @@ struct PlaceWaits {
   const WaitSum* largest = nullptr;
 };
 
-// The place where the thread waited longest, of waits that `is_asked` says.
+// Returns the place where the thread waited longest, among the waits for which `is_asked` is true.
 template <typename IsAsked>
 PlaceWaits LongestPlace(const Case& job, IsAsked&& is_asked) {
   using Key = std::tuple<WaitReason, uint32_t, uint32_t, int32_t>;
@@ -96,7 +97,8 @@ std::string WakerText(const Case& job, const PlaceWaits& waits) {
                                  Raw(wait.waker_pid));
 }
 
-// Returns the largest of them; nullptr: there is none.
+// Adds the place where the thread waited longest in a part to the evidence. Returns the largest of
+// its waits; nullptr: there are no waits.
 const WaitSum* AddWaits(const Case& job, StepPart part, Finding* finding) {
   const PlaceWaits waits =
       LongestPlace(job, [part](const WaitSum& wait) { return IsOf(wait, part); });
@@ -107,7 +109,7 @@ const WaitSum* AddWaits(const Case& job, StepPart part, Finding* finding) {
   return waits.largest;
 }
 
-// The events of the driving thread that begin in `part`.
+// Visits the events of the driving thread that begin in `part`.
 template <typename Visitor>
 void ForEachEventIn(const Case& job, StepPart part, Visitor&& visit) {
   const ThreadEvents events(job.timeline);
@@ -117,7 +119,7 @@ void ForEachEventIn(const Case& job, StepPart part, Visitor&& visit) {
   }
 }
 
-// What each worker was seen in while the thread waited for its batch.
+// Adds what each worker was seen doing while the thread waited for its batch.
 void AddWorkers(const Case& job, Finding* finding) {
   int64_t blocked_ns = 0, io_ns = 0, off_ns = 0, bytes = 0;
   uint64_t batches = 0, known = 0;
@@ -173,7 +175,7 @@ void AddWorkers(const Case& job, Finding* finding) {
   }
 }
 
-// Whether most batches come from DataLoaders without workers.
+// Returns whether most batches come from DataLoaders without workers.
 bool MakesBatches(const Case& job) {
   int64_t by_itself_ns = 0;
   const DataLoaderRows loader(job.timeline);

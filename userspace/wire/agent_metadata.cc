@@ -11,7 +11,7 @@ using namespace metadata_json;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// The counters of an agent by their names in the file.
+// Visits the counters of an agent with their names in the file.
 template <typename Agent, typename Visitor>
 void ForEachAgentCounter(Agent& agent, Visitor&& visit) {
   visit("cupti_records", agent.cupti_records);

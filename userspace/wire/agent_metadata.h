@@ -1,4 +1,4 @@
-// The last words of a GPU agent as an entry of metadata.
+// How a capture file holds the last state that a GPU agent reported: an entry of its metadata.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,7 +9,7 @@ namespace proftrace {
 
 nlohmann::json GpuAgentToJson(const GpuAgent& agent);
 
-// Adds an entry; the last one of an agent counts.
+// Adds an entry to `info`. An agent's later entry replaces its earlier one.
 void MergeGpuAgent(const nlohmann::json& entry, RecordingInfo* info);
 
 }  // namespace proftrace

@@ -10,7 +10,7 @@ namespace {
 
 using namespace metadata_json;  // NOLINT(google-build-using-namespace)
 
-// More than any recording can demote.
+// The most demoted operators that are read, which is more than any recording has.
 constexpr size_t kMostDemoted = 1u << 16;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How a capture file tells of a budget (--max-overhead): the entry "budget" of its metadata.
+// How a capture file holds a budget (--max-overhead): the entry "budget" of its metadata.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +8,7 @@
 namespace proftrace {
 
 nlohmann::json BudgetToJson(const Budget& budget);
-// Reads a budget; what is missing or of another type is left out.
+// Reads a budget; fields that are missing or have another type keep their default.
 Budget BudgetFromJson(const nlohmann::json& entry);
 
 }  // namespace proftrace

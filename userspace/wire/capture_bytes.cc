@@ -12,7 +12,8 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kSearchBytes = 256u << 10;
-// A sector that cannot be read takes its page along: what lies before that is looked at in steps.
+// An unreadable sector makes its whole page unreadable, so the bytes before the page are read in
+// small steps.
 constexpr size_t kUnreadableBytes = 4096;
 constexpr size_t kCarefulSearchBytes = 512;
 

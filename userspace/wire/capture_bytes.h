@@ -1,5 +1,5 @@
-// The bytes of a capture: of a file, or in memory. A file is read, not mapped: one that becomes
-// shorter meanwhile, or that cannot be read, is an error and no signal.
+// The bytes of a capture, in a file or in memory. A file is read and not mapped, so that a file
+// that becomes shorter meanwhile, or cannot be read, gives an error instead of a signal.
 #pragma once
 
 #include <absl/status/status.h>
@@ -25,15 +25,17 @@ class CaptureBytes {
 
   size_t size() const { return size_; }
 
-  // Returns the bytes from `offset` on, which with `bytes` is not behind the end: in `buffer`,
-  // which grows, or where they are anyway. From any thread. Fails with ExitCode::kInputDamaged.
+  // Returns `bytes` bytes from `offset` on; offset + bytes must not be beyond the end. They lie in
+  // `buffer`, which is enlarged if needed, or in the memory of the capture itself. May be called
+  // from any thread. Fails with ExitCode::kInputDamaged.
   absl::StatusOr<std::span<const std::byte>> Read(size_t offset, size_t bytes,
                                                   std::vector<std::byte>* buffer) const;
-  // Finds where `text` is, from `offset` on. What cannot be read is passed over.
+  // Returns where `text` occurs first, from `offset` on; nullopt: nowhere. Parts that cannot be
+  // read are skipped.
   std::optional<size_t> Find(std::string_view text, size_t offset) const;
 
  private:
-  std::span<const std::byte> memory_;  // empty: of a file
+  std::span<const std::byte> memory_;  // empty where the capture is a file
   int fd_ = -1;
   size_t size_ = 0;
   uint64_t begin_ = 0;

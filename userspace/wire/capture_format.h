@@ -1,5 +1,5 @@
-// The bytes of a capture file (.ptrec): a file header, then blocks. Each block is whole or it does
-// not count: a reader takes everything up to the last good block, whatever ended the writer. Little
+// The bytes of a capture file (.ptrec): a file header, then blocks. A block that is not whole does
+// not count: a reader takes everything up to the last good block, however the writer ended. Little
 // endian, as the records in it.
 //
 //   file header | block header, payload | block header, payload | …
@@ -17,7 +17,8 @@ namespace proftrace {
 inline constexpr char kCaptureMagic[8] = {'P', 'T', 'R', 'E', 'C', '\x1a', '\r', '\n'};
 inline constexpr uint32_t kCaptureVersion = 1;
 inline constexpr uint32_t kBlockMagic = 0x4b425450;  // "PTBK"
-// No block is larger than this: it bounds what a reader allocates for a damaged or hostile file.
+// The largest size of a block. It bounds the memory that a reader allocates for a damaged or
+// hostile file.
 inline constexpr uint32_t kMaxBlockBytes = 64u << 20;
 
 enum class BlockType : uint16_t { kRecords = 1, kMetadata = 2, kEnd = 3, kDeviceRecords = 4 };
@@ -35,8 +36,8 @@ struct BlockHeader {
   uint32_t magic;
   uint16_t type;          // BlockType; unknown ones are skipped
   uint16_t compression;   // BlockCompression
-  uint32_t raw_bytes;     // of the payload once decompressed
-  uint32_t stored_bytes;  // of the payload in the file
+  uint32_t raw_bytes;     // size of the payload once decompressed
+  uint32_t stored_bytes;  // size of the payload in the file
   uint32_t sequence;      // 0, 1, 2 …: a gap means a lost block
   uint32_t reserved;
   uint64_t payload_checksum;  // XXH3 of the stored payload

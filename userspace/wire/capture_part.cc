@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kNoPart = ~size_t{0};
 
-// Where the records of a batch go.
+// Selects the parts to which the records of a batch go.
 class Selection {
  public:
   Selection(std::span<const CapturePart> parts, std::span<CaptureWriter* const> writers)
@@ -26,7 +26,7 @@ class Selection {
 
   size_t size() const { return parts_.size(); }
 
-  // The first part that ends after `time_ns`, or size().
+  // Returns the first part that ends after `time_ns`, or size().
   size_t From(int64_t time_ns) const {
     const auto found =
         std::upper_bound(parts_.begin(), parts_.end(), time_ns,
@@ -34,7 +34,7 @@ class Selection {
     return static_cast<size_t>(found - parts_.begin());
   }
 
-  // The part that `head` is in by its time, or kNoPart.
+  // Returns the part that `head` is in by its time, or kNoPart.
   size_t PartOf(const abi::pt_record& head) const {
     const auto time_ns = static_cast<int64_t>(head.time_ns);
     const size_t part = From(time_ns);
@@ -45,7 +45,7 @@ class Selection {
     selected_[part].insert(selected_[part].end(), record.begin(), record.end());
   }
 
-  // One that goes to the parts from `first` on as far as they begin by `until_ns`.
+  // Adds a record to the parts from `first` on that begin by `until_ns`.
   void AddFrom(size_t first, int64_t until_ns, std::span<const std::byte> record) {
     for (size_t i = first; i < size() && parts_[i].start_ns <= until_ns; ++i) Add(i, record);
   }
@@ -73,7 +73,8 @@ absl::Status CopyRecords(CaptureReader* reader, Selection* selection) {
     ForEachRecord(
         batch->records, [&](const abi::pt_record& head, std::span<const std::byte> record) {
           const auto time_ns = static_cast<int64_t>(head.time_ns);
-          // It is in the first of them, or reaches into it, or is told there.
+          // The record is in the first of these parts, or reaches into the part, or is needed
+          // there.
           const int64_t until_ns = IsToldOnce(head.kind) ? std::numeric_limits<int64_t>::max()
                                                          : std::max(time_ns, EndOf(head, record));
           selection->AddFrom(selection->From(time_ns), until_ns, record);
@@ -84,7 +85,8 @@ absl::Status CopyRecords(CaptureReader* reader, Selection* selection) {
   }
 }
 
-// Process and correlation id of a call, or of what a call asked for; 0 = it has none.
+// Returns the process and correlation id of a call, or of work that a call asked for; 0: the record
+// has none.
 uint64_t CallKey(const abi::pt_record& head, std::span<const std::byte> record) {
   size_t offset = 0;
   switch (head.kind) {
@@ -115,7 +117,7 @@ uint64_t CallKey(const abi::pt_record& head, std::span<const std::byte> record) 
   return correlation == 0 ? 0 : uint64_t{head.pid} << 32 | correlation;
 }
 
-// Records of no moment: names, devices, contexts, what was lost.
+// Returns whether a record belongs to no moment: names, devices, contexts and losses.
 bool IsFact(const abi::pt_record& head) {
   return head.time_ns == 0 || head.kind == abi::PT_GPU_NAME || head.kind == abi::PT_GPU_DEVICE ||
          head.kind == abi::PT_GPU_CONTEXT || head.kind == abi::PT_GPU_CLOCK;
@@ -123,7 +125,8 @@ bool IsFact(const abi::pt_record& head) {
 
 absl::Status CopyDeviceRecords(CaptureReader* reader, Selection* selection) {
   absl::flat_hash_map<uint64_t, size_t> part_of_call;
-  // First the calls of the parts: what they asked for may have come before them.
+  // The first pass finds the calls of the parts, because records of work may come before those of
+  // their calls.
   for (const bool is_copying : {false, true}) {
     const std::unique_ptr<RecordSource> source = reader->DeviceRecords();
     while (true) {

@@ -20,15 +20,16 @@
 namespace proftrace {
 namespace {
 
-// Payloads of blocks do not overlap: in a file that was only damaged those that are not sound have
-// no more bytes than the file. One that was made to be slow has them again and again.
+// The most bytes of damaged payloads that are read, as a multiple of the file's size. Payloads do
+// not overlap, so in a file with mere damage they have no more bytes than the file. A file that was
+// made to be slow has the same bytes in many payloads.
 constexpr uint64_t kMostWasted = 4;
 
 constexpr std::string_view kBlockMagicBytes = "PTBK";
 static_assert(kBlockMagic == 0x4b425450);
 
-// Returns where the capture is in the file: in all of it, or in a tar archive (record -o FILE.tar).
-// An archive that was cut has less of it than its head says.
+// Returns where the capture lies in the file: it is the whole file, or lies in a tar archive
+// (record -o FILE.tar). An archive that was cut off holds less of the capture than its head says.
 absl::StatusOr<TarPlace> PlaceOfCapture(int fd, uint64_t size, const std::string& path) {
   std::array<std::byte, kTarBlockBytes> block{};
   const auto read = [&](uint64_t offset) -> std::optional<std::span<const std::byte>> {
@@ -160,7 +161,7 @@ absl::StatusOr<bool> CaptureReader::CheckFileHeader() {
                                              "); use that version to read it");
   }
   if (is_capture && is_sound && header.header_bytes == sizeof(header)) return true;
-  // Looked for nowhere else: another file may have terabytes.
+  // The block is looked for nowhere else, because a file that is no capture may have terabytes.
   if (!is_capture && !salvage_ && !HasText(sizeof(header), kBlockMagicBytes)) return NoCapture();
   if (absl::Status status = Damaged("its header is wrong"); !status.ok()) return status;
   return false;
@@ -188,11 +189,11 @@ absl::StatusOr<bool> CaptureReader::ReadBlock(size_t offset, Block* block, uint6
   return is_sound;
 }
 
-// Takes the sound blocks of a file as they come.
+// Collects the sound blocks of a file in the order of the file.
 class CaptureReader::BlockList {
  public:
-  // False where the block's number is that of another one: what came since numbers rise belongs to
-  // another recording, with another clock, and is taken out.
+  // Adds a block. Returns false where a different block has its number: the blocks since the
+  // numbers began to rise again belong to another recording, with another clock, and are removed.
   bool Add(const Block& block, size_t offset) {
     const uint32_t number = block.header.sequence;
     if (!blocks_.empty() && number <= last_number_) {
@@ -214,10 +215,10 @@ class CaptureReader::BlockList {
 
   size_t size() const { return blocks_.size(); }
   size_t repeated() const { return repeated_; }
-  // Where the numbers that rise to the last one begin.
+  // Returns where the rising numbers up to the last one begin.
   size_t run_offset() const { return run_offset_; }
 
-  // By number.
+  // Returns the blocks in the order of their numbers.
   std::vector<Block> Take() {
     std::sort(blocks_.begin(), blocks_.end(),
               [](const Block& a, const Block& b) { return a.header.sequence < b.header.sequence; });
@@ -226,7 +227,7 @@ class CaptureReader::BlockList {
 
  private:
   std::vector<Block> blocks_;
-  absl::flat_hash_map<uint32_t, uint64_t> known_;  // by number: the checksum of the header
+  absl::flat_hash_map<uint32_t, uint64_t> known_;  // the checksum of the header, by number
   uint32_t last_number_ = 0;
   size_t run_begin_ = 0;
   size_t run_offset_ = 0;
@@ -296,7 +297,7 @@ absl::Status CaptureReader::Index(const Options& options) {
   bool gap = false;         // since the last block of records
   bool device_gap = false;  // since the last block of device records
   for (Block block : found->blocks) {
-    // Which kind of block is missing cannot be told.
+    // It is not known of which kind the missing block is.
     gap = gap || block.header.sequence != expected_sequence;
     device_gap = device_gap || block.header.sequence != expected_sequence;
     expected_sequence = block.header.sequence + 1;
@@ -314,7 +315,7 @@ absl::Status CaptureReader::Index(const Options& options) {
           return status;
         }
         break;
-      default:  // the end; or written by a newer version: skipped by its size
+      default:  // the end, or a block of a newer version, which is skipped by its size
         break;
     }
   }
@@ -322,7 +323,7 @@ absl::Status CaptureReader::Index(const Options& options) {
   device_gap_pending_ = device_gap || found->is_cut;
   if (!found->is_ended) return Damaged("it was not closed properly, the end is missing");
   if (found->end_offset == size) return absl::OkStatus();
-  // Two captures that were put together have two clocks: the second one is not a part of this.
+  // Two captures that were concatenated have two clocks, so the second one is not read.
   return Damaged(std::to_string(size - found->end_offset) + " bytes lie behind its end, at byte " +
                  std::to_string(found->end_offset));
 }

@@ -22,10 +22,10 @@ namespace proftrace {
 class CaptureReader final : public RecordSource {
  public:
   struct Options {
-    // Take what is whole of a damaged or unfinished file, instead of failing with
+    // Read the sound blocks of a damaged or unfinished file instead of failing with
     // ExitCode::kInputDamaged.
     bool salvage = false;
-    // Keep the metadata blocks as they are, for a copy.
+    // Keep the text of the metadata blocks, for a copy.
     bool keep_metadata_text = false;
   };
 
@@ -33,7 +33,7 @@ class CaptureReader final : public RecordSource {
   // it.
   static absl::StatusOr<std::unique_ptr<CaptureReader>> Open(const std::string& path,
                                                              const Options& options);
-  // Opens the capture in `fd`, which it takes over. `path` is for messages only.
+  // Opens the capture in `fd`, and owns `fd` from then on. `path` is for messages only.
   static absl::StatusOr<std::unique_ptr<CaptureReader>> OpenFile(int fd, const std::string& path,
                                                                  const Options& options);
   // Opens a capture in memory, which must outlive the reader (tests, fuzzing).
@@ -50,8 +50,8 @@ class CaptureReader final : public RecordSource {
   const std::string& damage() const { return damage_; }
 
   absl::StatusOr<RecordBatch> Next() override;
-  // Returns the records of GPU agents, from the first on: they may be read before the others, while
-  // them or after them. Lives as long as the reader does.
+  // Returns a source of all records of GPU agents. It may be read before, during or after the other
+  // records. The reader must outlive it.
   std::unique_ptr<RecordSource> DeviceRecords();
 
  private:
@@ -65,28 +65,30 @@ class CaptureReader final : public RecordSource {
   struct Found {
     std::vector<Block> blocks;  // by number, each once
     bool is_ended = false;
-    bool is_cut = false;    // what is no block lies behind the last of them
+    bool is_cut = false;    // bytes that are no block follow the last block
     size_t end_offset = 0;  // where the search has ended
   };
-  // Where the reader of one kind of blocks stands.
+  // How far the blocks of one kind were read.
   struct Position {
     size_t next_block = 0;
-    bool gap = false;  // the block before was not whole after all
+    bool gap = false;  // the block before turned out to be damaged
     std::vector<std::byte> stored;
     std::vector<std::byte> payload;
   };
 
   CaptureReader(std::string path, std::unique_ptr<CaptureBytes> bytes, bool salvage);
   absl::Status Index(const Options& options);
-  // Returns the sound blocks from `offset` on to the end block, but for `gap_before`. A file may
-  // have them again (a copy that was resumed by appending all), or those of another recording,
-  // which are left out.
+  // Returns the sound blocks from `offset` up to the end block; their `gap_before` is not set yet.
+  // Left out are blocks that occur again (a copy that was resumed by appending all of it) and
+  // blocks of another recording.
   absl::StatusOr<Found> FindBlocks(size_t offset);
-  // Whether the file's header is sound; where it is not, only a salvage goes on.
+  // Returns whether `text` is at `offset`.
   bool HasText(size_t offset, std::string_view text) const;
+  // Returns whether the file's header is sound. Fails where it is not, except in a salvage.
   absl::StatusOr<bool> CheckFileHeader();
-  // Whether there is a sound block at `offset`, but for `gap_before`. `wasted_bytes` grows by what
-  // was read of the payload of one that is not. Fails when the file cannot be read there.
+  // Returns whether there is a sound block at `offset`, and fills in `block` except for its
+  // `gap_before`. `wasted_bytes` grows by the bytes that were read of the payload of a damaged
+  // block. Fails when the file cannot be read there.
   absl::StatusOr<bool> ReadBlock(size_t offset, Block* block, uint64_t* wasted_bytes);
   absl::Status AddMetadata(const Block& block, bool keep_text);
   absl::StatusOr<RecordBatch> NextOf(const std::vector<Block>& blocks, Position* position);
@@ -94,7 +96,7 @@ class CaptureReader final : public RecordSource {
   absl::StatusOr<std::span<const std::byte>> Payload(const Block& block,
                                                      std::vector<std::byte>* stored_buffer,
                                                      std::vector<std::byte>* buffer) const;
-  // Notes the first damage. An error, but for a salvage.
+  // Notes the first damage. Returns an error, except in a salvage.
   absl::Status Damaged(const std::string& what);
   absl::Status Damaged(const absl::Status& status);
   absl::Status NoCapture() const;

@@ -15,9 +15,10 @@
 namespace proftrace {
 namespace {
 
-// Records are small and alike: level 1 packs them 4 to 6 times at more than 500 MB/s.
+// Records are small and alike, so that level 1 makes them 4 to 6 times smaller at more than 500
+// MB/s.
 constexpr int kZstdLevel = 1;
-// Below that not even the end of a recording has room.
+// With less than this there is no room even for the end of a recording.
 constexpr uint64_t kLeastReserveBytes = 4096;
 
 }  // namespace
@@ -116,7 +117,7 @@ void CaptureWriter::Reserve() {
       has_reserve_ = true;
       return;
     }
-    if (errno != ENOSPC && errno != EDQUOT) reserve_bytes_ = 0;  // not a file that can have any
+    if (errno != ENOSPC && errno != EDQUOT) reserve_bytes_ = 0;  // the file can have no reserve
     if (reserve_bytes_ == 0 || has_reserve_) return;
     reserve_bytes_ /= 4;  // a small disk
   }
@@ -153,7 +154,7 @@ absl::Status CaptureWriter::Sync() {
 
 absl::Status CaptureWriter::Finish() {
   if (absl::Status status = Append(BlockType::kEnd, {}); !status.ok()) return status;
-  // What was reserved is the disk's again.
+  // Gives the reserved space back to the disk.
   if (has_reserve_ && ftruncate(fd_, static_cast<off_t>(file_bytes_)) != 0 && errno != EINVAL) {
     return Fail(ExitCode::kOutputFailed, "cannot end " + path_ + ": " + ErrnoText(errno));
   }

@@ -1,8 +1,8 @@
 // Appends blocks to a capture file. Every block goes out in one write() of whole bytes: after a
 // crash or SIGKILL the file is readable up to its last block. A block that the disk does not take
-// is cut off again, and room for what ends a recording is kept behind the last one: after a full
-// disk metadata can still be appended and Finish() called, and the file reads clean. Not
-// thread-safe.
+// is cut off again, and disk space for the end of a recording is kept behind the last block. So
+// metadata can still be appended, and Finish() called, when the disk is full, and the file reads
+// clean. Not thread-safe.
 #pragma once
 
 #include <absl/status/status.h>
@@ -30,7 +30,8 @@ class BlockCompressor {
   BlockCompressor(const BlockCompressor&) = delete;
   BlockCompressor& operator=(const BlockCompressor&) = delete;
 
-  // Leaves in `block` as many bytes as `room`, whatever they are, and the payload as a file has it.
+  // Writes the payload as a file holds it to `block`, behind `room` bytes whose contents do not
+  // matter.
   absl::Status Compress(std::span<const std::byte> payload, size_t room,
                         std::vector<std::byte>* block);
 
@@ -40,7 +41,7 @@ class BlockCompressor {
 
 class CaptureWriter final : public BlockSink {
  public:
-  // Takes over `fd`, an empty file open for writing. `path` is for messages only.
+  // Makes a writer that owns `fd`, an empty file open for writing. `path` is for messages only.
   // Fails with ExitCode::kOutputFailed, as every call below, when the disk does not take the bytes.
   static absl::StatusOr<std::unique_ptr<CaptureWriter>> Create(int fd, std::string path);
   ~CaptureWriter() override;
@@ -50,7 +51,7 @@ class CaptureWriter final : public BlockSink {
   absl::Status AppendRecords(std::span<const std::byte> records) override;
   absl::Status AppendDeviceRecords(std::span<const std::byte> records) override;
   absl::Status AppendMetadata(const std::vector<std::string>& json_arrays) override;
-  // Makes what was appended survive a power loss.
+  // Makes the appended blocks survive a power loss.
   absl::Status Sync() override;
   // Writes the end block and syncs. Nothing may be appended afterwards.
   absl::Status Finish() override;
@@ -64,12 +65,12 @@ class CaptureWriter final : public BlockSink {
  private:
   CaptureWriter(int fd, std::string path);
   absl::Status Append(BlockType type, std::span<const std::byte> payload);
-  // `buffer_` has the stored payload behind its header's room.
+  // Writes the block in `buffer_`, which has room for the header and the stored payload behind it.
   absl::Status WriteBlock(BlockType type, size_t raw_bytes);
   absl::Status WriteAll(std::span<const std::byte> bytes);
-  // Keeps room on the disk behind the last block, as far as the file system can.
+  // Reserves disk space behind the last block, where the file system can.
   void Reserve();
-  // Cuts the file, which ends there again.
+  // Cuts the file off after `bytes` bytes.
   void CutTo(uint64_t bytes);
 
   int fd_;
@@ -78,7 +79,7 @@ class CaptureWriter final : public BlockSink {
   std::vector<std::byte> buffer_;  // header and stored payload of the block being written
   uint32_t sequence_ = 0;
   uint64_t file_bytes_ = 0;
-  uint64_t reserve_bytes_ = uint64_t{1} << 20;  // 0: none can be had
+  uint64_t reserve_bytes_ = uint64_t{1} << 20;  // 0: no space can be reserved
   bool has_reserve_ = false;
 };
 

@@ -8,14 +8,15 @@ using namespace metadata_json;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// A hostile file may hold any number; 120 days make so many.
+// The most snapshots that are read, because a hostile file may hold any number. 120 days make this
+// many.
 constexpr size_t kMostSnapshots = size_t{1} << 20;
 constexpr int64_t kLongestGapNs = 60'000'000'000;
-// Beyond the kernel's limits: 16 s of error, 500 ppm.
+// The largest values that are read, which are beyond the kernel's limits: 16 s of error, 500 ppm.
 constexpr int64_t kLargestErrorNs = 3600'000'000'000;
 constexpr int64_t kLargestFrequencyPpb = 1'000'000;
 
-// What an entry says, and whether all of it can be.
+// Reads the fields of an entry, and notes whether all values are possible.
 class Fields {
  public:
   explicit Fields(const json& object) : object_(object) {}

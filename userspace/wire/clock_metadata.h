@@ -1,4 +1,4 @@
-// How a capture file tells of its host's clocks: the entries "clock" of its metadata.
+// How a capture file holds its host's clocks: the entries "clock" of its metadata.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,8 +8,8 @@
 namespace proftrace {
 
 nlohmann::json ClocksToJson(const ClockSnapshot& clocks);
-// Adds it to `info->clocks`. One with a value that cannot be, or of a time before the last one's,
-// is left out as a whole.
+// Adds a snapshot to `info->clocks`. A snapshot with an impossible value, or of a time before that
+// of the last snapshot, is left out as a whole.
 void MergeClocks(const nlohmann::json& entry, RecordingInfo* info);
 
 }  // namespace proftrace

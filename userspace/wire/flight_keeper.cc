@@ -8,10 +8,10 @@
 namespace proftrace {
 namespace {
 
-// The bytes that a block takes beside its payload: its place in the list, its control block.
+// The bytes that a block takes beside its payload: its place in the list and its control block.
 constexpr size_t kBytesBesideBlock = 128;
 constexpr size_t kDefinitionBlockBytes = 1u << 20;
-// Names of a process are found, and its last records handed over, up to so long after its end.
+// Names and last records of a process may still come for this long after its end.
 constexpr int64_t kLateNs = 10'000'000'000;
 
 std::vector<std::byte> Decompress(const FlightBlock& block) {
@@ -50,14 +50,16 @@ absl::Status FlightKeeper::Append(std::span<const std::byte> records,
     if (absl::Status status = compressor_.Compress(records, 0, &stored_); !status.ok()) {
       return status;
     }
-    // A copy of just that size: the buffer has room for what does not compress.
+    // This makes a copy of the exact size, because the buffer is large enough for incompressible
+    // records.
     block.stored = std::make_shared<const std::vector<std::byte>>(stored_.begin(), stored_.end());
     block.raw_bytes = static_cast<uint32_t>(records.size());
     ForEachRecord(records, [&](const abi::pt_record& head, std::span<const std::byte> record) {
       block.newest_ns = std::max(block.newest_ns, EndOf(head, record));
       block.has_matters |= KeptDefinitions::Matters(head.kind);
     });
-    // A GPU agent's records are the job's own memory: what lies in the future would never get old.
+    // A GPU agent's records come from the job's own memory and may hold any time. A block of the
+    // future would never get old.
     block.newest_ns = std::min(block.newest_ns, now_ns);
   }
   const std::lock_guard lock(mutex_);
@@ -119,7 +121,7 @@ void FlightKeeper::Sweep() {
     for (const FlightBlock& block : *blocks) uses.Add(Decompress(block));
   }
   definitions_.KeepUsed(std::move(uses));
-  // It reads all that is kept: not again before there is as much to find as there was left.
+  // A sweep reads all blocks, so the next one comes only when definitions have doubled.
   sweep_bytes_ = std::max(limits_.most_bytes / kSweepShare, 2 * definitions_.bytes());
 }
 

@@ -1,8 +1,8 @@
-// The memory of a flight recorder: the blocks of the last seconds, compressed, and what older ones
-// left behind that these need. Blocks are let go when all in them is older than the window, or when
-// there is no room: then the window is shorter, and a snapshot says so.
+// The memory of a flight recorder: the compressed blocks of the last seconds, and the definitions
+// and metadata from older blocks that they need. A block is dropped when all its records are older
+// than the window, or when memory is used up: then the window is shorter, and a snapshot says so.
 //
-// One thread appends; snapshots may be taken by any.
+// One thread appends; any thread may take snapshots.
 #pragma once
 
 #include <absl/status/status.h>
@@ -24,24 +24,26 @@
 
 namespace proftrace {
 
-// Definitions are looked through for those without use when they take this part of the room.
+// When definitions take 1/kSweepShare of the memory, those that are not used any more are looked
+// for and dropped.
 inline constexpr size_t kSweepShare = 16;
 
 struct FlightLimits {
   int64_t window_ns = 0;
-  size_t most_bytes = 0;  // of blocks, definitions and metadata
+  size_t most_bytes = 0;  // the most memory for blocks, definitions and metadata
 };
 
 struct FlightBlock {
   std::shared_ptr<const std::vector<std::byte>> stored;  // as BlockCompressor makes it
   uint32_t raw_bytes = 0;
-  int64_t newest_ns = 0;     // of its records
-  bool has_matters = false;  // records that KeptDefinitions::Learn() is to see
+  int64_t newest_ns = 0;     // the latest time in its records
+  bool has_matters = false;  // it has records that KeptDefinitions::Learn() must see
 };
 
-// The blocks that a flight recorder had at a moment. They are shared with it.
+// The blocks that a flight recorder had at a moment. The blocks are shared with the recorder, not
+// copied.
 struct FlightSnapshot {
-  // All records from this time on are in it, as far as they were recorded.
+  // The snapshot has every record that was recorded from this time on.
   int64_t complete_from_ns = 0;
   std::vector<std::string> metadata;
   std::vector<std::vector<std::byte>> definitions;
@@ -49,8 +51,8 @@ struct FlightSnapshot {
   std::vector<FlightBlock> blocks;
   std::vector<FlightBlock> device_blocks;
 
-  // Writes a whole capture. `last_words`: metadata of the window, behind what is known of the
-  // recording.
+  // Writes a whole capture. `last_words`: metadata of the window, which is written after that of
+  // the recording.
   absl::Status WriteTo(const std::vector<std::string>& last_words, CaptureWriter* writer) const;
 };
 
@@ -68,19 +70,19 @@ class FlightKeeper final : public BlockSink {
   absl::Status Sync() override { return absl::OkStatus(); }
   absl::Status Finish() override { return absl::OkStatus(); }
 
-  // Keeps no more than that from here on.
+  // Lowers the limit of the memory from here on.
   void LowerLimit(size_t most_bytes);
   FlightSnapshot Take() const;
-  // Returns about how much memory it takes.
+  // Returns about how much memory the keeper uses.
   size_t bytes() const;
 
  private:
   absl::Status Append(std::span<const std::byte> records, std::deque<FlightBlock>* blocks);
-  // For these the caller holds the lock.
+  // The caller of the next functions holds the lock.
   void LetGo(int64_t now_ns);
   void LetGoFirst(std::deque<FlightBlock>* blocks);
   void ForgetEnded();
-  // Lets definitions go that nothing refers to any more.
+  // Drops definitions that nothing refers to any more.
   void Sweep();
   size_t BytesNow() const { return block_bytes_ + definitions_.bytes() + metadata_.bytes(); }
 
@@ -96,8 +98,8 @@ class FlightKeeper final : public BlockSink {
   int64_t complete_from_ns_ = 0;
   KeptDefinitions definitions_;
   KeptMetadata metadata_;
-  std::deque<EndedTask> ended_;  // that what is kept may still mention
-  size_t sweep_bytes_;           // of definitions, when they are looked through next
+  std::deque<EndedTask> ended_;  // tasks that kept records may still refer to
+  size_t sweep_bytes_;           // the size of definitions at which the next Sweep() is due
 };
 
 }  // namespace proftrace

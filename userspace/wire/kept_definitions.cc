@@ -11,10 +11,10 @@
 namespace proftrace {
 namespace {
 
-// A table's slot and what the allocator adds.
+// The bytes of an entry beside its record: a table's slot and the allocator's overhead.
 constexpr size_t kBytesBeside = 96;
-// Twice as many as can be told of before the kernel's side tells of one again
-// (MOST_FILES_SINCE, bpf/kernel/system_files.bpf.h).
+// The BPF programs record a file again after MOST_FILES_SINCE others
+// (bpf/kernel/system_files.bpf.h). This is twice that number.
 constexpr uint64_t kFilesKept = 65536;
 constexpr size_t kMostStackWords = std::size(abi::pt_python_stack_record{}.words);
 
@@ -98,7 +98,7 @@ void DefinitionUses::AddFiles(std::span<const std::byte> record) {
   const auto call = ReadRecord<abi::pt_system_call_record>(record);
   keys.insert({abi::PT_SYSTEM_FILE, 0, call.head.sp});
   if (call.path_bytes == 0) return;
-  // The numbers of the directories that its paths start at, read as SystemDecoder reads them.
+  // The numbers of the directories at which its paths start are read as in SystemDecoder.
   const size_t at = size_t{8} * call.arguments +
                     ((call.flags & abi::PT_SYSTEM_HAS_TIME) != 0 ? 16 : 0) + call.address_bytes;
   uint32_t directories[2];
@@ -152,7 +152,8 @@ void KeptDefinitions::LearnStack(std::span<const std::byte> record) {
   Thread& thread = threads_[stack.head.tid];
   if (thread.pid != stack.head.pid) thread = Thread{stack.head.pid, 0, {}};
   thread.time_ns = static_cast<int64_t>(stack.head.time_ns);
-  // As PythonDecoder::OnStack: without its base it says nothing, and a whole one comes next.
+  // As in PythonDecoder::OnStack(): the record says nothing without the stack that it is based on,
+  // and a whole stack comes next.
   if (stack.common > thread.frames.size()) {
     thread.frames.clear();
     return;
@@ -224,7 +225,7 @@ void KeptDefinitions::Forget(std::span<const EndedTask> tasks, int64_t late_ns) 
   if (processes.empty()) return;
   absl::erase_if(definitions_, [&](const auto& entry) {
     const auto ended = processes.find(entry.second.pid);
-    // Files are the whole host's. The number may be another process's by now.
+    // Files belong to the whole host. The pid may already be that of another process.
     if (entry.first.kind == abi::PT_SYSTEM_FILE) return false;
     if (ended == processes.end() || entry.second.told_ns > ended->second + late_ns) return false;
     bytes_ -= BytesOf(entry.second);
@@ -243,7 +244,7 @@ void KeptDefinitions::KeepUsed(DefinitionUses uses) {
       if (frame.module != 0) uses.keys.insert({abi::PT_PYTHON_MODULE, thread.pid, frame.module});
     }
   }
-  // A frame stands for those that called it, whose numbers are lower.
+  // A used frame also needs the frames that called it, whose numbers are lower.
   std::vector<DefinitionKey> frames;
   for (const auto& [key, definition] : definitions_) {
     if (key.kind == abi::PT_SAMPLE_FRAME) frames.push_back(key);
@@ -258,7 +259,7 @@ void KeptDefinitions::KeepUsed(DefinitionUses uses) {
     const bool is_told_by_use = kind == abi::PT_PYTHON_CODE || kind == abi::PT_PYTHON_MODULE ||
                                 kind == abi::PT_SAMPLE_FUNCTION || kind == abi::PT_SAMPLE_FRAME ||
                                 kind == abi::PT_GPU_NAME || kind == abi::PT_SYSTEM_FILE;
-    // The kernel's side tells of a file again only when it has forgotten it.
+    // The BPF programs record a file again only when they have forgotten it.
     if (kind == abi::PT_SYSTEM_FILE && entry.first.id + kFilesKept > last_file_) return false;
     if (!is_told_by_use || uses.keys.contains(entry.first)) return false;
     bytes_ -= BytesOf(entry.second);

@@ -1,6 +1,6 @@
-// Keeps what the records before a moment leave behind for those after it: definitions that later
-// records mean by their numbers, and the Python stack that each thread had, of which later records
-// tell only what changed. A flight recorder puts every block through here that it lets go. Not
+// Keeps what later records need from earlier ones that are dropped: definitions, which later
+// records refer to by number, and the last Python stack of each thread, because later records tell
+// only how a stack changed. A flight recorder passes each block that it drops through here. Not
 // thread-safe.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace proftrace {
 
-// A thread that has ended; tid 0: the whole process.
+// A thread that has ended. tid 0: the whole process has ended.
 struct EndedTask {
   uint32_t pid = 0;
   uint32_t tid = 0;
@@ -26,8 +26,8 @@ struct EndedTask {
 
 // The definitions that a stretch of records refers to.
 struct DefinitionUses {
-  absl::flat_hash_set<DefinitionKey> keys;  // of PT_SAMPLE_FRAME: the innermost ones
-  // Adds those of `records`, of the job's or of GPU agents.
+  absl::flat_hash_set<DefinitionKey> keys;  // of PT_SAMPLE_FRAME only the innermost frames
+  // Adds the definitions that `records` refer to: records of a job or of GPU agents.
   void Add(std::span<const std::byte> records);
 
  private:
@@ -36,23 +36,24 @@ struct DefinitionUses {
 
 class KeptDefinitions {
  public:
-  // Whether records of this kind mean anything here: blocks without them need not be learned.
+  // Returns whether Learn() needs records of this kind. Blocks without such records need not be
+  // learned.
   static bool Matters(uint8_t kind);
 
   // Learns from records, in the order in which they were recorded.
   void Learn(std::span<const std::byte> records);
 
-  // Threads and processes that have ended in what was learned, once.
+  // Returns the threads and processes that ended in the learned records since the last call.
   std::vector<EndedTask> TakeEnded() { return std::exchange(ended_, {}); }
-  // Lets go what processes and threads told up to a time after their end.
+  // Drops the definitions and stacks that ended tasks recorded up to `late_ns` after their end.
   void Forget(std::span<const EndedTask> tasks, int64_t late_ns);
-  // Lets go what neither `uses` nor the threads' stacks refer to.
+  // Drops definitions that neither `uses` nor the threads' stacks refer to.
   void KeepUsed(DefinitionUses uses);
 
-  // Records that stand for all of it, in blocks of at most `most_bytes`: to be read before what
-  // follows. `is_device`: of GPU agents, or the others.
+  // Returns records with all kept definitions and stacks, in blocks of at most `most_bytes`, which
+  // a reader needs before later records. `is_device`: those of GPU agents, or else the others.
   std::vector<std::vector<std::byte>> ToBlocks(bool is_device, size_t most_bytes) const;
-  // Returns about as much as it takes in memory.
+  // Returns about how much memory is used.
   size_t bytes() const { return bytes_; }
 
  private:
@@ -80,8 +81,9 @@ class KeptDefinitions {
   static void AppendStack(uint32_t tid, const Thread& thread, std::vector<std::byte>* records);
 
   absl::flat_hash_map<DefinitionKey, Definition> definitions_;
-  absl::flat_hash_map<uint32_t, Thread> threads_;              // by tid
-  absl::flat_hash_map<uint32_t, DefinitionKey> told_modules_;  // by tid: the last one it told of
+  absl::flat_hash_map<uint32_t, Thread> threads_;  // by tid
+  // by tid: the last module that the thread defined
+  absl::flat_hash_map<uint32_t, DefinitionKey> told_modules_;
   std::vector<EndedTask> ended_;
   size_t bytes_ = 0;
   uint64_t last_file_ = 0;  // the highest id of a file

@@ -15,8 +15,8 @@ using nlohmann::json;
 
 constexpr size_t kBlockBytes = 4u << 20;
 constexpr size_t kBytesBesideEntry = 80;
-// What cannot be recorded is said of each process; a job that makes thousands is not told of them
-// all.
+// The most notes on features that cannot be recorded, because each process has notes of its own and
+// a job may have thousands of processes.
 constexpr size_t kMostNotes = 1000;
 
 }  // namespace
@@ -76,12 +76,12 @@ void KeptMetadata::Forget(std::span<const EndedTask> tasks, int64_t late_ns) {
   if (tasks.empty()) return;
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, int64_t> ended;  // by pid and tid
   for (const EndedTask& task : tasks) ended[{task.pid, task.tid}] = task.end_ns;
-  absl::flat_hash_set<uint32_t> images;  // that a process was of
+  absl::flat_hash_set<uint32_t> images;  // images of ended processes
   RemoveIf([&](const Entry& entry) {
     if (entry.kind == Kind::kLasting || entry.kind == Kind::kOfImage) return false;
     auto it = ended.find({entry.pid, 0});
     if (it == ended.end() && entry.kind == Kind::kThread) it = ended.find({entry.pid, entry.tid});
-    // The number may be another one's by now.
+    // The number may already be that of another process or thread.
     if (it == ended.end() || entry.told_ns > it->second + late_ns) return false;
     if (entry.kind == Kind::kProcess) images.insert(entry.image);
     return true;

@@ -1,5 +1,5 @@
-// The metadata of a recording that goes on for long: entries of processes and threads that are over
-// can be let go. Not thread-safe.
+// The metadata of a long recording. Entries of processes and threads that have ended can be
+// dropped. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -18,15 +18,15 @@ namespace proftrace {
 
 class KeptMetadata {
  public:
-  // Adds what MetadataWriter::TakeJson() gave at the time `now_ns`.
+  // Adds the arrays that MetadataWriter::TakeJson() returned at the time `now_ns`.
   void Add(const std::vector<std::string>& json_arrays, int64_t now_ns);
-  // Lets go entries of ended processes and threads that came up to `late_ns` after their end; what
-  // an address space was described with goes with its last process.
+  // Drops entries of ended processes and threads that came up to `late_ns` after their end. The
+  // entries of an address space are dropped with its last process.
   void Forget(std::span<const EndedTask> tasks, int64_t late_ns);
-  // Lets go the snapshots of the clocks and of quotas told before `from_ns`, except the last of
-  // each.
+  // Drops the snapshots of clocks and of quotas that were added before `from_ns`, except the last
+  // one of each.
   void ForgetSnapshots(int64_t from_ns);
-  // Returns the entries in their order, a JSON array a block.
+  // Returns the entries in their order, as one JSON array for each block.
   std::vector<std::string> ToJson() const;
   size_t bytes() const { return bytes_; }
 
@@ -51,10 +51,11 @@ class KeptMetadata {
   void RemoveIf(Predicate&& is_over);
 
   std::vector<Entry> entries_;
-  std::deque<Entry> clocks_;                            // snapshots of them
-  std::deque<Entry> quotas_;                            // snapshots of them
-  absl::flat_hash_map<std::string, std::string> last_;  // of types of which the last one counts
-  absl::flat_hash_set<std::string> notes_;              // of "unsupported": each once
+  std::deque<Entry> clocks_;  // snapshots of them
+  std::deque<Entry> quotas_;  // snapshots of them
+  // entries of types of which only the last entry counts
+  absl::flat_hash_map<std::string, std::string> last_;
+  absl::flat_hash_set<std::string> notes_;  // entries of type "unsupported", each once
   size_t bytes_ = 0;
 };
 

@@ -48,13 +48,14 @@ std::optional<Label> LabelFromJson(const json& row) {
                row.size() > 5 && row[5].is_boolean() && row[5].get<bool>()};
 }
 
-// More process groups than any job has: a hostile file's.
+// The most process groups that are read, because a hostile file may have any number. No job has so
+// many.
 constexpr size_t kMostGroups = 4096;
 
-// The list of a larger group is not kept: it would stand in each output.
+// The largest group whose list of ranks is kept, because the list is written to each output.
 constexpr size_t kMostRanks = 8192;
 
-// None unless there is one for each of `size`.
+// Returns the ranks; empty unless there are `size` of them.
 std::vector<int> RanksFromJson(const json& row, int size) {
   std::vector<int> ranks;
   for (const json& item : Member(row, "ranks")) {
@@ -67,7 +68,7 @@ std::vector<int> RanksFromJson(const json& row, int size) {
   return ranks;
 }
 
-// Returns the groups that can be: 0 <= rank < size.
+// Returns the groups with possible values: 0 <= rank < size.
 std::vector<ProcessGroup> GroupsFromJson(const json& entry) {
   std::vector<ProcessGroup> groups;
   for (const json& row : Member(entry, "groups")) {
@@ -104,7 +105,7 @@ json PairsToJson(const TextPairs& pairs) {
   return list;
 }
 
-// Letters and digits that tell hosts apart; a text of any other kind is none.
+// Returns an id of letters and digits; empty where the text has other characters.
 std::string IdText(const json& object, const char* key) {
   constexpr size_t kMostBytes = 64;
   std::string text = Text(object, key);
@@ -114,7 +115,8 @@ std::string IdText(const json& object, const char* key) {
   return is_id ? text : "";
 }
 
-// It comes twice: what was known before the first record, and all of it once the window began.
+// Merges an entry "recording", of which there are two: one with the facts known before the first
+// record, and a complete one from the begin of the window.
 void MergeRecording(const json& entry, RecordingInfo* info) {
   info->proftrace_version = Text(entry, "version");
   info->tier = Text(entry, "tier");
@@ -140,7 +142,7 @@ void MergeEnd(const json& entry, CaptureMetadata* metadata) {
   Window& window = metadata->info.window;
   window.duration_ns = Nanoseconds(entry, "duration_ns");
   window.detach_s = Number<double>(entry, "detach_s");
-  // Where the block with the recording's own entry is damaged.
+  // These count where the block with the recording's own entry is damaged.
   if (window.start_ns == 0) window.start_ns = Nanoseconds(entry, "start_ns");
   if (window.monotonic_to_unix_ns == 0) {
     window.monotonic_to_unix_ns = Nanoseconds(entry, "monotonic_to_unix_ns", kLatestUnixNs);
@@ -156,7 +158,7 @@ void MergeEnd(const json& entry, CaptureMetadata* metadata) {
                              Number<uint64_t>(cost, "jumps"),
                              Number<double>(cost, "ns_per_jump"),
                              RealNumber(Member(cost, "busiest_thread_percent"))};
-  // Only these: a replay counts the others itself.
+  // Only these counters are read, because a replay counts the others itself.
   const json& ledger = Member(entry, "ledger");
   metadata->kernel_ledger.ring_lost = Number<uint64_t>(ledger, "ring_lost");
   metadata->kernel_ledger.read_failed = Number<uint64_t>(ledger, "read_failed");
@@ -168,11 +170,11 @@ void MergeEnd(const json& entry, CaptureMetadata* metadata) {
   metadata->has_end = true;
 }
 
-// A recording of a week has so many steps of half a second. More are neither written, so that the
-// entry fits into a block, nor read.
+// The most steps that are written, so that the entry fits into a block, and that are read. A
+// recording of a week has this many steps of half a second.
 constexpr size_t kMaxRecordedSteps = 1u << 20;
 
-// Times that do not ascend end the list.
+// Merges an entry "steps". Its list ends at the first times that do not ascend.
 void MergeSteps(const json& entry, RecordingInfo* info) {
   RecordedSteps steps;
   steps.pid = Pid{Number<uint32_t>(entry, "pid")};
@@ -197,7 +199,8 @@ void MergeSteps(const json& entry, RecordingInfo* info) {
 void MergePlan(const json& entry, CaptureMetadata* metadata) {
   PlanTable& plan = metadata->plans[Number<uint32_t>(entry, "plan")];
   for (const json& row : Member(entry, "sites")) {
-    // An unreadable row keeps its place, without a name: the sites after it keep their numbers.
+    // An unreadable row keeps its place without a name, so that the sites after it keep their
+    // numbers.
     plan.sites.push_back(LabelFromJson(row).value_or(Label{}));
   }
 }

@@ -17,7 +17,8 @@ namespace proftrace::metadata_json {
 
 using nlohmann::json;
 
-// Names from a target need not be UTF-8; they are kept byte for byte, as Latin-1 code points.
+// Names from a target need not be UTF-8. They are kept byte for byte: each byte becomes the code
+// point of Latin-1.
 inline std::string ToJsonText(std::string_view bytes) {
   std::string text;
   text.reserve(bytes.size());
@@ -46,7 +47,8 @@ inline std::string FromJsonText(const std::string& text) {
   return bytes;
 }
 
-// Fields of a foreign document: a missing one or one of another type leaves the default.
+// The next functions read fields of a document that is not trusted: a field that is missing or has
+// another type gives the default.
 inline std::string Text(const json& object, const char* key) {
   const auto it = object.find(key);
   return it != object.end() && it->is_string() ? FromJsonText(it->get_ref<const std::string&>())
@@ -62,8 +64,8 @@ inline json NumberOrNull(const std::optional<double>& number) {
   return number.has_value() ? json(*number) : json(nullptr);
 }
 
-// Returns a number; nullopt when it does not fit T: a number cut to T would be another process's or
-// thread's.
+// Returns a number; nullopt when it does not fit T: cut to T, a number would name another process
+// or thread.
 template <typename T>
 std::optional<T> WholeNumber(const json& number) {
   if (number.is_number_unsigned()) {
@@ -87,7 +89,7 @@ T Number(const json& object, const char* key) {
   }
 }
 
-// Returns a time or duration from 0 to `latest_ns`; else 0.
+// Returns a time or duration; 0 where it is not from 0 to `latest_ns`.
 inline int64_t Nanoseconds(const json& object, const char* key,
                            int64_t latest_ns = kLatestMonotonicNs) {
   const int64_t value = Number<int64_t>(object, key);

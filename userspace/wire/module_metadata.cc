@@ -40,7 +40,7 @@ const std::string* CaptureMetadata::PathOfModule(const ModuleKey& module, int64_
   for (const uint64_t type : {module.type, uint64_t{0}}) {
     const auto it = module_paths.find({module.pid, module.address, type});
     if (it == module_paths.end()) continue;
-    // Another thread may have told of it before.
+    // Another thread may have defined the module before.
     const auto later = it->second.upper_bound(told_ns);
     if (later != it->second.begin()) return &std::prev(later)->second;
   }

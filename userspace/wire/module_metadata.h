@@ -1,4 +1,4 @@
-// How a capture file tells of nn.Modules: the entries "module" of its metadata, and "script", of
+// How a capture file holds nn.Modules: the entries "module" of its metadata, and "script" for
 // modules in TorchScript.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace proftrace {
 
 nlohmann::json ModuleToJson(const ModuleKey& module, int64_t told_ns, const std::string& path);
 nlohmann::json ScriptToJson(const ScriptKey& key, const ScriptText& text);
-// Adds such an entry; the last one for a key counts.
+// Adds an entry. A later entry with the same key replaces an earlier one.
 void MergeModule(const nlohmann::json& entry, CaptureMetadata* metadata);
 void MergeScript(const nlohmann::json& entry, CaptureMetadata* metadata);
 

@@ -11,10 +11,11 @@ using namespace metadata_json;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// More than the kernel nests (MAX_PID_NS_LEVEL, 32, and the first one).
+// The most namespaces that are read, which is more than the kernel nests (MAX_PID_NS_LEVEL, 32, and
+// the first one).
 constexpr size_t kMostPidNamespaces = 64;
 
-// None unless all can be.
+// Returns the numbers; empty unless all of them are possible.
 std::vector<uint32_t> NamespacePidsFromJson(const json& list) {
   if (!list.is_array()) return {};
   std::vector<uint32_t> pids;

@@ -1,4 +1,4 @@
-// How a capture file tells of a process: the entries "process" and "job" of its metadata.
+// How a capture file holds a process: the entries "process" and "job" of its metadata.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,11 +8,11 @@
 namespace proftrace {
 
 nlohmann::json JobToJson(const JobIdentity& job);
-// Values that cannot be are left out.
+// Reads a job's identity. Impossible values are left out.
 JobIdentity JobFromJson(const nlohmann::json& object);
 
 nlohmann::json ProcessToJson(const ProcessEntry& process);
-// Reads a process; what is missing or of another type is left out.
+// Reads a process; fields that are missing or have another type keep their default.
 ProcessEntry ProcessFromJson(const nlohmann::json& entry);
 
 }  // namespace proftrace

@@ -10,7 +10,8 @@ using namespace metadata_json;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// A hostile file may hold any number; one a second makes so many in twelve days.
+// The most snapshots that are read, because a hostile file may hold any number. One a second makes
+// this many in twelve days.
 constexpr size_t kMostQuotaSnapshots = size_t{1} << 20;
 constexpr size_t kMostQuotaGroups = 4096;
 constexpr size_t kMostQuotaProcesses = size_t{1} << 16;

@@ -1,5 +1,5 @@
-// What a capture says of quotas of CPU time: entries of the types "cpu_groups" (a process's levels)
-// and "cpu_quotas" (a snapshot).
+// How a capture file holds quotas of CPU time: the entries "cpu_groups" (the control groups above a
+// process) and "cpu_quotas" (a snapshot) of its metadata.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,7 +11,7 @@ namespace proftrace {
 nlohmann::json CpuGroupsToJson(Pid pid, const std::optional<std::vector<std::string>>& groups);
 nlohmann::json CpuQuotasToJson(const CpuQuotaSnapshot& snapshot);
 
-// Adds an entry; one that cannot be is passed over.
+// Adds an entry; an impossible one is left out.
 void MergeCpuGroups(const nlohmann::json& entry, RecordingInfo* info);
 void MergeCpuQuotas(const nlohmann::json& entry, RecordingInfo* info);
 

@@ -1,4 +1,5 @@
-// Gives raw records from a capture file, or from a vector in a test. Nothing after it knows which.
+// Gives raw records from a capture file, or from a vector in a test. Readers of the records need
+// not know which.
 #pragma once
 
 #include <absl/status/statusor.h>

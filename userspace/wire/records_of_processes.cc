@@ -10,7 +10,7 @@ namespace proftrace {
 bool RecordsOfProcesses::IsWanted(std::span<const std::byte> record) const {
   const auto head = ReadRecord<abi::pt_record>(record);
   if (pids_.contains(head.pid)) return true;
-  // Losses of any thread; and what a waker was in, which belongs to the thread that it woke.
+  // Losses concern all processes. The stack of a waker belongs to the thread that it woke.
   if (head.kind == abi::PT_LOSS_ANYWHERE || head.kind == abi::PT_WAKER) return true;
   const std::optional<DefinitionKey> defined = DefinitionOf(record);
   const std::optional<DefinitionKey> key = defined ? defined : ContinuationOf(record);
@@ -27,7 +27,7 @@ absl::StatusOr<RecordBatch> RecordsOfProcesses::Next() {
     seen += record.size();
     if (IsWanted(record)) records_.insert(records_.end(), record.begin(), record.end());
   });
-  // What is damaged is for the decoder to count.
+  // Damaged bytes are passed on, so that the decoder counts them.
   const std::span<const std::byte> rest = batch->records.subspan(seen);
   records_.insert(records_.end(), rest.begin(), rest.end());
   batch->records = records_;

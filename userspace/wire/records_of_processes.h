@@ -1,4 +1,4 @@
-// A source of the records of some processes alone.
+// A source that leaves out the records of other processes.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -14,8 +14,8 @@
 
 namespace proftrace {
 
-// Gives the records of some processes, and those that tell of something for all. `source` must
-// outlive it; null: there are no records.
+// Gives the records of some processes, and records that concern all processes. `source` must
+// outlive this; nullptr: there are no records.
 class RecordsOfProcesses : public RecordSource {
  public:
   RecordsOfProcesses(RecordSource* source, std::set<uint32_t> pids)

@@ -1,4 +1,4 @@
-// How a capture file tells how `--tier auto` chose: the entry "tier_choice" of its metadata.
+// How a capture file holds the choice of `--tier auto`: the entry "tier_choice" of its metadata.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +8,7 @@
 namespace proftrace {
 
 nlohmann::json TierChoiceToJson(const TierChoice& choice);
-// Reads a choice; what is missing or of another type is left out.
+// Reads a choice; fields that are missing or have another type keep their default.
 TierChoice TierChoiceFromJson(const nlohmann::json& entry);
 
 }  // namespace proftrace

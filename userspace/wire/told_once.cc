@@ -36,7 +36,7 @@ bool IsToldOnce(uint8_t kind) {
 int64_t EndOf(const abi::pt_record& head, std::span<const std::byte> record) {
   const auto time_ns = static_cast<int64_t>(head.time_ns);
   if (head.kind < abi::PT_SYSTEM_CALL || head.kind > abi::PT_REQUEST) return time_ns;
-  // All of these have it there.
+  // All these records have the duration at the same place.
   static_assert(offsetof(abi::pt_system_call_record, duration_ns) == sizeof(abi::pt_record));
   static_assert(offsetof(abi::pt_off_cpu_record, duration_ns) == sizeof(abi::pt_record));
   static_assert(offsetof(abi::pt_fault_record, duration_ns) == sizeof(abi::pt_record));
@@ -70,7 +70,7 @@ std::optional<DefinitionKey> DefinitionOf(std::span<const std::byte> record) {
     case abi::PT_GPU_CONTEXT:
       return DefinitionKey{head.kind, head.pid,
                            ReadRecord<abi::pt_gpu_context_record>(record).context};
-    case abi::PT_GPU_CLOCK:  // the last one is as good as any
+    case abi::PT_GPU_CLOCK:  // any reading of the clock will do, so the last one is kept
       return DefinitionKey{head.kind, head.pid, 0};
     default:
       if (!IsDefinition(head.kind)) return std::nullopt;
@@ -81,7 +81,7 @@ std::optional<DefinitionKey> DefinitionOf(std::span<const std::byte> record) {
 std::optional<DefinitionKey> ContinuationOf(std::span<const std::byte> record) {
   const auto head = ReadRecord<abi::pt_record>(record);
   if (head.kind == abi::PT_PYTHON_TEXT) {
-    // One without an id names the class of the module that its thread has just told of.
+    // A text without an id names the class of the module that its thread has just defined.
     const uint32_t id = ReadRecord<abi::pt_python_text_record>(record).id;
     if (id != 0) return DefinitionKey{abi::PT_PYTHON_CODE, 0, id};
   }

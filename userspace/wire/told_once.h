@@ -1,7 +1,7 @@
-// Which records are needed by others that come later, however much: what says which process a
-// thread is of, and what is told of once and then meant by its number. A part of a recording holds
-// those from before it (capture_part.h), a flight recorder outlives the blocks that had them
-// (flight_keeper.h).
+// Tells which records later ones need, however much later these come: records that say which
+// process a thread belongs to, and definitions, which later records refer to by number. A part of a
+// recording gets such records from before its begin (capture_part.h); a flight recorder keeps them
+// when it drops their blocks (flight_keeper.h).
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,16 @@
 
 namespace proftrace {
 
-// Whether records of this kind tell of something once: later ones mean it by its number.
+// Returns whether records of this kind define something that later records refer to by number.
 bool IsDefinition(uint8_t kind);
-// Whether that is so, or definitions and what uses them cannot be understood without the record.
+// Returns whether records of this kind are definitions, or are needed to understand definitions and
+// their uses.
 bool IsToldOnce(uint8_t kind);
 
-// Names what a record defines: a later one with the same key takes its place.
+// Names the thing that a record defines. A later definition with the same key replaces it.
 struct DefinitionKey {
   uint8_t kind = 0;
-  uint32_t pid = 0;  // 0: its number is the whole recording's
+  uint32_t pid = 0;  // 0: the number holds for the whole recording
   uint64_t id = 0;
 
   auto operator<=>(const DefinitionKey&) const = default;
@@ -32,16 +33,18 @@ struct DefinitionKey {
   }
 };
 
-// Returns the definition that the record is, or begins; nullopt for all others. A kind of
-// IsDefinition() that has no rule of its own has its number in head.sp, one for the whole
-// recording; it is forgotten some time after the process in its head has ended. In ascending order
-// of their keys definitions come before those that refer to them.
+// Returns the key of the definition that the record is or begins; nullopt: it is no definition.
+// Kinds of IsDefinition() without a rule of their own have the number in head.sp; it holds for the
+// whole recording, and the definition is forgotten some time after the process in its head has
+// ended. In ascending order of keys a definition comes before others that refer to it.
 std::optional<DefinitionKey> DefinitionOf(std::span<const std::byte> record);
 
-// Returns the definition that the record goes on with: names come in parts.
+// Returns the key of the definition that the record continues, because long names come in parts;
+// nullopt: it continues none.
 std::optional<DefinitionKey> ContinuationOf(std::span<const std::byte> record);
 
-// Returns when what the record tells of was over, CLOCK_MONOTONIC: most tell of a moment.
+// Returns the time at which the record's event ended, in CLOCK_MONOTONIC. Most records tell of a
+// moment.
 int64_t EndOf(const abi::pt_record& head, std::span<const std::byte> record);
 
 // Calls visit(head, record) for each whole record of `batch`, up to the first damaged one.
@@ -58,7 +61,7 @@ void ForEachRecord(std::span<const std::byte> batch, Visitor&& visit) {
   }
 }
 
-// A record of type T; what a shorter one lacks is 0.
+// Returns a record of type T. Members that a shorter record lacks are 0.
 template <typename T>
 T ReadRecord(std::span<const std::byte> bytes) {
   T record{};
