@@ -42,8 +42,7 @@ void AddWrapped(std::string_view text, size_t indent, std::string* out) {
 
 std::string HeadText(const Verdict& verdict, const Finding& finding) {
   const double ms = verdict.MsAStep(finding);
-  const bool is_besides =
-      finding.kind == FindingKind::kUnevenSteps || finding.kind == FindingKind::kRecording;
+  const bool is_besides = finding.is_part_of_others() && verdict.findings.size() > 1;
   return absl::StrFormat("%.*f ms%s (%.0f %%%s%s): ",
                          ms < 1     ? 3
                          : ms < 10  ? 2
@@ -51,7 +50,7 @@ std::string HeadText(const Verdict& verdict, const Finding& finding) {
                                     : 0,
                          ms, verdict.are_steps ? " a step" : "", 100 * verdict.ShareOf(finding),
                          finding.certainty == Certainty::kLikely ? ", likely" : "",
-                         is_besides && verdict.findings.size() > 1 ? ", part of the others" : "");
+                         is_besides ? ", part of the others" : "");
 }
 
 }  // namespace

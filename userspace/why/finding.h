@@ -59,6 +59,11 @@ struct Finding {
   std::string what;                   // one clause: "the main thread waits for …"
   std::vector<std::string> evidence;  // sentences
   std::string next;                   // the option that would tell more; empty = nothing would
+
+  // Returns whether other findings tell this one's time as well.
+  bool is_part_of_others() const {
+    return kind == FindingKind::kUnevenSteps || kind == FindingKind::kRecording;
+  }
 };
 
 struct Verdict {

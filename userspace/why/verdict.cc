@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <utility>
 
 #include "userspace/base/shown_text.h"
@@ -49,11 +50,6 @@ std::vector<WaitSum> WaitsOf(const Timeline& timeline, const StepParts& parts) {
   return waits;
 }
 
-// Returns whether a finding's time is a part of that of other findings.
-bool IsBesides(const Finding& finding) {
-  return finding.kind == FindingKind::kUnevenSteps || finding.kind == FindingKind::kRecording;
-}
-
 // Keeps the findings that are worth a sentence, the largest first. Findings whose time is part of
 // others' come last.
 void Rank(Verdict* verdict) {
@@ -62,9 +58,10 @@ void Rank(Verdict* verdict) {
     return !IsWorthTelling(finding.ns, verdict->total_ns);
   });
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
-    return IsBesides(a) != IsBesides(b) ? IsBesides(b) : a.ns > b.ns;
+    return a.is_part_of_others() != b.is_part_of_others() ? b.is_part_of_others() : a.ns > b.ns;
   });
-  const auto besides = std::find_if(findings.begin(), findings.end(), IsBesides);
+  const auto besides =
+      std::find_if(findings.begin(), findings.end(), std::mem_fn(&Finding::is_part_of_others));
   const auto most = static_cast<ptrdiff_t>(kMostFindings) - (findings.end() - besides);
   if (besides - findings.begin() > most) findings.erase(findings.begin() + most, besides);
 }
