@@ -127,7 +127,9 @@ PT_STATIC_ASSERT(sizeof(struct pt_system_call_record) ==
 		 "pt_system_call_record");
 
 /* PT_OFF_CPU: a thread was off the CPU, from being switched out to being switched in. head.site
- * is the CPU that it left. */
+ * is the CPU that it left. head.sp is how long its wake-up took, in ns: from the moment at which
+ * the waker woke it until it could run (an idle CPU has to be woken first, too). 0 = not known;
+ * older captures have no such value. */
 struct pt_off_cpu_record {
 	struct pt_record head;
 	pt_u64 duration_ns;

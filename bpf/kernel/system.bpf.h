@@ -56,6 +56,7 @@ struct system_thread {
 
 	__u64 off_ns;	   /* when it lost its CPU; 0 = it has one */
 	__u64 runnable_ns; /* when it became able to run; 0 = it is not yet */
+	__u64 waking_ns;   /* when the waker woke it; 0 = nobody has */
 	__u32 waker_pid;
 	__u32 waker_tid;
 	__u32 off_state;

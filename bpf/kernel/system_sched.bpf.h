@@ -95,14 +95,25 @@ static __always_inline __u8 told_by_arguments(struct task_struct *task, __s32 nu
 	return told_by_futex(regs, number);
 }
 
+/* Returns how long the thread's wake-up took: as head.sp of pt_off_cpu_record. */
+static __always_inline __u32 wake_up_ns(const struct system_thread *thread)
+{
+	__u64 ns;
+
+	if (!thread->waking_ns || thread->runnable_ns <= thread->waking_ns)
+		return 0;
+	ns = thread->runnable_ns - thread->waking_ns;
+	return ns < 0xffffffff ? ns : 0xffffffff;
+}
+
 static __always_inline void write_off_cpu(struct task_struct *task, struct system_thread *thread,
 					  __u64 now, __u32 cpu, __u8 flags)
 {
 	struct pt_off_cpu_record record = {};
 	__u64 runnable = thread->runnable_ns;
 
-	fill_system_head(&record.head, task, thread->off_ns, 0, thread->off_cpu, PT_OFF_CPU,
-			 sizeof(record));
+	fill_system_head(&record.head, task, thread->off_ns, wake_up_ns(thread), thread->off_cpu,
+			 PT_OFF_CPU, sizeof(record));
 	record.duration_ns = now > thread->off_ns ? now - thread->off_ns : 0;
 	if (runnable && now > runnable)
 		record.run_queue_ns = now - runnable;
@@ -164,6 +175,7 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 	thread->off_at_begin = 0;
 	thread->waker_pid = 0;
 	thread->waker_tid = 0;
+	thread->waking_ns = 0;
 	if (voluntary != thread->voluntary)
 		thread->off_flags |= PT_OFF_CPU_VOLUNTARY;
 	thread->voluntary = voluntary;
@@ -221,6 +233,7 @@ int BPF_PROG(on_system_waking, struct task_struct *woken)
 		return 0;
 	if (!wakes_by_itself(task))
 		return 0;
+	thread->waking_ns = bpf_ktime_get_ns();
 	thread->waker_pid = tgid_of_known(task);
 	thread->waker_tid = tid_of_known(task);
 	return 0;
@@ -251,6 +264,7 @@ int BPF_PROG(on_system_wakeup_new, struct task_struct *woken)
 	if (!thread)
 		return 0;
 	thread->off_ns = thread->runnable_ns = bpf_ktime_get_ns();
+	thread->waking_ns = 0;
 	thread->off_state = TASK_RUNNING;
 	thread->off_flags = PT_OFF_CPU_NEW;
 	thread->off_lock = PT_AWAITED_ANY;

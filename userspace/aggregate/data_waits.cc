@@ -52,12 +52,12 @@ class Finder {
       if (Raw(event.off_cpu.waker_pid) != 0) last = &event;
     });
     if (last == nullptr) return wait;
-    int64_t woken_ns = last->end_ns() - last->off_cpu.run_queue_ns;
+    int64_t woken_ns = last->woken_ns();
     const Pid own = timeline_.thread(span.thread).pid;
     for (int hop = 0; hop < kMostHops && last->off_cpu.waker_pid == own; ++hop) {
       last = LastWakeBefore(last->off_cpu.waker_pid, last->off_cpu.waker_tid, woken_ns);
       if (last == nullptr) return wait;
-      woken_ns = last->end_ns() - last->off_cpu.run_queue_ns;
+      woken_ns = last->woken_ns();
     }
     if (last->off_cpu.waker_pid == own) return wait;
     wait.worker = last->off_cpu.waker_pid;

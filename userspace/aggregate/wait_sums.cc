@@ -67,8 +67,8 @@ class WaitSummer {
       if (facts.reason == WaitReason::kPreempted || facts.reason == WaitReason::kNew) continue;
       Wait wait;
       wait.event = i;
-      wait.woken_ns = event.end_ns() - facts.run_queue_ns;
-      if (wait.woken_ns <= event.start_ns) continue;
+      if (event.runnable_ns() <= event.start_ns) continue;
+      wait.woken_ns = event.woken_ns();
       const auto waker = threads_.Find(facts.waker_pid, facts.waker_tid);
       if (Raw(facts.waker_tid) != 0 && waker) {
         wait.waker_is_known = true;
@@ -164,7 +164,7 @@ class WaitSummer {
       sums_.push_back(sum);
     }
     WaitSum& sum = sums_[it->second];
-    const int64_t blocked_ns = wait.woken_ns - event.start_ns;
+    const int64_t blocked_ns = event.runnable_ns() - event.start_ns;
     shares_.Add(event.start_ns, static_cast<uint32_t>(it->second), {1, blocked_ns, 0, 0});
     ++sum.count;
     sum.unfinished += event.end == SpanEnd::kTruncated ? 1 : 0;

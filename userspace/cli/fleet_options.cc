@@ -74,6 +74,7 @@ absl::StatusOr<FleetSession> BeginFleetSession(const EngineOptions& options,
     if (!status.ok()) return status;
     if (says_age) SayIfOutOfDate(directory);
   }
+  StopOnSignals();  // before there is a folder that a signal would leave behind
   auto scratch = ScratchFolder::Make();
   if (!scratch.ok()) return scratch.status();
   FleetSession session;
@@ -81,7 +82,6 @@ absl::StatusOr<FleetSession> BeginFleetSession(const EngineOptions& options,
   session.request = std::make_unique<FleetRequest>(*session.scratch);
   session.options = options;
   session.options.stop = &StopAsked();
-  StopOnSignals();
   return session;
 }
 

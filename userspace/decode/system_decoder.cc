@@ -293,6 +293,7 @@ bool SystemDecoder::OnOffCpu(const abi::pt_off_cpu_record& record) {
   event.kind = SystemKind::kOffCpu;
   OffCpuFacts facts{};
   facts.run_queue_ns = static_cast<int64_t>(record.run_queue_ns);
+  facts.wake_up_ns = record.head.sp;
   facts.waker_frame = 0;
   facts.call = std::max(record.call, -1);
   facts.from_cpu = record.head.site;

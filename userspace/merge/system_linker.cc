@@ -143,7 +143,7 @@ class Linker {
   bool Clip(SystemEvent* event) const {
     const int64_t end_ns = window_.end_ns.value_or(std::numeric_limits<int64_t>::max());
     const bool is_off_cpu = event->kind == SystemKind::kOffCpu;
-    const int64_t runnable_ns = event->end_ns() - (is_off_cpu ? event->off_cpu.run_queue_ns : 0);
+    const int64_t runnable_ns = is_off_cpu ? event->runnable_ns() : event->end_ns();
     if (event->end_ns() < window_.start_ns || event->start_ns > end_ns) return false;
     if (event->start_ns < window_.start_ns) {
       event->duration_ns -= window_.start_ns - event->start_ns;
@@ -239,7 +239,7 @@ class Linker {
     if (event.kind == SystemKind::kFault) thread->faults.push_back(event.start_ns);
     if (event.kind != SystemKind::kOffCpu) return;
     thread->off_cpu.Add(event.start_ns, event.end_ns());
-    thread->run_queue.Add(event.end_ns() - event.off_cpu.run_queue_ns, event.end_ns());
+    thread->run_queue.Add(event.runnable_ns(), event.end_ns());
   }
 
   static uint32_t CountIn(const std::vector<int64_t>& times_ns, const Span& span) {

@@ -4,6 +4,7 @@
 // so that self times are the same as torch's.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -86,6 +87,7 @@ struct OffCpuFacts {
   int64_t run_queue_ns;  // the last part, in which it could run and waited for a CPU
   Pid waker_pid;         // 0 = it was not woken, or by no process (an interrupt)
   Tid waker_tid;
+  uint32_t wake_up_ns;   // from the waker's deed until the thread could run; 0 = not known
   uint32_t waker_frame;  // the waker's innermost frame in Timeline::sample_frames(); 0 = not known
   int32_t call;          // the system call that it was in; -1 = none
   uint16_t from_cpu;
@@ -139,6 +141,11 @@ struct SystemEvent {
 
   SystemEvent() : call{} {}
   int64_t end_ns() const { return start_ns + duration_ns; }
+  // Of a kOffCpu: when the thread could run again.
+  int64_t runnable_ns() const { return end_ns() - off_cpu.run_queue_ns; }
+  // Of a kOffCpu with a waker: when that woke it. The waker may have gone on before the thread
+  // could run.
+  int64_t woken_ns() const { return std::max(start_ns, runnable_ns() - off_cpu.wake_up_ns); }
 };
 
 using SystemEventStore = ChunkStore<SystemEvent>;

@@ -51,7 +51,7 @@ std::optional<ThreadIndex> WakerOf(const Case& job, const ThreadsByNumber& threa
 // Adds the time until the wake-up, as far as it belongs to the part of waits for locks.
 void AddWaitingTime(const Case& job, const SystemEvent& wait, GilWaits* waits,
                     TimeIntervals* intervals) {
-  const int64_t end_ns = wait.end_ns() - wait.off_cpu.run_queue_ns;
+  const int64_t end_ns = wait.runnable_ns();
   const std::vector<PartMoment>& moments = job.parts.moments;
   auto at = std::lower_bound(
       moments.begin(), moments.end(), wait.start_ns,

@@ -25,7 +25,7 @@ TimeIntervals WaitsEndedBy(const Case& job, StepPart part, ThreadIndex waker) {
   for (const uint32_t index : events.of(job.parts.thread)) {
     const SystemEvent& event = job.timeline.system_event(index);
     if (event.kind != SystemKind::kOffCpu || event.off_cpu.waker_tid != tid) continue;
-    const int64_t end_ns = event.end_ns() - event.off_cpu.run_queue_ns;
+    const int64_t end_ns = event.runnable_ns();
     if (end_ns <= event.start_ns || !job.parts.IsIn(part, event.start_ns)) continue;
     waits.emplace_back(event.start_ns, end_ns);
   }
@@ -59,11 +59,11 @@ Meanwhile LookAt(const Timeline& timeline, const std::vector<uint32_t>& events,
     const SystemEvent& event = timeline.system_event(index);
     if (event.kind != SystemKind::kOffCpu) continue;
     while (at < intervals.size() && intervals[at].second <= event.start_ns) ++at;
-    const int64_t woken_ns = event.end_ns() - event.off_cpu.run_queue_ns;
+    const int64_t runnable_ns = event.runnable_ns();
     for (size_t i = at; i < intervals.size() && intervals[i].first < event.end_ns(); ++i) {
       sums.waited_ns[static_cast<size_t>(event.off_cpu.reason)] +=
-          Overlap(intervals[i], event.start_ns, woken_ns);
-      sums.run_queue_ns += Overlap(intervals[i], woken_ns, event.end_ns());
+          Overlap(intervals[i], event.start_ns, runnable_ns);
+      sums.run_queue_ns += Overlap(intervals[i], runnable_ns, event.end_ns());
     }
   }
   return sums;

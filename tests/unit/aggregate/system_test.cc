@@ -212,6 +212,30 @@ TEST_F(WaitSumsTest, AWaitNamesWhatItsWakerWasInWhenItWokeIt) {
   EXPECT_EQ(PathText(*timeline, waits[2].waker.path), "");
 }
 
+TEST_F(WaitSumsTest, TheWakerMayHaveGoneOnBeforeTheThreadCouldRun) {
+  maker_.Begin(other_, hold_, 10);
+  const SpanId release = maker_.Add(other_, release_, 50, 60);
+  SystemEvent wake = MakeCall(other_, "futex", 54, 56, 1);
+  wake.span = release;
+  SystemEvent wait = Wait(kNoSpan, 20, 65, 70);
+  wait.off_cpu.wake_up_ns = 10;
+  maker_.AddSystemEvent(wait);
+  maker_.AddSystemEvent(wake);
+  // What cannot be: its wake-up took longer than the wait.
+  SystemEvent whole = Wait(kNoSpan, 72, 80, 85);
+  whole.off_cpu.wake_up_ns = 1000;
+  maker_.AddSystemEvent(whole);
+  maker_.End(other_, 95);
+  const std::unique_ptr<Timeline> timeline = maker_.Finish();
+  const std::vector<WaitSum> waits = SumWaits(*timeline);
+  ASSERT_EQ(waits.size(), 2u);
+  EXPECT_EQ(PathText(*timeline, waits[0].waker.path), "hold/release");
+  EXPECT_EQ(waits[0].waker.call, SystemCallNumber("futex"));
+  EXPECT_EQ(waits[0].blocked_ns, 45);  // until it could run
+  EXPECT_EQ(PathText(*timeline, waits[1].waker.path), "hold");
+  EXPECT_EQ(waits[1].blocked_ns, 8);
+}
+
 TEST_F(WaitSumsTest, AWakersCallIsToldWhereItLiesInItsInnermostSpan) {
   const SpanId hold = maker_.Begin(other_, hold_, 10);
   SystemEvent wake = MakeCall(other_, "futex", 20, 30, 1);
