@@ -43,7 +43,7 @@ def compare(out: Path) -> list[str]:
 
 
 def check(options: argparse.Namespace, out: Path) -> list[str]:
-    one_job.record(options, "flops_job.py", ["--with-flops", "--format", "table,csv,events-csv"], out)
+    one_job.record(options, "flops_job.py", ["--with-flops"], "table,csv,events-csv", out)
     return compare(out)
 
 

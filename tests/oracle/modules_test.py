@@ -94,7 +94,7 @@ def compare_tables(ours: dict[int, list[dict[str, Any]]], path: Path) -> list[st
 
 
 def check(options: argparse.Namespace, out: Path) -> list[str]:
-    one_job.record(options, "modules_job.py", ["--with-modules", "--format", "chrome,events-csv,summary"], out)
+    one_job.record(options, "modules_job.py", ["--with-modules"], "chrome,events-csv", out)
     summary = json.loads((out / "result/summary.json").read_text(encoding="utf-8"))
     problems = [f"unsupported: {gap}" for gap in summary["unsupported"] if gap["feature"].startswith(ARG)]
     ours = in_window(out / "result/trace.json.gz" if (out / "result/trace.json.gz").exists() else out / "result/trace.json")

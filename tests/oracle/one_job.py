@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,8 +21,19 @@ SKIP = 77
 WAIT_S = 120.0
 
 
-def record(options: argparse.Namespace, job: str, flags: list[str], out: Path) -> str:
-    """Records `jobs/JOB OUT/torch.json` into OUT/result from its READY to its DONE. Returns the line that it ends with."""
+def record(options: argparse.Namespace, job: str, flags: list[str], formats: str, out: Path) -> str:
+    """Records `jobs/JOB OUT/torch.json` into OUT/result from its READY to its DONE. Returns the line that it ends with. Where records were
+    lost because the tracer got no processor in time, it is recorded once more."""
+    answer = record_once(options, job, [*flags, "--format", f"{formats},summary"], out)
+    ledger = json.loads((out / "result/summary.json").read_text(encoding="utf-8"))["ledger"]
+    if ledger["ring_lost"] == 0:
+        return answer
+    print(f"{ledger['ring_lost']} records were lost; once more", flush=True)
+    shutil.rmtree(out / "result")
+    return record_once(options, job, [*flags, "--format", f"{formats},summary"], out)
+
+
+def record_once(options: argparse.Namespace, job: str, flags: list[str], out: Path) -> str:
     command = [options.python, str(HERE / "jobs" / job), str(out / "torch.json")]
     record_it = [str(options.proftrace), "record", *tier.flags(options), *flags, "-o", str(out / "result"), "-p"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

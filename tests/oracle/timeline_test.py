@@ -82,7 +82,7 @@ def read_snapshot(python: str, snapshot: Path) -> list[str]:
 
 def check(options: argparse.Namespace, out: Path) -> list[str]:
     try:
-        answer = one_job.record(options, "timeline_job.py", ["--profile-memory", "--format", "memory-timeline,memory-viz,events-csv"], out)
+        answer = one_job.record(options, "timeline_job.py", ["--profile-memory"], "memory-timeline,memory-viz,events-csv", out)
     except Stopped:
         if not ends_by_stacks(options.python):  # which a timeline needs
             raise
