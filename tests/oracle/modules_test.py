@@ -37,14 +37,10 @@ def in_window(path: Path) -> dict[int, list[dict[str, Any]]]:
     return threads
 
 
-def texts_in_order(rows: list[dict[str, Any]]) -> list[str]:
-    return [row["args"].get(ARG, "") for row in rows]
-
-
 def compare_traces(theirs: dict[int, list[dict[str, Any]]], ours: dict[int, list[dict[str, Any]]], backward: set[str]) -> list[str]:
     """`backward`: names of rows for which torch keeps no text. It gives the texts to its rows one after the other, these rows too: from the
     first one on a row has the text of an earlier one (torch/csrc/profiler/collection.cpp, jit_modules_). The n-th text is that of the n-th row
-    which is none of them."""
+    which is none of them. A row that was open when torch's profile ended has no text there: a forked function may go on."""
     problems, right, texts = [], 0, set()
     for tid, rows in theirs.items():
         found = ours.get(tid, [])
@@ -53,7 +49,10 @@ def compare_traces(theirs: dict[int, list[dict[str, Any]]], ours: dict[int, list
             continue
         forward = [row for row in found if row["name"] not in backward]
         problems += [f"thread {tid}: {row['name']} has {row['args'][ARG]!r}" for row in found if row["name"] in backward and ARG in row["args"]]
-        for number, (text, row) in enumerate(zip(texts_in_order(rows), forward)):
+        for number, (told, row) in enumerate(zip(rows, forward)):
+            if told["args"].get("finished") is False:
+                continue
+            text = told["args"].get(ARG, "")
             texts.add(text)
             right += text == row["args"].get(ARG, "")
             if text != row["args"].get(ARG, ""):
