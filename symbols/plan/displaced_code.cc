@@ -70,7 +70,7 @@ absl::Status CheckTorchHasCode(Pid pid, const std::vector<std::string>& displace
 
 void AddDisplacedGaps(Pid pid, const std::vector<std::string>& displaced, ProbePlan* plan) {
   for (const std::string& path : displaced) {
-    plan->gaps.push_back({"code that is no file's", DescribeDisplaced(pid, path)});
+    plan->gaps.push_back({"code that is in no file", DescribeDisplaced(pid, path)});
   }
 }
 

@@ -98,7 +98,9 @@ absl::StatusOr<ModuleFacts> KeptFacts::Analyse(const std::shared_ptr<const HeldF
   const bool is_cut = in.Number<uint8_t>() != 0;
   std::optional<ModuleFacts> facts =
       DecodeFacts(in.Text(), kSent, static_cast<uint64_t>(held->state().bytes));
-  if (!facts || !in.ok()) return absl::DataLossError("its facts are none: please report it");
+  if (!facts || !in.ok())
+    return absl::DataLossError(
+        "the worker's answer could not be read; this is a bug of proftrace: please report it");
   facts->is_cut = is_cut;
   return *std::move(facts);
 }

@@ -100,7 +100,7 @@ class RecordTest(UserTest):
                 self.assertEqual(tracer.stop(), 0, tracer.text())
             self.assert_untouched(job.pid)
             self.assert_same_results(answer)
-        self.assertRegex(tracer.text(), r"jumps record alone, without eBPF: [^\n]*CAP_BPF")
+        self.assertRegex(tracer.text(), r"eBPF cannot be used, so that only what jumps can see is recorded: [^\n]*CAP_BPF")
         result = Result(self.out)
         self.assert_lossless(result)
         names = result.names[job.pid]

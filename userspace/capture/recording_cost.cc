@@ -83,34 +83,37 @@ struct PricedHits {
 std::string PriceBasis(const HitCost& hit) {
   std::string basis;
   const bool has_probes = hit.in_job || hit.in_tracer > 0;
-  basis = !has_probes ? "there are no probes of the kernel"
-          : hit.is_compared
-              ? "measured in the job itself: the CPU time that an operator took before the probes "
-                "went in or after they were out, and with them"
-          : hit.in_job
-              ? "measured in the job itself, outside the window: the time between two probes that "
-                "follow each other, and what colder caches usually add to it, as its CPU time "
-                "without probes could not be compared or was not steady"
-              : "that of a loop in proftrace itself, and what the colder caches of a job usually "
-                "add to it, as the job was idle or has jumps when it was to be measured";
+  basis =
+      !has_probes ? "there were no probes of the kernel"
+      : hit.is_compared
+          ? "the cost of a hit was measured in the job itself, by the CPU time that an operator "
+            "took with probes, and before they went in or after they were removed"
+      : hit.in_job
+          ? "the cost of a hit was measured in the job itself, outside the window, by the time "
+            "between two probes that follow each other, and what colder caches usually add to it, "
+            "because the job's CPU time without probes could not be compared or was not steady"
+          : "the cost of a hit is that of a loop in proftrace itself, and what the colder caches "
+            "of a job usually add to it, because the job was idle or had jumps when it was to be "
+            "measured";
   if (hit.jump.has_value()) {
     basis += hit.is_compared
-                 ? "; a jump's record by the CPU time that an operator took with the jumps, and "
-                   "after they were out"
-                 : "; a jump's record as in proftrace itself, with caches as cold as it is seldom "
-                   "used";
+                 ? "; the cost of a jump is by the CPU time that an operator took with jumps, and "
+                   "after they were removed"
+                 : "; the cost of a jump is that of a loop in proftrace itself, with caches that "
+                   "are the colder the more seldom the job's jumps are used";
   }
   if (hit.stack.has_value()) {
-    basis += "; stacks of Python's that jumps read at " +
+    basis += "; Python stacks that jumps read count " +
              std::to_string(static_cast<int64_t>(*hit.stack)) +
-             " ns each, measured in the job, as far as they were not those told of last";
+             " ns each, measured in the job, where they differ from the thread's stack before";
   }
   if (hit.system.has_value()) {
-    basis += "; system activity at " + std::to_string(static_cast<int64_t>(*hit.system)) +
-             " ns a record, as system calls in a loop in proftrace";
+    basis += "; records of system activity count " +
+             std::to_string(static_cast<int64_t>(*hit.system)) +
+             " ns each, as system calls in a loop in proftrace do";
   }
   if (hit.counted > 0) {
-    basis += "; calls that were only counted at what that takes in a loop in proftrace";
+    basis += "; the cost of counting a call is that of a loop in proftrace";
   }
   return basis;
 }
@@ -150,18 +153,17 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const Recorded
   cost.busiest_thread_percent = PercentOf(
       busiest.Ns(price) + static_cast<double>(busiest.probed.system) * hit.system.value_or(0),
       static_cast<double>(time.window_ns));
-  cost.basis =
-      (by_cpu_time ? "hits times the cost of a hit, over the rest of the CPU time that the "
-                     "recorded processes used; "
-                   : "hits of the busiest thread times the cost of a hit, over the rest "
-                     "of the window; ") +
-      PriceBasis(price);
+  cost.basis = (by_cpu_time ? "the estimate is hits times the cost of a hit, divided by the CPU "
+                              "time that the recorded processes used otherwise; "
+                            : "the estimate is hits of the busiest thread times the cost of a hit, "
+                              "divided by the rest of the window; ") +
+               PriceBasis(price);
   if (hit.error > kWorthTelling) {
     const auto percent = [&](double factor) {
       return PercentOf(hits.Ns(hit) * factor + other_ns, used_ns);
     };
     const double highest = percent(1 + hit.error);
-    cost.basis += "; as far as that is known, it is between " +
+    cost.basis += "; as far as that is known, the estimate lies between " +
                   std::to_string(std::lround(percent(std::max(0.0, 1 - hit.error)))) + " and " +
                   (highest < PercentOf(kMostPart, 1) ? std::to_string(std::lround(highest))
                                                      : "many thousand") +

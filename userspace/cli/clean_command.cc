@@ -125,12 +125,12 @@ void AddCleanCommand(CLI::App& app, Action* action) {
       "Take away what a killed proftrace has left in a process and its children: jumps in its code "
       "and memory (--tier patch). The job goes on meanwhile, and does not need it to go on.\n"
       "Example: sudo proftrace clean -p 4711");
-  clean->add_option("-p,--pid", arguments->pids, "the process")
+  clean->add_option("-p,--pid", arguments->pids, "cleans this process")
       ->type_name("PID")
       ->required()
       ->check(WhyNoPid);
   AddSeccompOption(clean);
-  clean->add_flag("--json", arguments->json, "what was done, a JSON object a line");
+  clean->add_flag("--json", arguments->json, "prints what was done, one JSON object a line");
   AddJsonSchema(clean);
   // This option is for the guardian process, so that --help does not show it.
   clean

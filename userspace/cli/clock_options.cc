@@ -39,14 +39,16 @@ absl::StatusOr<ClockChoice> ParseClock(const std::string& text) {
 
 void AddClockOptions(CLI::App* command, ClockChoice* choice, MergedClockOptions* options) {
   AddParsed(command, "--clock", "auto|collectives|realtime|none|FILE", choice, ParseClock,
-            "what puts the hosts on one clock. collectives: what ranks did together, or not at "
-            "all; realtime: their wall clocks as they are; none: each begins at the beginning; "
-            "FILE: a JSON document of offsets of their wall clocks; auto: collectives where they "
-            "bind, and what they do not is marked")
+            "how hosts are put on one clock. collectives: by the collectives that ranks took part "
+            "in together, and an error where these do not suffice; realtime: by their wall clocks "
+            "as they are; none: the first event of each input is at time 0; FILE: by a JSON "
+            "document that states offsets of their wall clocks; auto: by collectives, and inputs "
+            "that these do not connect are placed by their wall clocks and marked as not aligned")
       ->default_str(std::string(NameOf(ClockMode::kAuto)));
   command
       ->add_option("--reference", options->reference,
-                   "whose clock the others are put on; without it the one that shares the most")
+                   "the host whose clock the others are put on; by default the host that has the "
+                   "most collectives in common with others")
       ->type_name("HOST");
 }
 

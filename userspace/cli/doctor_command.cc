@@ -100,7 +100,7 @@ void CheckTiers(const absl::Status& bpf, Diagnosis* diagnosis) {
   std::string text = clock.ok() ? std::string("possible for running jobs, ") +
                                       (may_be_any ? "any process" : "processes of this user")
                                 : std::string(clock.message());
-  if (clock.ok() && !bpf.ok()) text += ", without eBPF: jumps record alone";
+  if (clock.ok() && !bpf.ok()) text += ", without eBPF: only what jumps can see is recorded";
   if (clock.ok() && !MayReadSeccompFilters()) {
     text +=
         "; of those with a seccomp filter, as in a container: commands that proftrace starts, and "
@@ -428,11 +428,11 @@ void AddDoctorCommand(CLI::App& app, Action* action) {
       "doctor",
       "Say what this host, and one process, can be recorded with, and what is missing.\n"
       "Example: sudo proftrace doctor -p 4711");
-  doctor->add_option("-p,--pid", arguments->pid, "also look at this process")
+  doctor->add_option("-p,--pid", arguments->pid, "also examines this process")
       ->type_name("PID")
       ->check(WhyNoPid);
   AddSeccompOption(doctor);
-  doctor->add_flag("--json", arguments->json, "as one JSON document");
+  doctor->add_flag("--json", arguments->json, "prints one JSON document");
   AddJsonSchema(doctor);
   doctor->callback([arguments, action] {
     *action = [arguments] { return RunDoctor(arguments->pid, arguments->json); };

@@ -40,10 +40,12 @@ void AddDumpCommand(CLI::App& app, Action* action) {
       "ones first. A process is stopped for some milliseconds; how long is printed.\n"
       "Example: sudo proftrace dump -p 4711\n"
       "Example: sudo proftrace dump -a");
-  dump->add_option("-p,--pid", options->pids, "the process")->type_name("PID")->check(WhyNoPid);
+  dump->add_option("-p,--pid", options->pids, "looks at this process")
+      ->type_name("PID")
+      ->check(WhyNoPid);
   dump->add_flag("-a,--all-processes", options->all,
-                 "all PyTorch processes of this host that may be looked at");
-  dump->add_flag("--json", options->json, "as one JSON document");
+                 "looks at all PyTorch processes of this host that this user may look at");
+  dump->add_flag("--json", options->json, "prints one JSON document");
   AddJsonSchema(dump);
   dump->callback([options, action] { *action = [options] { return RunDump(*options); }; });
 }

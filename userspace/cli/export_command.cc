@@ -151,8 +151,10 @@ absl::Status CheckOptions(const ExportArguments& arguments,
     return format.name == "table" || format.name == "csv" || format.name == "sqlite";
   };
   if (IsGrouped(arguments.grouping) && !has(groups)) {
-    return Fail(ExitCode::kUsage,
-                "what groups rows is for the formats table, csv and sqlite: the others have none");
+    return Fail(
+        ExitCode::kUsage,
+        "--group-by-input-shape, --group-by-stack-n and --group-by-overload-name are for the "
+        "formats table, csv and sqlite; add one of them to --format, or leave these options out");
   }
   if (!arguments.device.empty() && !has(IsMemoryTimeline)) {
     return Fail(ExitCode::kUsage, "--device is for the format memory-timeline");
@@ -294,40 +296,47 @@ void AddExportOptions(CLI::App* command, ExportArguments* arguments) {
       ->type_name("LIST")
       ->required();
   command
-      ->add_option(
-          "-o,--output", arguments->output,
-          "file or directory, - for the standard output; a name that ends in .gz is compressed. Of "
-          "memory-timeline: .html, .raw.json.gz or .json say which form, as in torch")
+      ->add_option("-o,--output", arguments->output,
+                   "the file or directory to write; - for standard output. A name that ends in .gz "
+                   "is compressed. For memory-timeline the ending .html, .raw.json.gz or .json "
+                   "chooses the form, as in torch")
       ->type_name("PATH");
   command
-      ->add_option("--metric", arguments->metric,
-                   "of folded stacks; of the flame graph, speedscope and pprof, which have all "
-                   "that were recorded: what is shown first. One of: " +
-                       StackWeightNames() +
-                       ". Memory: bytes allocated, freed later or not. (cpu_time_total is "
-                       "self_cpu_time_total: the width of a frame is its total)")
+      ->add_option(
+          "--metric", arguments->metric,
+          "what the width of a frame is. Folded stacks have only this one; flame graphs, "
+          "speedscope and pprof have all that were recorded, and show this one first. One of: " +
+              StackWeightNames() +
+              ". The metrics of memory count allocated bytes, whether they were freed later or "
+              "not. cpu_time_total is the same as self_cpu_time_total, because the width of a "
+              "frame is its total")
       ->capture_default_str();
   command->add_option("--diff", arguments->diff,
-                      "an earlier recording to compare with, of the formats flamegraph and folded; "
-                      "folded lines get two numbers, the earlier recording's first");
-  command->add_option("--sort-by", arguments->sort_by, "of the table")->capture_default_str();
+                      "compares with this earlier recording; for the formats flamegraph and "
+                      "folded. Folded lines get two numbers, that of the earlier recording first");
+  command->add_option("--sort-by", arguments->sort_by, "sorts the table by this key")
+      ->capture_default_str();
   command->add_option("--device", arguments->device,
-                      "of memory timelines: cpu, cuda:0; without it the first GPU, else the CPU");
+                      "the device of memory timelines, for example cpu or cuda:0; by default the "
+                      "first GPU, or the CPU where there is none");
   AddProcessOptions(command, &arguments->processes);
   AddGroupingOptions(command, &arguments->grouping);
   command->add_flag("--step-rows", arguments->step_rows,
-                    "the job's steps as ProfilerStep#N rows, also where none were asked for");
+                    "adds rows ProfilerStep#N of the job's steps, also where the recording was "
+                    "made without --steps and --schedule");
   command->add_flag("--cuda-sync-events", arguments->cuda_sync_events,
-                    "of chrome and tensorboard: rows of waits for the GPU and of its events, too, "
-                    "as torch's enable_cuda_sync_events; HTA's critical path needs them, and its "
-                    "breakdown of a GPU's time takes them for work");
-  command->add_flag("--csv-exact", arguments->csv_exact,
-                    "of CSV: names exactly as they are. Without it those that a spreadsheet would "
-                    "run as a formula (= + - @ in front) get an apostrophe in front");
+                    "adds rows of waits for the GPU and of CUDA events to the formats chrome and "
+                    "tensorboard, as torch's enable_cuda_sync_events does. HTA's critical path "
+                    "needs them; HTA's breakdown of a GPU's time counts them as work");
+  command->add_flag(
+      "--csv-exact", arguments->csv_exact,
+      "writes names into CSV exactly as they are. Without it a name that a spreadsheet would run "
+      "as a formula (it begins with = + - @) gets an apostrophe in front");
   command->add_flag("--json", arguments->json,
-                    "print what is written on standard output, a JSON object a line");
+                    "prints what is written on standard output, one JSON object a line");
   AddJsonSchema(command);
-  command->add_flag("--salvage", arguments->salvage, "take what is whole of a damaged capture");
+  command->add_flag("--salvage", arguments->salvage,
+                    "takes the undamaged part of a damaged capture");
   // Only `record` uses this option, for a flight recorder's dumps, so that --help does not show it.
   // The exit code is 9 where events were lost.
   command->add_option("--as-recorded", arguments->as_recorded)->delimiter(',')->group("");

@@ -288,8 +288,8 @@ absl::Status FinishFlight(const RecordArguments& arguments, const RecordResult& 
     status.Update(RunConfined(OfReport({}), [&] { return PrintUnwritten(arguments, result); }));
   }
   if (result.triggers_passed_over > 0 && !arguments.quiet) {
-    Say("%llu more triggers made no dump: too soon after another, or more than "
-        "--most-dumps",
+    Say("%llu more triggers made no dump: they came within the window of another dump, or after "
+        "--most-dumps were made",
         static_cast<unsigned long long>(result.triggers_passed_over));
   }
   status.Update(dumps->Finish());

@@ -89,7 +89,7 @@ void AddFleetAlignCommand(CLI::App& fleet, Action* action) {
   command->add_option("DIR", arguments->directory, "the directory that 'fleet ingest' has written")
       ->required();
   AddClockOptions(command, &arguments->choice, &arguments->clock);
-  command->add_flag("--json", arguments->json, "print what was aligned as one JSON document");
+  command->add_flag("--json", arguments->json, "prints what was aligned as one JSON document");
   command->callback(
       [arguments, action] { *action = [arguments] { return RunAlign(*arguments); }; });
 }

@@ -64,9 +64,9 @@ void AddFleetCompactCommand(CLI::App& fleet, Action* action) {
   command->add_option("DIR", arguments->directory, "the directory that flight recorders write into")
       ->required();
   AddParsed(command, "--older-than", "TIME", &arguments->after_s, ParseDuration,
-            "only hours that have been over for so long")
+            "compacts only hours that ended at least this long ago")
       ->default_str("2h");
-  command->add_flag("--json", arguments->json, "print what was done as one JSON document");
+  command->add_flag("--json", arguments->json, "prints what was done as one JSON document");
   command->callback(
       [arguments, action] { *action = [arguments] { return RunCompact(*arguments); }; });
 }

@@ -72,17 +72,17 @@ void AddFleetDiffCommand(CLI::App& fleet, Action* action) {
       ->required();
   command
       ->add_option("--job", arguments->jobs,
-                   "compare this job, where a directory has several; given twice: the first one's, "
-                   "and the other's")
+                   "compares this job, where a directory has several. Given twice, the first is "
+                   "the job in BEFORE and the second the job in AFTER")
       ->expected(1, 2)
       ->type_name("NAME");
   command
       ->add_option("--attempt", arguments->attempts,
-                   "compare this attempt of the job, where it was restarted; given twice: the "
-                   "first one's, and the other's")
+                   "compares this attempt of the job, where it was restarted. Given twice, the "
+                   "first is the attempt in BEFORE and the second that in AFTER")
       ->expected(1, 2)
       ->type_name("N");
-  command->add_flag("--json", arguments->json, "print it as one JSON document");
+  command->add_flag("--json", arguments->json, "prints one JSON document");
   AddEngineOptions(command, &arguments->engine);
   command->callback(
       [arguments, action] { *action = [arguments] { return RunFleetDiff(*arguments); }; });

@@ -195,16 +195,16 @@ void AddFleetIngestCommand(CLI::App& fleet, Action* action) {
       ->required();
   command
       ->add_option("-o,--output", arguments->output,
-                   "the directory, which is made where it is missing")
+                   "the directory to write into; it is made where it is missing")
       ->type_name("DIR")
       ->required();
   command
       ->add_option("--rank-of", arguments->options.rank_of,
-                   "of files that do not tell their rank: a regular expression that is looked for "
-                   "in the path, 'rank_(?P<rank>[0-9]+)', say")
+                   "for files that do not tell their rank: a regular expression that finds it in "
+                   "their path, for example 'rank_(?P<rank>[0-9]+)'")
       ->type_name("REGEX");
   command->add_flag("--salvage", arguments->options.salvage,
-                    "take what is whole of damaged inputs");
+                    "takes the undamaged part of damaged inputs");
   command->add_option("--as-summary", arguments->as_summary)->delimiter(',')->group("");
   command->callback(
       [arguments, action] { *action = [arguments] { return RunIngest(*arguments); }; });

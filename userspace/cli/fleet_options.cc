@@ -31,8 +31,8 @@ void SayIfOutOfDate(const std::string& directory) {
   if (!fleet.ok()) return;  // the tables were made by another program
   const absl::StatusOr<bool> is_current = IsAlignmentCurrent(**fleet);
   if (!is_current.ok() || *is_current) return;
-  Say("%s has other inputs than when it was aligned, and answers are of those; 'proftrace fleet "
-      "align %s' takes in the new ones",
+  Say("inputs of %s were added or replaced after it was aligned, so that the answers lack them; "
+      "type 'proftrace fleet align %s' to take them in",
       ShownText(directory).c_str(), ShownText(directory).c_str());
 }
 
@@ -40,9 +40,11 @@ void SayIfOutOfDate(const std::string& directory) {
 
 void AddEngineOptions(CLI::App* command, EngineOptions* options) {
   AddChoice(command, "--engine", &options->kind, kEngines,
-            "who answers: the program duckdb, else python3 with the package of that name; or "
-            "Spark, by spark-submit, else python3 with pyspark");
-  command->add_option("--master", options->master, "for Spark: local[4], yarn, spark://HOST:7077")
+            "the engine that answers. duckdb: the program duckdb, or python3 with the package "
+            "duckdb; spark: spark-submit, or python3 with the package pyspark");
+  command
+      ->add_option("--master", options->master,
+                   "the master of --engine spark: local[4], yarn, spark://HOST:7077")
       ->type_name("URL");
 }
 

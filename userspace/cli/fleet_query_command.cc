@@ -110,11 +110,13 @@ void AddFleetQueryCommand(CLI::App& fleet, Action* action) {
   command->get_option("DIR")->required(false);
   command->add_option("QUESTION", arguments->question,
                       "a name of --list, a file that ends with .sql, or one SELECT");
-  command->add_flag("--list", arguments->lists, "list the questions that have a name");
-  command->add_option("--show", arguments->shown, "print that question's SQL, and how to read it")
+  command->add_flag("--list", arguments->lists, "lists the questions that have a name");
+  command
+      ->add_option("--show", arguments->shown,
+                   "prints the SQL of this question, and how to read it")
       ->type_name("NAME");
-  auto* csv = command->add_flag("--csv", arguments->csv, "print the answer as CSV");
-  command->add_flag("--json", arguments->json, "print the answer as one JSON document")
+  auto* csv = command->add_flag("--csv", arguments->csv, "prints the answer as CSV");
+  command->add_flag("--json", arguments->json, "prints the answer as one JSON document")
       ->excludes(csv);
   command->callback(
       [arguments, action] { *action = [arguments] { return RunQuery(*arguments); }; });

@@ -46,7 +46,7 @@ void AddFleetReportCommand(CLI::App& fleet, Action* action) {
       "Tell on one page which rank of a fleet is slow, since when, by how much, why and how sure "
       "that is; then what ranks wait for.\n"
       "Example: proftrace fleet report tables");
-  command->add_flag("--json", arguments->json, "print it as one JSON document");
+  command->add_flag("--json", arguments->json, "prints one JSON document");
   AddFleetQuestionOptions(command, &arguments->question);
   command->callback(
       [arguments, action] { *action = [arguments] { return RunFleetReport(*arguments); }; });

@@ -177,18 +177,19 @@ void AddFleetWatchCommand(CLI::App& fleet, Action* action) {
       "Example: proftrace fleet watch tables --every 60s");
   AddFleetQuestionOptions(command, &arguments->question);
   AddParsed(command, "--every", "TIME", &arguments->every_s, ParseDuration,
-            "how long to wait between two looks")
+            "how often the directory is read")
       ->default_str("30s");
   AddParsed(command, "--silent-after", "TIME", &arguments->silent_after_s, ParseDuration,
-            "a rank is silent when the others of its job were seen for so long after it")
+            "a rank is reported as silent when other ranks of its job wrote summaries this long "
+            "after its last one")
       ->default_str("150s");
   AddParsed(command, "--compact-after", "TIME", &arguments->compact_after_s, ParseDuration,
-            "put the summaries of an hour into one file a table when the hour has been over for so "
-            "long ('fleet compact')")
+            "puts the summaries of an hour into one file for each table, as 'fleet compact' does, "
+            "when the hour ended this long ago")
       ->default_str("2h");
-  command->add_flag("!--no-compact", arguments->compacts, "leave all summaries as they are");
-  command->add_flag("--once", arguments->once, "look once, tell what there is, and end");
-  command->add_flag("--json", arguments->json, "print a JSON document a line");
+  command->add_flag("!--no-compact", arguments->compacts, "leaves all summaries as they are");
+  command->add_flag("--once", arguments->once, "reads once, prints what there is, and ends");
+  command->add_flag("--json", arguments->json, "prints one JSON document a line");
   command->callback(
       [arguments, action] { *action = [arguments] { return WatchRun(*arguments).Run(); }; });
 }

@@ -39,13 +39,13 @@ absl::Status NoTrigger(const std::string& text) {
 CLI::Option* AddFlightOptions(CLI::App* record, FlightArguments* arguments) {
   CLI::Option* window =
       AddParsed(record, "--flight-recorder", "TIME", &arguments->window_s, ParseWindow,
-                "keep only the last seconds, 30s say, in memory, and write them to DIR/dump_0, "
-                "dump_1 and so on: at SIGUSR1, at a --trigger, and at the end")
+                "keeps only the last seconds in memory, for example 30s, and writes them into "
+                "DIR/dump_0, DIR/dump_1 and so on: at SIGUSR1, at a --trigger, and at the end")
           ->group(kGroupWhen);
   AddParsed(record, "--flight-recorder-memory", "SIZE", &arguments->most_bytes, ParseFlightMemory,
-            "of what is kept, compressed; where it is too little for the job, fewer seconds are "
-            "kept, and the result says so. 30 s of 600000 records a second take about 90M. The "
-            "rest of proftrace takes about 150M, with --sample about 400M")
+            "the most memory for what is kept, which is compressed. Where it is too little for the "
+            "job, fewer seconds are kept, and the result says so. 30 s of 600000 records a second "
+            "take about 90M. The rest of proftrace takes about 150M, with --sample about 400M")
       ->default_str("256M")
       ->needs(window)
       ->group(kGroupWhen);
@@ -60,16 +60,19 @@ CLI::Option* AddFlightOptions(CLI::App* record, FlightArguments* arguments) {
     return true;
   };
   record
-      ->add_option("--trigger", read,
-                   "also write them when: step>2x, a step took longer than twice the median of "
-                   "those before; step>500ms; exit, a target ended, or a child failed; oom, an "
-                   "allocation of CPU or device memory failed (with --profile-memory). No two "
-                   "dumps within the window")
+      ->add_option(
+          "--trigger", read,
+          "also writes a dump when this happens. step>2x: a step took longer than twice the median "
+          "of the steps before; step>500ms: a step took longer than 500 ms; exit: a target ended, "
+          "or a child failed; oom: an allocation of CPU or device memory failed (needs "
+          "--profile-memory). Two dumps are at least one window apart")
       ->expected(1, CLI::detail::expected_max_vector_size)
       ->type_name("WHEN")
       ->needs(window)
       ->group(kGroupWhen);
-  record->add_option("--most-dumps", arguments->most_dumps, "that triggers make")
+  record
+      ->add_option("--most-dumps", arguments->most_dumps,
+                   "the most dumps that triggers make; SIGUSR1 and the end make theirs in any case")
       ->type_name("N")
       ->check(CLI::Range(1u, 1'000'000u))
       ->capture_default_str()
@@ -77,16 +80,17 @@ CLI::Option* AddFlightOptions(CLI::App* record, FlightArguments* arguments) {
       ->group(kGroupWhen);
   CLI::Option* fleet =
       record
-          ->add_option("--fleet", arguments->fleet,
-                       "also put a summary of the window into this directory of a fleet's tables, "
-                       "once a minute; 'proftrace fleet watch' tells of it, from all hosts that "
-                       "write there")
+          ->add_option(
+              "--fleet", arguments->fleet,
+              "also writes a summary of the window once a minute into this directory, which all "
+              "hosts of a fleet share; 'proftrace fleet watch DIR' shows the summaries")
           ->type_name("DIR")
           ->needs(window)
           ->group(kGroupWhen);
   AddParsed(record, "--fleet-every", "TIME", &arguments->fleet_every_s, ParseFleetPeriod,
-            "how often, by the wall clock, so that all hosts look at the same seconds; what is "
-            "longer than this of the window is not looked at twice")
+            "how often a summary is written. Summaries begin at full multiples of this time by the "
+            "wall clock, so that those of all hosts are of the same seconds. Each is of the "
+            "seconds since the one before")
       ->default_str("60s")
       ->needs(fleet)
       ->group(kGroupWhen);

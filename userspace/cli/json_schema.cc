@@ -13,7 +13,7 @@ CLI::Option* AddJsonSchema(CLI::App* command) {
         Print("%s", std::string(JsonSchemaOf(command->get_name())).c_str());
         throw CLI::Success();
       },
-      "print what --json prints as a JSON Schema, and end");
+      "prints the JSON Schema of what --json prints, and ends");
 }
 
 }  // namespace proftrace

@@ -128,7 +128,7 @@ void AddListCommand(CLI::App& app, Action* action) {
   auto as_json = std::make_shared<bool>(false);
   CLI::App* list = app.add_subcommand(
       "list", "Show the running processes that have loaded PyTorch.\nExample: sudo proftrace list");
-  list->add_flag("--json", *as_json, "as one JSON document");
+  list->add_flag("--json", *as_json, "prints one JSON document");
   AddJsonSchema(list);
   list->callback([as_json, action] { *action = [as_json] { return RunList(*as_json); }; });
 }

@@ -308,31 +308,35 @@ void AddMergeCommand(CLI::App& app, Action* action) {
       ->type_name("PATH");
   AddClockOptions(command, &arguments->clock, &options->clock);
   AddParsed(command, "--max-clock-error", "TIME", &arguments->most_clock_error_ns, ParseClockError,
-            "the most that the clocks may be wrong by, proved: 1ms, say; where they may be more, "
-            "that is said, and with --strict the exit code is 9");
+            "the largest error of the clocks that is acceptable, for example 1ms. Where the proved "
+            "bound of the error is larger a message says so, and with --strict the exit code is 9");
   command->add_flag("--strict", arguments->strict,
-                    "exit with 9 where --max-clock-error is not met");
+                    "ends with exit code 9 where --max-clock-error is not met");
   command
       ->add_option("--rank-of", options->rank_of,
-                   "of files that do not tell their rank: a regular expression that is looked for "
-                   "in the path, 'rank_(?P<rank>[0-9]+)', say")
+                   "for files that do not tell their rank: a regular expression that finds it in "
+                   "their path, for example 'rank_(?P<rank>[0-9]+)'")
       ->type_name("REGEX");
   AddParsed(command, "--ranks", "LIST", &options->ranks, ParseRanks,
-            "rows of these ranks only: 0,5-7");
-  AddParsed(command, "--steps", "A-B", &options->steps, ParseSteps,
-            "rows of these steps only, by each rank's own ProfilerStep rows: 100-102");
+            "keeps only rows of these ranks, for example 0,5-7");
+  AddParsed(
+      command, "--steps", "A-B", &options->steps, ParseSteps,
+      "keeps only rows of these steps, for example 100-102, by the ProfilerStep rows of each rank");
   AddParsed(command, "--from", "INSTANT", &options->from, ParseEdge,
-            "rows from then on: 2026-11-22T02:35:00Z, or +5s after the first one");
+            "keeps only rows from this moment on: 2026-11-22T02:35:00Z, or +5s, which is 5 s after "
+            "the first row");
   AddParsed(command, "--to", "INSTANT", &options->until, ParseEdge,
-            "rows until then, in the same forms");
+            "keeps only rows until this moment, written as for --from");
   AddParsed(command, "--categories", "LIST", &options->categories, ParseCategories,
-            "rows of these categories only, as they stand in \"cat\": cpu_op,kernel,collective; "
-            "the merge's own are collective, collective_wait, gpu_busy, phase and late_cause");
+            "keeps only rows of these categories, as they stand in \"cat\", for example "
+            "cpu_op,kernel,collective. The merge itself adds collective, collective_wait, "
+            "gpu_busy, phase and late_cause");
   AddChoice(command, "--lanes", &options->lanes, kLanes,
-            "full: all rows; summary: steps, annotations, phases, collectives, what late ranks did "
-            "and when GPUs are busy; auto: summary for more than 16 ranks");
-  command->add_flag("--salvage", arguments->salvage, "take what is whole of damaged inputs");
-  command->add_flag("--json", arguments->json, "print what was merged as one JSON document");
+            "how much of each rank is shown. full: all rows; summary: only steps, annotations, "
+            "phases, collectives, what late ranks did, and when GPUs were busy; auto: summary for "
+            "more than 16 ranks, else full");
+  command->add_flag("--salvage", arguments->salvage, "takes the undamaged part of damaged inputs");
+  command->add_flag("--json", arguments->json, "prints what was merged as one JSON document");
   command->callback([command, arguments, action] {
     for (const CLI::Option* option : command->get_options()) {
       const std::string name = option->get_name();

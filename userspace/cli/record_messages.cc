@@ -48,7 +48,7 @@ std::function<void(const Ready&)> ReadyLine(const std::shared_ptr<RecordedTarget
       return;
     }
     if (ready.operator_count == 0) {
-      Say("starting %s; its probes go in when it loads PyTorch", target.c_str());
+      Say("started %s; recording begins when it has loaded PyTorch", target.c_str());
       return;
     }
     Say("recording %s, %u operators, probes on after %.2f s", target.c_str(), ready.operator_count,
@@ -61,7 +61,9 @@ std::function<void(const BudgetNews&, double)> BudgetLine(bool is_verbose) {
     if (!news.demoted.empty()) {
       std::string names;
       for (const std::string& name : news.demoted) names += (names.empty() ? "" : ", ") + name;
-      Say("PID %u: from %.2f s on only counted: %s", Raw(news.pid), after_s, names.c_str());
+      Say("PID %u: to keep --max-overhead, from %.2f s on calls of these operators are only "
+          "counted: %s",
+          Raw(news.pid), after_s, names.c_str());
     }
     if (is_verbose && news.measured_percent.has_value()) {
       Say("PID %u: estimated overhead now %.2f %%", Raw(news.pid), *news.measured_percent);
@@ -97,7 +99,7 @@ RecordCallbacks TellingCallbacks(const RecordArguments& arguments,
   RecordCallbacks callbacks;
   callbacks.on_refused = [targets](Pid pid, const absl::Status& why) {
     targets->refused.insert(pid);
-    Say("warning: PID %u is not recorded: %s; the others are", Raw(pid),
+    Say("warning: PID %u is not recorded: %s; the other processes are recorded", Raw(pid),
         std::string(why.message()).c_str());
   };
   callbacks.on_left_behind = [](const std::string& what) { Say("warning: %s", what.c_str()); };
@@ -115,14 +117,15 @@ RecordCallbacks TellingCallbacks(const RecordArguments& arguments,
   }
   if (!options.without_bpf) {
     callbacks.on_without_bpf = [](const std::string& why) {
-      Say("jumps record alone, without eBPF: %s", why.c_str());
+      Say("eBPF cannot be used, so that only what jumps can see is recorded: %s", why.c_str());
     };
   }
   callbacks.on_tier = [is_verbose = arguments.verbose > 0](const std::string& tier,
                                                            const TierChoice& choice) {
     // Probes that cost little are the usual case, which is not worth a message.
     if (tier != "patch" && !choice.are_jumps_refused && !is_verbose) return;
-    Say("by %s: %s", tier == "patch" ? "jumps" : "probes", choice.reason.c_str());
+    Say("operators are recorded by %s: %s", tier == "patch" ? "jumps" : "probes",
+        choice.reason.c_str());
   };
   callbacks.on_import = [](Pid pid) {
     Say("PID %u is importing PyTorch: waiting for its operators", Raw(pid));

@@ -55,7 +55,7 @@ void AddPids(CLI::App* record, RecordOptions* options) {
     }
     return true;
   };
-  record->add_option("-p,--pid", read, "process to record")
+  record->add_option("-p,--pid", read, "records this process")
       ->expected(1, CLI::detail::expected_max_vector_size)
       ->type_name("PID")
       ->check(WhyNoPid)
@@ -70,18 +70,19 @@ void AddOfOperators(CLI::App* record, RecordArguments* arguments) {
     arguments->of_operators.push_back(option);
   };
   add("--record-shapes", &options->plan.record_shapes,
-      "what operators are called with: sizes, types, strides, numbers");
+      "records what operators are called with: sizes, types, strides, numbers");
   add("--with-flops", &options->info.with_flops,
-      "floating-point operations by torch's formulas; records shapes, too");
+      "counts floating-point operations by torch's formulas; includes --record-shapes");
   add("--profile-memory", &options->plan.profile_memory,
-      "allocations and frees of CPU and device memory");
-  add("--with-stack", &options->bpf.with_stack, "the Python stacks that call operators");
+      "records allocations and frees of CPU and device memory");
+  add("--with-stack", &options->bpf.with_stack, "records the Python stacks that call operators");
   // An nn.Module is found by the frame of its call, so that stacks are needed.
   add("--with-modules", &options->bpf.with_modules,
-      "the nn.Modules that call operators, also those of TorchScript; records stacks, too");
+      "records the nn.Modules that call operators, also those of TorchScript; includes "
+      "--with-stack");
   add("--python-gc", &options->plan.python_gc,
-      "Python's garbage collections, rows `Python GC`, as torch's record_python_gc_info gives "
-      "them");
+      "records Python's garbage collections as rows `Python GC`, as torch's record_python_gc_info "
+      "does");
   const auto all = [options] {
     options->plan.record_shapes = options->info.with_flops = options->plan.profile_memory = true;
     options->bpf.with_stack = options->bpf.with_modules = true;
@@ -89,8 +90,8 @@ void AddOfOperators(CLI::App* record, RecordArguments* arguments) {
   arguments->of_operators.push_back(
       record
           ->add_flag_callback("--all", all,
-                              "all of --record-shapes, --with-flops, --profile-memory, "
-                              "--with-stack and --with-modules")
+                              "means --record-shapes, --with-flops, --profile-memory, --with-stack "
+                              "and --with-modules")
           ->group(kGroupWhat));
 }
 
@@ -99,56 +100,61 @@ void AddWhat(CLI::App* record, RecordArguments* arguments) {
   AddPids(record, options);
   record
       ->add_flag("-a,--all-processes", options->all,
-                 "every process that has loaded PyTorch, also those that start later")
+                 "records every process that has loaded PyTorch, also those that start later")
       ->group(kGroupWhat);
   record
-      ->add_flag("--follow-children,!--no-follow-children", options->bpf.follow_children,
-                 "record forked and spawned children, too; --no-follow-children does not (default: "
-                 "on)")
+      ->add_flag(
+          "--follow-children,!--no-follow-children", options->bpf.follow_children,
+          "records forked and spawned children, too; --no-follow-children does not (default: on)")
       ->group(kGroupWhat);
-  AddParsed(record, "--activities", "LIST", &arguments->activities, ParseActivities,
-            "cpu: operators; cuda: GPUs (without this option where the CUDA driver is in use); "
-            "syscalls: all system calls; io: those that move bytes of files or the network; sched: "
-            "time off the CPU, and why; faults: page faults. Without cpu any process can be "
-            "recorded")
+  AddParsed(
+      record, "--activities", "LIST", &arguments->activities, ParseActivities,
+      "what is recorded, separated by commas. cpu: operators; cuda: GPUs (by default where the "
+      "CUDA driver is in use); syscalls: all system calls; io: only system calls that move bytes "
+      "of files or of the network; sched: the time that threads had no CPU, and why; faults: page "
+      "faults. A list without cpu works for any process, with PyTorch or without")
       ->group(kGroupWhat);
   AddOfOperators(record, arguments);
   arguments->of_operators.push_back(
-      AddParsed(record, "--sample", "FREQUENCY", &options->sample_period_ns, ParseFrequency,
-                "look at every thread so often, whatever it does: its frames of Python and of C, "
-                "and what it waits for; 99Hz, say")
+      AddParsed(
+          record, "--sample", "FREQUENCY", &options->sample_period_ns, ParseFrequency,
+          "takes samples of every thread at this rate, for example 99Hz, whether the thread runs "
+          "or waits. A sample has the thread's Python and native frames and what it waits for")
           ->group(kGroupWhat));
   record
       ->add_flag("--waker-stacks", options->samples_wakers,
-                 "with sched: what a thread was in when it woke another one, frames of Python and "
-                 "of C")
+                 "needs --activities sched; records the Python and native frames that a thread was "
+                 "in when it woke another one")
       ->group(kGroupWhat);
   AddChoice(record, "--gpu", &arguments->gpu, kGpuChoices,
-            "how GPUs are recorded: agent: by CUPTI, in the process; launch: the calls of the CUDA "
-            "Runtime and Driver alone; auto: by CUPTI where it can be used, else launch, where "
-            "the driver is in use")
+            "how GPUs are recorded. agent: by CUPTI, inside the process; launch: only the calls of "
+            "the CUDA Runtime and Driver, seen from outside; auto: agent where CUPTI can be used, "
+            "else launch; off: not at all")
       ->group(kGroupWhat);
 }
 
 void AddWhen(CLI::App* record, RecordArguments* arguments) {
   RecordOptions* options = &arguments->options;
   AddParsed(record, "-d,--duration", "TIME", &options->duration_s, ParseDuration,
-            "how long: 10s, 250ms, 2m; without it until ^C or the target's end")
+            "how long to record, for example 10s, 250ms or 2m. Without it proftrace records until "
+            "^C or the target's end")
       ->group(kGroupWhen);
   AddParsed(record, "--start-at", "INSTANT", &options->start_unix_ns, ParseStart,
-            "2026-11-22T02:35:00Z, +5s, or /10s for the next multiple of 10 s")
+            "when to begin: 2026-11-22T02:35:00Z; +5s from now; or /10s, the next full multiple of "
+            "10 s of the wall clock, which is the same on all hosts")
       ->group(kGroupWhen);
-  CLI::Option* steps =
-      record
-          ->add_option("--steps", options->steps, "until so many rounds of the job's loop are over")
-          ->type_name("N")
-          ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}))
-          ->group(kGroupWhen);
+  CLI::Option* steps = record
+                           ->add_option("--steps", options->steps,
+                                        "ends the recording when the job has done this many steps, "
+                                        "which are rounds of its training or inference loop")
+                           ->type_name("N")
+                           ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}))
+                           ->group(kGroupWhen);
   CLI::Option* schedule =
       AddParsed(record, "--schedule", "SCHEDULE", &arguments->schedule, ParseSchedule,
-                "steps as torch.profiler.schedule() takes them, one result directory a cycle: "
-                "skip_first=10,wait=5,warmup=1,active=3,repeat=2,skip_first_wait=1 (not 0: the "
-                "first cycle does not wait)")
+                "records only some steps, as torch.profiler.schedule() does: "
+                "skip_first=10,wait=5,warmup=1,active=3,repeat=2,skip_first_wait=1 (another value "
+                "than 0: the first cycle does not wait). Each cycle has its own result directory")
           ->excludes(steps)
           ->group(kGroupWhen);
   // These options choose steps of the whole recording, of which a flight recorder keeps only the
@@ -161,30 +167,34 @@ void AddWhen(CLI::App* record, RecordArguments* arguments) {
 void AddHow(CLI::App* record, RecordArguments* arguments) {
   RecordOptions* options = &arguments->options;
   AddChoice(record, "--tier", &options->tier, kTiers,
-            "bpf: by the kernel's probes; patch: by jumps in the job's code, for a fraction of the "
-            "cost; auto: by probes where they cost little, else by jumps where these can be")
+            "how operators are recorded. bpf: by probes of the kernel; patch: by jumps that are "
+            "written into the job's code and cost a fraction; auto: by probes where they cost "
+            "little (see --auto-limit), else by jumps where the job can have them")
       ->group(kGroupHow);
   AddParsed(record, "--auto-limit", "PERCENT", &options->auto_limit_percent, ParsePercent,
-            "what --tier auto lets probes slow a thread by before it takes jumps")
+            "with --tier auto: a process whose threads the probes would slow by more than this is "
+            "recorded by jumps")
       ->default_str("3%")
       ->group(kGroupHow);
   record
       ->add_flag("--no-bpf", options->without_bpf,
-                 "by jumps alone: load no BPF programs, as where this user may not; what needs "
-                 "them is named as missing")
+                 "loads no BPF programs, and records by jumps alone; this needs no root for a job "
+                 "of one's own. What only BPF can record is named as missing")
       ->group(kGroupHow);
   record
       ->add_flag("--no-inject", arguments->no_inject,
-                 "change nothing in the target: no agent for CUPTI, no jumps")
+                 "writes nothing into the target: neither an agent for CUPTI nor jumps")
       ->group(kGroupHow);
   AddSeccompOption(record)->group(kGroupHow);
   arguments->of_operators.push_back(
       AddParsed(record, "--max-overhead", "PERCENT", &options->max_overhead_percent, ParsePercent,
-                "what recording may take of the job's time, 5% say: the hottest small operators "
-                "are only counted where it would take more")
+                "the most that the recording may slow the job, for example 5%. Where it would take "
+                "more, the smallest and most frequent operators are no longer recorded one by one: "
+                "only their calls are counted")
           ->group(kGroupHow));
   AddParsed(record, "--buffer-size", "SIZE", &options->bpf.ring_bytes, ParseRing,
-            "of the ring in the kernel")
+            "the size of the buffer between the kernel and proftrace. A larger one loses nothing "
+            "where proftrace has to wait longer for a CPU")
       ->default_str("32M")
       ->group(kGroupHow);
 }
@@ -193,54 +203,62 @@ void AddOutputs(CLI::App* record, RecordArguments* arguments) {
   RecordOptions* options = &arguments->options;
   record
       ->add_option("-o,--output", arguments->output,
-                   "where results go: a directory, missing or empty; FILE.tar, or - for the "
-                   "standard output: one tar archive. %h is the host, %r the rank, %p the PID, %a "
-                   "the attempt: names that do not collide on storage that many hosts share")
+                   "where results go: a directory that is missing or empty; FILE.tar for one tar "
+                   "archive; - for a tar archive on standard output. In the name %h becomes the "
+                   "host, %r the rank, %p the PID and %a the attempt, so that names do not collide "
+                   "on storage that many hosts share")
       ->type_name("PATH")
       ->check([](const std::string& path) {
         return path.empty() ? std::string("an empty name; give one, or leave -o out") : "";
       })
       ->group(kGroupOutputs);
-  record->add_option("--format", arguments->formats, "outputs to write; none: the capture alone")
+  record
+      ->add_option("--format", arguments->formats,
+                   "the outputs to write, separated by commas; none: only the capture, from which "
+                   "export makes each of them")
       ->type_name("LIST")
       ->capture_default_str()
       ->group(kGroupOutputs);
   record
       ->add_flag("--cuda-sync-events", arguments->cuda_sync_events,
-                 "traces get rows of waits for the GPU and of its events, too (export has the same "
+                 "adds rows of waits for the GPU and of CUDA events to traces (export has the same "
                  "option)")
       ->group(kGroupOutputs);
-  record->add_option("--trace-name", options->info.trace_name, "kept in the trace as traceName")
+  record
+      ->add_option("--trace-name", options->info.trace_name,
+                   "a name that is kept in the trace as traceName")
       ->type_name("TEXT")
       ->group(kGroupOutputs);
-  record->add_option("--metadata", arguments->metadata, "kept in the trace")
+  record->add_option("--metadata", arguments->metadata, "a text that is kept in the trace")
       ->type_name("KEY=VALUE")
       ->group(kGroupOutputs);
   record
       ->add_option("--metadata-json", arguments->metadata_json,
-                   "kept in the trace: a number, a list or an object, say")
+                   "a value that is kept in the trace as JSON: a number, a list or an object")
       ->type_name("KEY=JSON")
       ->group(kGroupOutputs);
-  record->add_flag("--force", arguments->force, "write into a directory that is not empty")
+  record->add_flag("--force", arguments->force, "writes into a directory that is not empty, too")
       ->group(kGroupOutputs);
-  record->add_flag("--strict", arguments->strict, "exit with 9 when events were lost")
+  record->add_flag("--strict", arguments->strict, "ends with exit code 9 when events were lost")
       ->group(kGroupOutputs);
 }
 
 void AddMessages(CLI::App* record, RecordArguments* arguments) {
-  record->add_flag("-q,--quiet", arguments->quiet, "only the table and errors")
+  record->add_flag("-q,--quiet", arguments->quiet, "prints only the table and errors")
       ->group(kGroupMessages);
-  record->add_flag("--no-progress", arguments->no_progress, "no live line")->group(kGroupMessages);
   record
-      ->add_flag(
-          "--json", arguments->json,
-          "print what happens on standard output, a JSON object a line, and no table; what a "
-          "command prints goes to standard error")
+      ->add_flag("--no-progress", arguments->no_progress,
+                 "shows no line that counts while recording")
+      ->group(kGroupMessages);
+  record
+      ->add_flag("--json", arguments->json,
+                 "prints what happens on standard output, one JSON object a line, and no table. "
+                 "What the command after -- prints goes to standard error")
       ->group(kGroupMessages);
   AddJsonSchema(record)->group(kGroupMessages);
   record
       ->add_flag("-v,--verbose", arguments->verbose,
-                 "name the children that are followed, and all that was not recorded")
+                 "names the children that are followed, and everything that was not recorded")
       ->group(kGroupMessages);
   record->get_help_ptr()->group(kGroupMessages);
 }
@@ -258,7 +276,8 @@ void AddRecordOptions(CLI::App* record, RecordArguments* arguments) {
   AddHow(record, arguments);
   record
       ->add_flag("--as-root", arguments->as_root,
-                 "under sudo: the command after -- runs as root, not as the user who called sudo")
+                 "runs the command after -- as root. Without it, under sudo, the command runs as "
+                 "the user who called sudo")
       ->group(kGroupHow);
   AddOutputs(record, arguments);
   AddMessages(record, arguments);

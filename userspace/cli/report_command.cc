@@ -127,28 +127,30 @@ std::vector<CLI::Option*> AddTableOptions(CLI::App* report, ReportArguments* arg
   std::vector<CLI::Option*> options = {
       report
           ->add_option("--sort-by", arguments->sort_by,
-                       "a key of torch's table(); '' = as they came")
+                       "sorts by this key of torch's table(); '' leaves the rows in the order of "
+                       "their first calls")
           ->capture_default_str(),
       report
           ->add_option("--max-name-column-width", arguments->max_name_column_width,
-                       "in characters; -1 = no limit")
+                       "the most characters; -1 = no limit")
           ->capture_default_str(),
       report
           ->add_option("--max-shapes-column-width", arguments->max_shapes_column_width,
-                       "in characters; -1 = no limit")
+                       "the most characters; -1 = no limit")
           ->capture_default_str(),
       report
           ->add_option("--max-src-column-width", arguments->max_src_column_width,
-                       "in characters; -1 = no limit")
+                       "the most characters; -1 = no limit")
           ->capture_default_str(),
-      AddChoice(report, "--time-unit", &arguments->time_unit, kTimeUnits, "of all times"),
-      report->add_option("--header", arguments->header, "a line above the table"),
+      AddChoice(report, "--time-unit", &arguments->time_unit, kTimeUnits, "the unit of all times"),
+      report->add_option("--header", arguments->header, "prints this line above the table"),
       report->add_flag("--step-rows", arguments->step_rows,
-                       "the job's steps as ProfilerStep* row, also where none were asked for"),
+                       "adds the row ProfilerStep* of the job's steps, also where the recording "
+                       "was made without --steps and --schedule"),
       report->add_flag("--top-level-events-only", arguments->top_level_events_only,
-                       "rows that were called by no other row alone"),
+                       "shows only rows that no other row called"),
       report->add_flag("-v,--verbose", arguments->is_verbose,
-                       "name each piece of code that is not recorded if it runs"),
+                       "names each piece of code that is not recorded if it runs"),
   };
   for (CLI::Option* option : AddGroupingOptions(report, &arguments->grouping)) {
     options.push_back(option);
@@ -170,17 +172,20 @@ void AddViews(CLI::App* report, ReportArguments* arguments,
     keep_apart(report->add_flag_callback(
         name, [arguments, view] { arguments->view = view; }, text));
   };
-  keep_apart(report->add_flag("--why", arguments->why,
-                              "what makes steps take so long: the largest causes, with evidence"));
+  keep_apart(
+      report->add_flag("--why", arguments->why,
+                       "prints what makes steps take so long: the largest causes, with evidence"));
   keep_apart(report->add_option("--compare", arguments->compare,
-                                "what got slower or faster than in an earlier recording: a result "
-                                "directory or .ptrec file"));
-  add("--by-file", SystemView::kByFile, "I/O by file, pipe and socket (--activities syscalls, io)");
+                                "prints what got slower or faster than in this earlier recording, "
+                                "a result directory or a .ptrec file"));
+  add("--by-file", SystemView::kByFile,
+      "prints I/O by file, pipe and socket (recorded by --activities syscalls or io)");
   add("--by-syscall", SystemView::kBySystemCall,
-      "system calls by name (--activities syscalls, io)");
-  add("--waits", SystemView::kWaits, "which thread waited for which (--activities sched)");
+      "prints system calls by name (recorded by --activities syscalls or io)");
+  add("--waits", SystemView::kWaits,
+      "prints which thread waited for which other one (recorded by --activities sched)");
   add("--gpu-idle", SystemView::kGpuIdle,
-      "why GPUs had nothing to do: what the launching threads did meanwhile");
+      "prints why GPUs had nothing to do: what the threads that launch their work did meanwhile");
 }
 
 }  // namespace
@@ -196,13 +201,15 @@ void AddReportCommand(CLI::App& app, Action* action) {
       "kernel did, with --gpu-idle, why GPUs were idle.\n"
       "Example: proftrace report result --sort-by cpu_time_total --row-limit 20");
   report->add_option("CAPTURE", arguments->capture, "result directory or .ptrec file")->required();
-  report->add_option("--row-limit", arguments->row_limit, "-1 = all")->capture_default_str();
+  report->add_option("--row-limit", arguments->row_limit, "the most rows; -1 = all")
+      ->capture_default_str();
   const std::vector<CLI::Option*> of_table = AddTableOptions(report, arguments.get());
   AddViews(report, arguments.get(), of_table);
   AddProcessOptions(report, &arguments->processes);
-  report->add_flag("--json", arguments->json, "the rows as JSON");
+  report->add_flag("--json", arguments->json, "prints the rows as JSON");
   AddJsonSchema(report);
-  report->add_flag("--salvage", arguments->salvage, "show what is whole of a damaged capture");
+  report->add_flag("--salvage", arguments->salvage,
+                   "shows the undamaged part of a damaged capture");
   report->callback([arguments, action] {
     *action = [arguments] {
       std::vector<std::string> captures = {arguments->capture};

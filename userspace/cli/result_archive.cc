@@ -132,8 +132,9 @@ absl::StatusOr<ResultDirectory> ResultArchive::MakeDirectory(const std::string& 
   }
   if (first.has_value()) return *first;
   return Fail(ExitCode::kOutputFailed,
-              "-o - makes the result in a directory first, and none can be written of TMPDIR, "
-              "/var/tmp, /tmp, the current one and /dev/shm: name one by TMPDIR");
+              "-o - needs a directory in which the result is made before it is sent. None of "
+              "TMPDIR, /var/tmp, /tmp, the current directory and /dev/shm can be written; set "
+              "TMPDIR to a directory that can");
 }
 
 absl::StatusOr<std::unique_ptr<ByteSink>> ResultArchive::OpenSink() {

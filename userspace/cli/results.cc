@@ -99,7 +99,8 @@ absl::Status OfCapture(const absl::Status& status, const std::string& capture,
   if (damage.empty() || ExitCodeOf(status) != ExitCode::kUsage) return status;
   const std::string_view missing(status.message().data(), status.message().size());
   return Fail(ExitCode::kInputDamaged,
-              capture + " is damaged: " + damage + "; what is whole cannot be shown so: " +
+              capture + " is damaged: " + damage +
+                  "; its undamaged part has nothing for this output: " +
                   std::string(missing.substr(0, missing.find(kRecordWith))));
 }
 

@@ -20,8 +20,9 @@ inline CLI::Option* AddSeccompOption(CLI::App* command) {
   };
   return command
       ->add_option("--seccomp", read,
-                   "the job's seccomp filter, where proftrace may not read it: the default profile "
-                   "of the container's runtime, which allows what jumps and the GPU agent need")
+                   "states that the job's seccomp filter is the default profile of the container's "
+                   "runtime, which allows what jumps and the GPU agent need. It is asked for where "
+                   "proftrace may not read the filter")
       ->type_name("runtime-default");
 }
 

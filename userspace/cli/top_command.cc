@@ -254,39 +254,45 @@ absl::Status RunTop(TopArguments arguments, bool has_command) {
 }
 
 void AddViewOptions(CLI::App* top, TopArguments* arguments) {
-  AddParsed(top, "--interval", "TIME", &arguments->interval_s, ParseInterval,
-            "between refreshes; it grows where a refresh takes longer than half of it")
+  AddParsed(
+      top, "--interval", "TIME", &arguments->interval_s, ParseInterval,
+      "the time between refreshes. It becomes longer where a refresh takes more than half of it")
       ->default_str("1s")
       ->group(kGroupWhen);
   AddParsed(top, "--window", "TIME", &arguments->record.flight.window_s, ParseWindow,
-            "of which seconds the figures are, and what r keeps; a few steps are to be in it")
+            "the figures are of these last seconds, and the key r keeps these seconds. Choose it "
+            "so that a few steps of the job are in it")
       ->default_str("10s")
       ->group(kGroupWhen);
   AddParsed(top, "--window-memory", "SIZE", &arguments->record.flight.most_bytes, ParseFlightMemory,
-            "of these seconds, compressed; where it is too little they are fewer")
+            "the most memory for these seconds, which are compressed. Where it is too little, the "
+            "figures are of fewer seconds, and the screen says so")
       ->default_str("256M")
       ->group(kGroupWhen);
   AddParsed(top, "-d,--duration", "TIME", &arguments->record.options.duration_s, ParseDuration,
-            "how long: 10s, 250ms, 2m; without it until q, ^C or the target's end")
+            "how long to show, for example 10s, 250ms or 2m. Without it proftrace shows until q, "
+            "^C or the target's end")
       ->group(kGroupWhen);
-  top->add_flag("--once", arguments->is_once, "print one screen as text, of one window, and end")
+  top->add_flag("--once", arguments->is_once, "prints one screen as text, of one window, and ends")
       ->group(kGroupOutputs);
   top->add_flag("--json", arguments->is_json,
-                "print an object a line for each refresh (NDJSON); with --once, one")
+                "prints one JSON object a line for each refresh (NDJSON); with --once only one")
       ->group(kGroupOutputs);
   AddJsonSchema(top)->group(kGroupOutputs);
-  AddChoice(top, "--view", &arguments->view.state.view, kViews, "the table to begin with")
+  AddChoice(top, "--view", &arguments->view.state.view, kViews, "the table that is shown first")
       ->group(kGroupOutputs);
-  top->add_option("--sort", arguments->sort, "by which of its columns, from the left")
+  top->add_option("--sort", arguments->sort,
+                  "sorts the table by this column, counted from the left")
       ->type_name("N")
       ->check(CLI::Range(size_t{1}, size_t{9}))
       ->capture_default_str()
       ->group(kGroupOutputs);
   top->add_option("--filter", arguments->view.state.filter,
-                  "only names with this text in them, in whatever case")
+                  "shows only names that contain this text, in upper or lower case")
       ->type_name("TEXT")
       ->group(kGroupOutputs);
-  top->add_option("--rows", arguments->view.rows, "of a table, with --once and --json")
+  top->add_option("--rows", arguments->view.rows,
+                  "the number of rows in each table of --once and --json")
       ->type_name("N")
       ->check(CLI::Range(size_t{1}, kMostTopRows))
       ->capture_default_str()
@@ -299,13 +305,14 @@ void AddKeptOptions(CLI::App* top, RecordArguments* record) {
                   "so on in it. %h is the host, %r the rank, %p the PID, %a the attempt")
       ->type_name("PATH")
       ->group(kGroupOutputs);
-  top->add_option("--format", record->formats, "outputs of what is kept; none: the capture alone")
+  top->add_option("--format", record->formats,
+                  "the outputs that the key r writes, separated by commas; none: only the capture")
       ->type_name("LIST")
       ->capture_default_str()
       ->group(kGroupOutputs);
-  top->add_flag("--force", record->force, "write into a directory that is not empty")
+  top->add_flag("--force", record->force, "writes into a directory that is not empty, too")
       ->group(kGroupOutputs);
-  top->add_flag("-q,--quiet", record->quiet, "say nothing but errors")->group(kGroupMessages);
+  top->add_flag("-q,--quiet", record->quiet, "prints only errors")->group(kGroupMessages);
   top->get_help_ptr()->group(kGroupMessages);
 }
 

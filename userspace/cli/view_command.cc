@@ -202,9 +202,10 @@ void AddViewCommand(CLI::App& app, Action* action) {
                    "a result directory, a .ptrec file, an archive of a result (.tar), or a trace, "
                    "of merge, say (.json, .json.gz, .pftrace)")
       ->required();
-  command->add_option("--port", arguments->port, "of 127.0.0.1; without it any free one is taken")
+  command->add_option("--port", arguments->port, "the port of 127.0.0.1; by default any free one")
       ->type_name("PORT");
-  command->add_flag("--no-browser", arguments->no_browser, "only say the address");
+  command->add_flag("--no-browser", arguments->no_browser,
+                    "prints the address, and starts no browser");
   command
       ->add_option("--perfetto-ui", arguments->perfetto_ui,
                    "the page that the timeline is opened in: an address, or the unpacked folder of "
@@ -216,7 +217,8 @@ void AddViewCommand(CLI::App& app, Action* action) {
                    "the page that the stacks are opened in, in the same way")
       ->type_name("DIR|URL")
       ->capture_default_str();
-  command->add_flag("--salvage", arguments->salvage, "show what is whole of a damaged capture");
+  command->add_flag("--salvage", arguments->salvage,
+                    "shows the undamaged part of a damaged capture");
   command->callback([arguments, action] { *action = [arguments] { return RunView(*arguments); }; });
 }
 

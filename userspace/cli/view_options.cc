@@ -9,21 +9,22 @@ namespace proftrace {
 void AddProcessOptions(CLI::App* command, ProcessChoice* choice) {
   CLI::Option* pid = command->add_option(
       "--pid", choice->pid,
-      "rows of this process alone; without it rows of all processes are added up");
+      "shows only rows of this process; without it rows of all processes are added up");
   command
       ->add_option("--rank", choice->rank,
-                   "rows of the process of this rank and of its workers alone")
+                   "shows only rows of the process of this rank and of its workers")
       ->excludes(pid);
 }
 
 std::vector<CLI::Option*> AddGroupingOptions(CLI::App* command, KeyAveragesOptions* grouping) {
   return {
       command->add_flag("--group-by-overload-name", grouping->group_by_overload_name,
-                        "a row for each overload of an operator"),
+                        "makes one row for each overload of an operator"),
       command->add_flag("--group-by-input-shape", grouping->group_by_input_shape,
-                        "a row for each name and shapes of inputs"),
-      command->add_option("--group-by-stack-n", grouping->group_by_stack_n,
-                          "rows by the N innermost frames of the stack, as in torch"),
+                        "makes one row for each name and shapes of inputs"),
+      command->add_option(
+          "--group-by-stack-n", grouping->group_by_stack_n,
+          "makes one row for each name and N innermost frames of the stack, as torch does"),
   };
 }
 

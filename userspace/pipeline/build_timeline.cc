@@ -48,7 +48,8 @@ void AddDemoted(RecordingInfo* info) {
   if (!info->budget.has_value()) return;
   std::array<char, 160> text;
   std::snprintf(text.data(), text.size(),
-                "only counted, to keep --max-overhead %g%%; in the self times of their callers",
+                "calls were only counted, to keep --max-overhead %g%%; their time is in the self "
+                "times of their callers",
                 info->budget->max_overhead_percent);
   const std::string reason = text.data();
   for (const DemotedOperator& demoted : info->budget->demoted) {

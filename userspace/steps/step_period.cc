@@ -219,7 +219,7 @@ Rounds FindRounds(std::span<const StepItem> items, const std::vector<Segment>& s
   } else if (rounds.period == 1 && SamplingSegments(segments) == 1) {
     rounds.doubt = "each rollout may be a step";
   } else if (rounds.period == 1 && HasSkippedUpdates(items, segments)) {
-    rounds.doubt = "some may be several, of which not all updated";
+    rounds.doubt = "one step may be several iterations, not all of which updated the model";
   }
   return rounds;
 }
