@@ -139,14 +139,11 @@ def formats(root: Path, _: str) -> Table:
     return Table(("format", "file", "by default", "needs", MEANING), rows)
 
 
-def counters(root: Path, argument: str) -> Table:
-    """The counters of one of the two ledgers, and which of them are losses to --strict."""
-    struct, visitor = {"records": ("Ledger", "ForEachCounter"), "devices": ("DeviceLedger", "ForEachDeviceCounter")}[argument]
-    source = "userspace/stats/ledger.h"
-    text = read(root, source)
-    names = re.findall(r"string_view\(\"(\w+)\"\)", body_of(visitor, text, source))
-    losses = find(rf"struct {struct} \{{.*?bool AnyLoss\(\) const \{{(.*?)\}}", text, source)
-    return Table(("counter", "a loss", MEANING), [(code(n), "yes" if re.search(rf"\b{n}\b", losses) else "") for n in names])
+def counters(root: Path, name: str) -> Table:
+    """The counters of a ledger, and which of them are losses to --strict; the comment before each is its meaning."""
+    rows = [(code(counter), "yes" if severity == "kLoss" else "", re.sub(r"\s*\n// ", " ", comment))
+            for comment, counter, severity in re.findall(r"((?:// .*\n)+)PROFTRACE_COUNTER\((\w+), (\w+)\)", read(root, name))]
+    return Table(("counter", "a loss", MEANING), [(*row, text.removeprefix("// ").strip()) for *row, text in rows], has_meaning=False)
 
 
 def exit_codes(root: Path, name: str) -> Table:
@@ -155,14 +152,12 @@ def exit_codes(root: Path, name: str) -> Table:
 
 
 def record_kinds(root: Path, name: str) -> Table:
-    """enum pt_kind, by number, with the struct that its comment names."""
-    body = find(r"enum pt_kind \{(.*?)\};", read(root, name), name)
+    """The kinds of record_kinds.def by number; the comment before each is its meaning."""
     rows = []
-    entries = re.split(r"\b(PT_\w+)\s*=\s*(\d+)\s*,", body)[1:]
-    for kind, number, comment in zip(entries[::3], entries[1::3], entries[2::3], strict=True):
-        struct = re.search(r"struct\s+(?:\*\s*)?(pt_\w+)", comment)
-        rows.append((int(number), code(kind), code(struct.group(1)) if struct else ""))
-    return Table(("number", "kind", "struct", MEANING), [(str(number), *rest) for number, *rest in sorted(rows)])
+    for comment, kind, number, struct in re.findall(
+            r"/\* ((?:(?!\*/).)*?) \*/\s*PT_RECORD_KIND\((PT_\w+), (\d+), (\w+),", read(root, name), re.DOTALL):
+        rows.append((int(number), code(kind), code(struct), re.sub(r"\s*\n \* ", " ", comment)))
+    return Table(("number", "kind", "struct", MEANING), [(str(number), *rest) for number, *rest in sorted(rows)], has_meaning=False)
 
 
 def block_types(root: Path, name: str) -> Table:

@@ -150,12 +150,6 @@ enum pt_python_stack_flag {
 #define PT_TEXT_WIDTH(length) ((length) >> PT_TEXT_WIDTH_SHIFT & 7)
 
 #ifdef __cplusplus
-/* Whether the record has no time of its own: records that follow, however late, refer to it. */
-constexpr bool IsOfStacks(pt_u8 kind)
-{
-	return kind >= PT_PYTHON_CODE && kind <= PT_PYTHON_MODULE;
-}
-
 } /* namespace proftrace::abi */
 #endif
 

@@ -36,87 +36,18 @@ typedef __s8 pt_s8;
 #define PT_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
 #endif
 
+/* The kinds of records: record_kinds.def lists them. */
 enum pt_kind {
-	PT_SPAN_BEGIN = 1,  /* entry of an operator; struct pt_record, or, if autograd records it,
-			       struct pt_pointer_record: its sequence number */
-	PT_SPAN_END = 2,    /* exit site of any span; struct pt_record */
-	PT_CATCH = 3,	    /* __cxa_begin_catch, _Unwind_SetIP; struct pt_record */
-	PT_BOXED_BEGIN = 4, /* entry of a callBoxed copy; struct pt_pointer_record: OperatorDef* */
-	PT_NODE_BEGIN = 5,  /* an autograd node runs; struct pt_node_record */
-	PT_ANNOTATION_BEGIN =
-	    6, /* record_function enter, or a range of ITT or NVTX; struct pt_text_record: name */
-	PT_ANNOTATION_HANDLE = 7, /* the enter returned; struct pt_pointer_record: the handle */
-	PT_ANNOTATION_END =
-	    8, /* record_function exit; struct pt_pointer_record: the handle, 0 = not known */
-	PT_LOSS =
-	    9, /* this thread lost records before this one; struct pt_pointer_record: how many */
-	PT_FORK = 10,	       /* struct pt_fork_record, written by the parent */
-	PT_EXEC = 11,	       /* the process has a new image; struct pt_record */
-	PT_THREAD_EXIT = 12,   /* struct pt_exit_record */
-	PT_LITERAL_BEGIN = 13, /* entry of a RECORD_FUNCTION with a fixed name; struct pt_record */
-	PT_TEXT_MORE = 14,     /* the name of this thread's last PT_ANNOTATION_BEGIN or long
-				  PT_GUARD_BEGIN goes on; struct pt_text_more_record */
-	PT_COST = 15,	       /* a second probe behind a PT_SPAN_BEGIN's; never in a capture */
-	PT_GUARD_BEGIN = 16,   /* an at::RecordFunction is made; struct pt_guard_record */
-	PT_GUARD_END = 17,     /* it is destroyed; struct pt_pointer_record: its handle. `site` is 1
-				  if only an exception leads there, else 0 */
-	PT_FRAME_BEGIN = 18,   /* a frame of TorchScript's interpreter; struct pt_guard_record */
-	PT_FRAME_END = 19,     /* struct pt_pair_record: its handle, its object */
-	PT_ANNOTATION_GUARD = 20, /* struct pt_pointer_record: the at::RecordFunction of the
-				     annotation that this thread begins; it may end by that one */
-	PT_WORK_TITLE = 21,  /* an asynchronous work is made, whose row begins when it is executed;
-				struct pt_guard_record with a name */
-	PT_WORK_BEGIN = 22,  /* struct pt_pointer_record: the work, as PT_WORK_TITLE named it */
-	PT_INPUTS = 23,	     /* the inputs of this thread's next begin of the same sp and site
-				(--record-shapes); struct pt_inputs_record */
-	PT_INPUTS_MORE = 24, /* this thread's last PT_INPUTS goes on; struct pt_inputs_record */
-	PT_SPILLED_INPUTS = 25, /* the floating-point arguments of this thread's last begin, in the
-				   order of their registers; struct pt_inputs_record */
-	PT_KEYWORDS = 26,   /* keyword values of this thread's next begin of the same sp and site
-			       (--record-shapes), after its PT_INPUTS; struct pt_inputs_record.
-			       PT_INPUTS_MORE continues it */
-	PT_ALLOCATION = 32, /* of CPU memory; struct pt_pointer_record: bytes, 0 = an empty block */
-	PT_FREE = 33,	    /* of CPU memory; struct pt_record */
-	PT_DEVICE_MEMORY = 34, /* of a device, or of shared CPU memory; struct pt_memory_record:
-				  bytes < 0 = a free. While torch.profiler runs, PT_ALLOCATION and
-				  PT_FREE are followed by one that says the same */
-	PT_OUT_OF_MEMORY = 35, /* struct pt_memory_record: the bytes that were asked for */
-	PT_STACKED_ALLOCATION = 36, /* PT_ALLOCATION, PT_FREE, in the stack that this thread was */
-	PT_STACKED_FREE = 37,	    /* last told to have (--with-stack) */
-	PT_SEQUENCE = 40,     /* struct pt_pointer_record: the sequence number of the row that this
-				 thread has just begun, at the same sp */
-	PT_NODE_FORWARD = 41, /* the same of a node; struct pt_pair_record: its sequence number, and
-				 torch's number of the thread that made it */
-	PT_THREAD_NUMBER = 42, /* struct pt_pointer_record: torch's number of this thread */
-	PT_LOSS_ANYWHERE = 48, /* threads that could not be noted lost records before this one;
-				  struct pt_pointer_record: how many */
-	PT_OPERATOR_CALL = 50, /* a PT_SPAN_BEGIN with the inputs of the operator;
-				  struct pt_call_record */
-	PT_SIZED_BEGIN = 52,   /* a PT_SPAN_BEGIN; struct pt_pointer_record: how many bytes the
-				  call copies, sets or allocates */
-	PT_NAMED_BEGIN = 53,   /* begin of a call that is no operator; struct pt_pointer_record: the
-				  number of the c10::Symbol that names it (PT_PLACE_SYMBOL; 0 = it
-				  has the site's name), its at::RecordScope << 32 */
-	/* --with-stack (bpf/abi/python_records.h). */
-	PT_PYTHON_CODE = 60,
-	PT_PYTHON_TEXT = 61,
-	PT_PYTHON_STACK = 62,
-	PT_PYTHON_MODULE = 63, /* an nn.Module that was not seen before; struct pt_pair_record: how
-				  frames name it, its type's address. A PT_PYTHON_TEXT follows */
-	/* --sample (bpf/abi/sample_records.h). Written by the tracer, which has found the names. */
-	PT_SAMPLE = 64,		 /* struct pt_sample_record */
-	PT_SAMPLE_FUNCTION = 65, /* struct pt_sample_function_record; comes before its frames */
-	PT_SAMPLE_FRAME = 66,	 /* struct pt_sample_frame_record; comes before records with it */
-	/* --activities syscalls,io,sched,faults (bpf/abi/system_records.h). */
-	PT_SYSTEM_CALL = 67,
-	PT_OFF_CPU = 68,
-	PT_FAULT = 69,
-	PT_REQUEST = 70,
-	PT_SYSTEM_FILE = 71,
-	PT_WAKER = 72,	      /* struct pt_waker_record: a frame's, as PT_SAMPLE */
-	PT_GROUP_CALL = 73,   /* gloo's number of a work; struct pt_pair_record: group, number */
-	PT_SCRIPT_STACK = 74, /* --with-modules; struct pt_script_record */
-	PT_COST_AGAIN = 51,   /* behind each PT_COST of its call; never in a capture */
+#define PT_RECORD_KIND(name, number, structure, least, roles) name = number,
+#include "bpf/abi/record_kinds.def"
+#undef PT_RECORD_KIND
+};
+
+/* What a kind of record is for, beside being an event of its thread. */
+enum pt_kind_role {
+	PT_ROLE_DEFINES = 1, /* it defines what later records refer to by number */
+	PT_ROLE_STACKS = 2,  /* it tells of Python's code and stacks, and has no time of its own */
+	PT_ROLE_PROCESSES = 4, /* it tells which process a thread belongs to */
 };
 
 /* The stack pointer is kept as sp >> 3, cut to 32 bits: compare by signed difference, right within

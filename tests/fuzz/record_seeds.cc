@@ -3,10 +3,10 @@
 #include <array>
 #include <cstring>
 
+#include "bpf/abi/record_kinds.h"
 #include "tests/support/pipeline_metadata.h"
 #include "tests/support/record_maker.h"
 #include "tests/support/sample_record_maker.h"
-#include "userspace/decode/record_sizes.h"
 #include "userspace/pipeline/build_timeline.h"
 
 namespace proftrace {
@@ -126,7 +126,7 @@ std::string WrongWithSeeds(std::span<const std::vector<std::byte>> seeds) {
     }
   }
   for (size_t kind = 0; kind < has_kind.size(); ++kind) {
-    if (!has_kind[kind] && MinimumRecordBytes(static_cast<uint8_t>(kind)) > 0) {
+    if (!has_kind[kind] && abi::kRecordKinds[kind].least_bytes > 0) {
       wrong += "no seed has a record of kind " + std::to_string(kind) + "\n";
     }
   }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "bpf/abi/read_record.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/median.h"
 #include "userspace/steps/step_rule.h"

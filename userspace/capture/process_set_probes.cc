@@ -300,10 +300,8 @@ void ProcessSet::FollowRemoval(Pid pid) {
   it->second.links.Add({{}, std::move(operators)});
   --it->second.removals;
   if (status.ok()) return;
-  AddGap({"fewer probes", "PID " + std::to_string(Raw(pid)) +
-                              " keeps probes of operators whose calls are only counted, because "
-                              "they could not be removed: " +
-                              std::string(status.message())});
+  AddGap({"fewer probes", "PID " + std::to_string(Raw(pid)) + " keeps the probes of operators " +
+                              "that are only counted: " + std::string(status.message())});
 }
 
 }  // namespace proftrace

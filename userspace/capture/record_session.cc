@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "bpf/abi/python_records.h"
+#include "bpf/abi/record_kinds.h"
 #include "bpf/abi/records.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/clock_snapshots.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bpf/abi/record_kinds.h"
 #include "bpf/abi/records.h"
 
 namespace proftrace {

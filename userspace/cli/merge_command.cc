@@ -281,6 +281,28 @@ absl::Status RunMerge(MergeArguments arguments) {
   return WithNewDirectory(arguments.output, merge_into);
 }
 
+// Adds the options that choose rows.
+void AddRowChoices(CLI::App* command, MergeOptions* options) {
+  AddParsed(command, "--ranks", "LIST", &options->ranks, ParseRanks,
+            "keeps only rows of these ranks, for example 0,5-7");
+  AddParsed(
+      command, "--steps", "A-B", &options->steps, ParseSteps,
+      "keeps only rows of these steps, for example 100-102, by the ProfilerStep rows of each rank");
+  AddParsed(command, "--from", "INSTANT", &options->from, ParseEdge,
+            "keeps only rows from this moment on: 2026-11-22T02:35:00Z, or +5s, which is 5 s after "
+            "the first row");
+  AddParsed(command, "--to", "INSTANT", &options->until, ParseEdge,
+            "keeps only rows until this moment, written as for --from");
+  AddParsed(command, "--categories", "LIST", &options->categories, ParseCategories,
+            "keeps only rows of these categories, as they stand in \"cat\", for example "
+            "cpu_op,kernel,collective. The merge itself adds collective, collective_wait, "
+            "gpu_busy, phase and late_cause");
+  AddChoice(command, "--lanes", &options->lanes, kLanes,
+            "how much of each rank is shown. full: all rows; summary: only steps, annotations, "
+            "phases, collectives, what late ranks did, and when GPUs were busy; auto: summary for "
+            "more than 16 ranks, else full");
+}
+
 }  // namespace
 
 void AddMergeCommand(CLI::App& app, Action* action) {
@@ -317,24 +339,7 @@ void AddMergeCommand(CLI::App& app, Action* action) {
                    "for files that do not tell their rank: a regular expression that finds it in "
                    "their path, for example 'rank_(?P<rank>[0-9]+)'")
       ->type_name("REGEX");
-  AddParsed(command, "--ranks", "LIST", &options->ranks, ParseRanks,
-            "keeps only rows of these ranks, for example 0,5-7");
-  AddParsed(
-      command, "--steps", "A-B", &options->steps, ParseSteps,
-      "keeps only rows of these steps, for example 100-102, by the ProfilerStep rows of each rank");
-  AddParsed(command, "--from", "INSTANT", &options->from, ParseEdge,
-            "keeps only rows from this moment on: 2026-11-22T02:35:00Z, or +5s, which is 5 s after "
-            "the first row");
-  AddParsed(command, "--to", "INSTANT", &options->until, ParseEdge,
-            "keeps only rows until this moment, written as for --from");
-  AddParsed(command, "--categories", "LIST", &options->categories, ParseCategories,
-            "keeps only rows of these categories, as they stand in \"cat\", for example "
-            "cpu_op,kernel,collective. The merge itself adds collective, collective_wait, "
-            "gpu_busy, phase and late_cause");
-  AddChoice(command, "--lanes", &options->lanes, kLanes,
-            "how much of each rank is shown. full: all rows; summary: only steps, annotations, "
-            "phases, collectives, what late ranks did, and when GPUs were busy; auto: summary for "
-            "more than 16 ranks, else full");
+  AddRowChoices(command, options);
   command->add_flag("--salvage", arguments->salvage, "takes the undamaged part of damaged inputs");
   command->add_flag("--json", arguments->json, "prints what was merged as one JSON document");
   command->callback([command, arguments, action] {

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "bpf/abi/python_records.h"
+#include "bpf/abi/read_record.h"
+#include "bpf/abi/record_kinds.h"
 #include "userspace/base/text.h"
-#include "userspace/decode/record_copy.h"
-#include "userspace/decode/record_sizes.h"
 #include "userspace/model/python_stack.h"
 #include "userspace/model/torch_rules.h"
 
@@ -268,14 +268,14 @@ void Decoder::Flush(std::vector<Event>* events) {
 }
 
 void Decoder::DecodeInputs(std::span<const std::byte> record, std::vector<Event>* events) {
-  const auto head = Copy<pt_record>(record);
+  const auto head = ReadRecord<pt_record>(record);
   if (head.kind != abi::PT_SPILLED_INPUTS) {
     FinishWaiting(head.tid, {}, events);
     inputs_.OnRecord(record);
     return;
   }
   // Each value is a PT_VALUE_DOUBLE and the number.
-  const auto spilled = Copy<abi::pt_inputs_record>(record);
+  const auto spilled = ReadRecord<abi::pt_inputs_record>(record);
   const size_t words = (record.size() - PT_INPUTS_HEAD_BYTES) / 8;
   std::vector<uint64_t> doubles;
   for (size_t i = 1; i < words && spilled.flags == 0; i += 2) doubles.push_back(spilled.values[i]);
@@ -305,21 +305,21 @@ void Decoder::DecodeBegin(const pt_record& head, std::span<const std::byte> reco
                           const Process& process, Event* event) {
   event->type = EventType::kBegin;
   if (head.kind == abi::PT_BOXED_BEGIN) {
-    event->label = BoxedLabel(process, Copy<abi::pt_pointer_record>(record).value);
+    event->label = BoxedLabel(process, ReadRecord<abi::pt_pointer_record>(record).value);
   } else if (head.kind == abi::PT_NAMED_BEGIN) {
-    event->label = NamedLabel(process, head.site, Copy<abi::pt_pointer_record>(record).value);
+    event->label = NamedLabel(process, head.site, ReadRecord<abi::pt_pointer_record>(record).value);
   } else if (head.kind == abi::PT_OPERATOR_CALL) {
     event->label = SiteLabel(process, head.site);
-    const uint64_t facts = Copy<abi::pt_pointer_record>(record).value;
+    const uint64_t facts = ReadRecord<abi::pt_pointer_record>(record).value;
     event->value = facts & ((uint64_t{1} << PT_CALL_SEQUENCE_BITS) - 1);
     inputs_.OnCall(head, facts, record);
   } else if (head.kind == abi::PT_SIZED_BEGIN) {
     event->label = SiteLabel(process, head.site);
-    event->object = Copy<abi::pt_pointer_record>(record).value;
+    event->object = ReadRecord<abi::pt_pointer_record>(record).value;
   } else {
     event->label = SiteLabel(process, head.site);
     if (record.size() >= sizeof(abi::pt_pointer_record)) {
-      event->value = SequencePlus1(Copy<abi::pt_pointer_record>(record).value);
+      event->value = SequencePlus1(ReadRecord<abi::pt_pointer_record>(record).value);
     }
   }
 }
@@ -344,7 +344,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       DecodeBegin(head, record, *process, event);
       break;
     case abi::PT_NODE_BEGIN:
-      return DecodeNode(Copy<abi::pt_node_record>(record), *process, event);
+      return DecodeNode(ReadRecord<abi::pt_node_record>(record), *process, event);
     case abi::PT_SPAN_END:
       event->type = EventType::kEnd;
       break;
@@ -352,24 +352,24 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       event->type = EventType::kCatch;
       break;
     case abi::PT_ANNOTATION_BEGIN:
-      return DecodeAnnotation(Copy<abi::pt_text_record>(record), *process, event);
+      return DecodeAnnotation(ReadRecord<abi::pt_text_record>(record), *process, event);
     case abi::PT_ANNOTATION_HANDLE:
       event->type = EventType::kAnnotationHandle;
-      event->value = Copy<abi::pt_pointer_record>(record).value;
+      event->value = ReadRecord<abi::pt_pointer_record>(record).value;
       break;
     case abi::PT_ANNOTATION_GUARD:
       event->type = EventType::kAnnotationGuard;
-      event->value = Copy<abi::pt_pointer_record>(record).value;
+      event->value = ReadRecord<abi::pt_pointer_record>(record).value;
       break;
     case abi::PT_ANNOTATION_END:
       event->type = EventType::kAnnotationEnd;
-      event->value = Copy<abi::pt_pointer_record>(record).value;
+      event->value = ReadRecord<abi::pt_pointer_record>(record).value;
       break;
     case abi::PT_GUARD_BEGIN:
     case abi::PT_FRAME_BEGIN:
-      return DecodeGuard(Copy<abi::pt_guard_record>(record), *process, event);
+      return DecodeGuard(ReadRecord<abi::pt_guard_record>(record), *process, event);
     case abi::PT_WORK_TITLE: {
-      const auto work = Copy<abi::pt_guard_record>(record);
+      const auto work = ReadRecord<abi::pt_guard_record>(record);
       if (work.length == PT_TEXT_READ_FAILED) return false;
       const size_t bytes = std::min<size_t>(work.length, PT_TEXT_BYTES);
       bool waits = false;
@@ -382,17 +382,17 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       return false;
     }
     case abi::PT_GROUP_CALL:
-      group_calls_.OnRecord(Copy<abi::pt_pair_record>(record));
+      group_calls_.OnRecord(ReadRecord<abi::pt_pair_record>(record));
       return false;
     case abi::PT_WORK_BEGIN:
-      return DecodeWork(Copy<abi::pt_pointer_record>(record), event);
+      return DecodeWork(ReadRecord<abi::pt_pointer_record>(record), event);
     case abi::PT_GUARD_END:
       event->type = EventType::kGuardEnd;
-      event->value = Copy<abi::pt_pointer_record>(record).value;
+      event->value = ReadRecord<abi::pt_pointer_record>(record).value;
       event->unwound = head.site != 0;
       break;
     case abi::PT_FRAME_END: {
-      const auto pair = Copy<abi::pt_pair_record>(record);
+      const auto pair = ReadRecord<abi::pt_pair_record>(record);
       event->type = EventType::kFrameEnd;
       event->value = pair.handle;
       event->object = pair.object;
@@ -400,14 +400,14 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     }
     case abi::PT_LOSS:
       event->type = EventType::kLoss;
-      event->value = Copy<abi::pt_pointer_record>(record).value;
+      event->value = ReadRecord<abi::pt_pointer_record>(record).value;
       NoteLoss(event->value);
       python_.OnLoss(head.tid);
       scripts_.OnLoss(head.tid);
       group_calls_.OnLoss(head.tid);
       break;
     case abi::PT_LOSS_ANYWHERE:
-      NoteLoss(Copy<abi::pt_pointer_record>(record).value);
+      NoteLoss(ReadRecord<abi::pt_pointer_record>(record).value);
       event->type = EventType::kGap;
       ++ledger_->gaps;
       python_.OnLossAnywhere();
@@ -419,7 +419,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       break;
     case abi::PT_THREAD_EXIT:
       event->type = EventType::kThreadExit;
-      event->value = Copy<abi::pt_exit_record>(record).group_dead;
+      event->value = ReadRecord<abi::pt_exit_record>(record).group_dead;
       system_.OnThreadExit(event->pid, event->tid, event->time_ns);
       break;
     case abi::PT_ALLOCATION:
@@ -427,7 +427,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       [[fallthrough]];
     case abi::PT_STACKED_ALLOCATION:
       event->type = EventType::kAllocation;
-      event->value = Copy<abi::pt_pointer_record>(record).value;
+      event->value = ReadRecord<abi::pt_pointer_record>(record).value;
       event->object = BlockAddress(head);
       break;
     case abi::PT_FREE:
@@ -439,7 +439,7 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
       break;
     case abi::PT_DEVICE_MEMORY:
     case abi::PT_OUT_OF_MEMORY: {
-      const auto memory = Copy<abi::pt_memory_record>(record);
+      const auto memory = ReadRecord<abi::pt_memory_record>(record);
       event->type =
           head.kind == abi::PT_DEVICE_MEMORY ? EventType::kDeviceMemory : EventType::kOutOfMemory;
       event->value = static_cast<uint64_t>(memory.bytes);
@@ -450,15 +450,15 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     }
     case abi::PT_SEQUENCE:
       event->type = EventType::kSequence;
-      event->value = SequencePlus1(Copy<abi::pt_pointer_record>(record).value);
+      event->value = SequencePlus1(ReadRecord<abi::pt_pointer_record>(record).value);
       break;
     case abi::PT_NODE_FORWARD:
-      return DecodeNodeForward(Copy<abi::pt_pair_record>(record), event);
+      return DecodeNodeForward(ReadRecord<abi::pt_pair_record>(record), event);
     case abi::PT_THREAD_NUMBER:
       event->type = EventType::kThreadNumber;
-      event->value = Copy<abi::pt_pointer_record>(record).value;
+      event->value = ReadRecord<abi::pt_pointer_record>(record).value;
       break;
-    case abi::PT_COST:  // never in a capture, and unknown to MinimumRecordBytes
+    case abi::PT_COST:  // never in a capture, so that its least size is 0
     case abi::PT_COST_AGAIN:
     case abi::PT_TEXT_MORE:
     case abi::PT_INPUTS:  // these: see Decode
@@ -511,7 +511,7 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
     }
     const std::span<const std::byte> record = records.first(bytes);
     records = records.subspan(bytes);
-    const size_t minimum = MinimumRecordBytes(head.kind);
+    const size_t minimum = abi::kRecordKinds[head.kind].least_bytes;
     if (minimum == 0) {
       ++ledger_->unknown;
       continue;
@@ -534,7 +534,7 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
     }
     if (!pending_names_.empty()) {
       if (head.kind == abi::PT_TEXT_MORE) {
-        AppendText(head.tid, Copy<abi::pt_text_more_record>(record), events);
+        AppendText(head.tid, ReadRecord<abi::pt_text_more_record>(record), events);
         continue;
       }
       FinishPending(head.tid, events);
@@ -568,7 +568,7 @@ void Decoder::Decode(std::span<const std::byte> records, std::vector<Event>* eve
     if (IsOfBackward(event.label)) event.script = kNoScript;
     if (MayHaveInputs(event.type) && !AddInputs(head, &event)) continue;
     if (event.type == EventType::kDeviceMemory || event.type == EventType::kOutOfMemory) {
-      events->push_back(DeviceTotals(event, Copy<abi::pt_memory_record>(record)));
+      events->push_back(DeviceTotals(event, ReadRecord<abi::pt_memory_record>(record)));
     }
     events->push_back(event);
   }

@@ -5,7 +5,7 @@
 #include <limits>
 #include <map>
 
-#include "userspace/decode/record_copy.h"
+#include "bpf/abi/read_record.h"
 #include "userspace/model/name_limits.h"
 #include "userspace/model/python_stack.h"
 
@@ -18,17 +18,17 @@ constexpr uint64_t kLongestPeriodNs = 3'600'000'000'000;
 }  // namespace
 
 bool SampleDecoder::OnRecord(std::span<const std::byte> record) {
-  switch (Copy<abi::pt_record>(record).kind) {
+  switch (ReadRecord<abi::pt_record>(record).kind) {
     case abi::PT_SAMPLE:
-      return OnSample(Copy<abi::pt_sample_record>(record));
+      return OnSample(ReadRecord<abi::pt_sample_record>(record));
     case abi::PT_SAMPLE_FUNCTION:
-      return OnFunction(Copy<abi::pt_sample_function_record>(record),
+      return OnFunction(ReadRecord<abi::pt_sample_function_record>(record),
                         std::min(record.size(), sizeof(abi::pt_sample_function_record)) -
                             PT_SAMPLE_FUNCTION_HEAD_BYTES);
     case abi::PT_SAMPLE_FRAME:
-      return OnFrame(Copy<abi::pt_sample_frame_record>(record));
+      return OnFrame(ReadRecord<abi::pt_sample_frame_record>(record));
     case abi::PT_WAKER:
-      return OnWaker(Copy<abi::pt_waker_record>(record));
+      return OnWaker(ReadRecord<abi::pt_waker_record>(record));
   }
   return false;
 }

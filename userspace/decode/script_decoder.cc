@@ -1,7 +1,7 @@
 #include "userspace/decode/script_decoder.h"
 
+#include "bpf/abi/read_record.h"
 #include "bpf/abi/script_records.h"
-#include "userspace/decode/record_copy.h"
 
 namespace proftrace {
 namespace {
@@ -30,7 +30,7 @@ bool BeginsRow(uint8_t kind) {
 }  // namespace
 
 bool ScriptDecoder::OnRecord(std::span<const std::byte> record, uint32_t image) {
-  const auto script = Copy<abi::pt_script_record>(record);
+  const auto script = ReadRecord<abi::pt_script_record>(record);
   const uint32_t tid = script.head.tid;
   next_.erase(tid);
   if (script.count > PT_SCRIPT_MOST_FRAMES ||

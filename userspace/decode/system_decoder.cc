@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "userspace/decode/record_copy.h"
+#include "bpf/abi/read_record.h"
 #include "userspace/decode/socket_text.h"
 #include "userspace/model/system_calls.h"
 
@@ -89,9 +89,9 @@ std::vector<uint64_t> FieldsOf(const abi::pt_system_call_record& record, size_t 
 }  // namespace
 
 bool SystemDecoder::OnRecord(std::span<const std::byte> record) {
-  switch (Copy<abi::pt_record>(record).kind) {
+  switch (ReadRecord<abi::pt_record>(record).kind) {
     case abi::PT_SYSTEM_CALL: {
-      const auto call = Copy<abi::pt_system_call_record>(record);
+      const auto call = ReadRecord<abi::pt_system_call_record>(record);
       const size_t tail = std::min(record.size(), sizeof(call)) - PT_SYSTEM_CALL_HEAD_BYTES;
       const size_t needed = size_t{8} * call.arguments +
                             ((call.flags & abi::PT_SYSTEM_HAS_TIME) != 0 ? 16 : 0) +
@@ -99,13 +99,13 @@ bool SystemDecoder::OnRecord(std::span<const std::byte> record) {
       return needed <= tail && OnCall(call, tail);
     }
     case abi::PT_OFF_CPU:
-      return OnOffCpu(Copy<abi::pt_off_cpu_record>(record));
+      return OnOffCpu(ReadRecord<abi::pt_off_cpu_record>(record));
     case abi::PT_FAULT:
-      return OnFault(Copy<abi::pt_fault_record>(record));
+      return OnFault(ReadRecord<abi::pt_fault_record>(record));
     case abi::PT_REQUEST:
-      return OnRequest(Copy<abi::pt_request_record>(record));
+      return OnRequest(ReadRecord<abi::pt_request_record>(record));
     case abi::PT_SYSTEM_FILE: {
-      const auto file = Copy<abi::pt_system_file_record>(record);
+      const auto file = ReadRecord<abi::pt_system_file_record>(record);
       const size_t text = std::min(record.size(), sizeof(file)) - PT_SYSTEM_FILE_HEAD_BYTES;
       return file.bytes <= text && OnFile(file);
     }

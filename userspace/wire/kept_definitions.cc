@@ -5,6 +5,7 @@
 
 #include "bpf/abi/gpu_records.h"
 #include "bpf/abi/python_records.h"
+#include "bpf/abi/read_record.h"
 #include "bpf/abi/sample_records.h"
 #include "bpf/abi/system_records.h"
 

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "bpf/abi/read_record.h"
 #include "bpf/abi/records.h"
 #include "userspace/wire/told_once.h"
 

@@ -5,6 +5,8 @@
 
 #include "bpf/abi/gpu_records.h"
 #include "bpf/abi/python_records.h"
+#include "bpf/abi/read_record.h"
+#include "bpf/abi/record_kinds.h"
 #include "bpf/abi/sample_records.h"
 #include "bpf/abi/system_records.h"
 
@@ -12,26 +14,17 @@ namespace proftrace {
 
 bool IsDefinition(uint8_t kind) {
   switch (kind) {
-    case abi::PT_THREAD_NUMBER:
-    case abi::PT_PYTHON_CODE:
-    case abi::PT_PYTHON_MODULE:
-    case abi::PT_SAMPLE_FUNCTION:
-    case abi::PT_SAMPLE_FRAME:
-    case abi::PT_SYSTEM_FILE:
     case abi::PT_GPU_NAME:
     case abi::PT_GPU_DEVICE:
     case abi::PT_GPU_CONTEXT:
     case abi::PT_GPU_CLOCK:
       return true;
     default:
-      return false;
+      return (abi::kRecordKinds[kind].roles & abi::PT_ROLE_DEFINES) != 0;
   }
 }
 
-bool IsToldOnce(uint8_t kind) {
-  return IsDefinition(kind) || kind == abi::PT_FORK || kind == abi::PT_EXEC ||
-         kind == abi::PT_THREAD_EXIT || abi::IsOfStacks(kind);
-}
+bool IsToldOnce(uint8_t kind) { return IsDefinition(kind) || abi::kRecordKinds[kind].roles != 0; }
 
 int64_t EndOf(const abi::pt_record& head, std::span<const std::byte> record) {
   const auto time_ns = static_cast<int64_t>(head.time_ns);

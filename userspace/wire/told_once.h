@@ -61,12 +61,4 @@ void ForEachRecord(std::span<const std::byte> batch, Visitor&& visit) {
   }
 }
 
-// Returns a record of type T. Members that a shorter record lacks are 0.
-template <typename T>
-T ReadRecord(std::span<const std::byte> bytes) {
-  T record{};
-  std::memcpy(&record, bytes.data(), bytes.size() < sizeof(T) ? bytes.size() : sizeof(T));
-  return record;
-}
-
 }  // namespace proftrace

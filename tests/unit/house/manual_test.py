@@ -45,7 +45,7 @@ class ManualTest(unittest.TestCase):
 
     def test_a_page_has_every_option_with_its_text(self) -> None:
         page = self.page("proftrace-record")
-        self.assertIn(".B \\-p, \\-\\-pid PID\nprocess to record (may be given again)\n", page)
+        self.assertIn(".B \\-p, \\-\\-pid PID\nrecords this process (may be given again)\n", page)
         text = subprocess.run([PROGRAM, "record", "--help"], capture_output=True, text=True, check=True).stdout
         heads = re.findall(r"^  (-\S.*?)(?:  .*)?$", text, re.MULTILINE)
         self.assertGreater(len(heads), 30)
