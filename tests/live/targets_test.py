@@ -51,6 +51,22 @@ class TargetsTest(LiveTest):
         done = self.run_proftrace("record", "-o", self.out, "--force", "--format", "none", "--", command[0], "-c", "import torch; torch.ones(2) + 1")
         self.assertNotIn("goes on", done.stderr)
 
+    def test_the_end_of_the_job_is_told_where_it_cuts_the_recording_short(self) -> None:
+        cut = "all recorded processes have ended, and the recording with them"
+        for option, count, told in (("-d", "600s", f"{cut}, before the 600 s of --duration were over"),
+                                    ("--steps", "1000", rf"{cut}, after \d+ of the 1000 steps of --steps"), ("-v", None, None)):
+            with self.subTest(option), Job() as job:
+                more = (option,) if count is None else (option, count)
+                with live.Tracer("-p", job.pid, *more, "-o", self.out, "--force", "--format", "none") as tracer:
+                    tracer.wait_until_recording()
+                    job.do("steps 5")
+                    job.end()
+                    self.assertEqual(tracer.wait(), 0, tracer.text())
+                if told is None:
+                    self.assertNotIn(cut, tracer.text())  # it was to last until the job's end
+                else:
+                    self.assertRegex(tracer.text(), told)
+
 
 if __name__ == "__main__":
     live.run()

@@ -320,7 +320,8 @@ absl::Status RecordSession::Loop() {
       sink_.FlushDeviceBlock();
       last_flush_ns = now_ns;
       SayMissing();
-      if (!AnyTargetAlive()) break;
+      result_.targets_ended = !AnyTargetAlive();
+      if (result_.targets_ended) break;
       if (flight_ != nullptr) flight_->NoteLosses(now_ns, ReadLosses());
       if (flight_ != nullptr && options_.flight->WatchesSteps()) {
         if (const auto steps = step_watch_->Find(); steps.has_value())

@@ -137,6 +137,7 @@ struct RecordResult {
   std::optional<RecordedSteps> steps;   // when they were asked for and found
   std::optional<FlightDump> last_dump;  // the flight recorder's; it has its own `window`
   uint64_t triggers_passed_over = 0;    // triggers that fired without making a dump
+  bool targets_ended = false;           // the recording is over because no target is left
   absl::Status code;                    // whether recorded processes run the code of their files
 };
 

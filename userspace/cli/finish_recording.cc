@@ -76,6 +76,21 @@ std::string SlowDownText(const Cost& cost) {
   return text;
 }
 
+// Says that the recording is shorter than was asked for, because the job has ended.
+void PrintShortness(const RecordOptions& options, const RecordResult& result) {
+  if (options.duration_s.has_value()) {
+    Say("all recorded processes have ended, and the recording with them, before the %g s of "
+        "--duration were over",
+        *options.duration_s);
+  }
+  const size_t steps = result.steps.has_value() ? result.steps->intervals.size() : 0;
+  if (options.steps.has_value() && steps < *options.steps) {
+    Say("all recorded processes have ended, and the recording with them, after %zu of the %llu "
+        "steps of --steps",
+        steps, static_cast<unsigned long long>(*options.steps));
+  }
+}
+
 // Prints how much was recorded and lost.
 void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
               const Results& results) {
@@ -96,6 +111,7 @@ void PrintEnd(const RecordArguments& arguments, const RecordResult& result,
     Say("--tier patch records the same for a fraction of that cost");
   }
   PrintBudget(result.budget);
+  if (result.targets_ended) PrintShortness(arguments.options, result);
 }
 
 void PrintNames(const RecordArguments& arguments, const std::vector<std::string>& names,
