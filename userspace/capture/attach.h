@@ -41,7 +41,7 @@ struct RefusedPoint {
 };
 
 struct AttachReport {
-  uint32_t points = 0;  // that are live
+  uint32_t points = 0;  // the points that have a probe now
   std::vector<RefusedPoint> refused;
   // A sentence about points that the kernel took but that are not in the code which the process
   // runs.

@@ -32,7 +32,7 @@ bool BringsAgent(Pid pid, const std::string& library);
 
 // Finds the loader's numbers of a process's threads from their numbers in the process's PID
 // namespace. CUPTI may tell of a thread after the thread has ended, so its number is looked up
-// while it lives, and kept for a while. For one thread at a time.
+// while it lives, and kept for a while. May be used by one thread at a time.
 class ThreadNumbers {
  public:
   explicit ThreadNumbers(Pid pid);

@@ -36,14 +36,14 @@ class OperatorLinks {
   OperatorLinks(OperatorLinks&&) = default;
   OperatorLinks& operator=(OperatorLinks&&) = default;
 
-  // Takes probes out. Where this fails, all probes stay as they are.
+  // Takes the probes of these sites out. Where this fails, all probes stay as they are.
   absl::Status Remove(BpfPrograms* programs, Pid pid, const RemovedProbes& removed);
   LinkSet TakeLinks() { return std::move(links_); }
 
  private:
   explicit OperatorLinks(ModulePlan module) : module_(std::move(module)) {}
 
-  ModulePlan module_;  // with the points that have probes
+  ModulePlan module_;  // has only the points that have probes now
   LinkSet links_;
 };
 

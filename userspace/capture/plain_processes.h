@@ -28,7 +28,7 @@ class PlainProcesses {
   // Records every process of the host but this one.
   absl::Status AddHost();
 
-  // These three take what the kernel told of recorded processes, as in ProcessSet.
+  // These three functions take the kernel's reports on recorded processes, as in ProcessSet.
   void OnFork(Pid /*parent*/, Pid child, int64_t /*time_ns*/, bool /*shares_memory*/) {
     Describe(child, /*followed=*/true);
   }

@@ -94,8 +94,8 @@ absl::StatusOr<std::vector<OperatorRates::Thread>> RecordSession::CountOperators
   return threads;
 }
 
-// Stacks that were asked for are worth more than what jumps save: a process whose stacks only
-// probes can read is refused jumps.
+// Fails for a process whose Python stacks only probes can read, so that it gets no jumps: stacks
+// that the user asked for are worth more than the time that jumps save.
 absl::Status RecordSession::CheckStacksByJumps(Pid pid) const {
   if (!options_.bpf.with_stack || !programs_->reads_stacks()) return absl::OkStatus();
   const absl::StatusOr<PythonReading> python = ReadPython(pid);

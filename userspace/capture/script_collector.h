@@ -1,4 +1,4 @@
-// Has the names read that rows of TorchScript need (Module Hierarchy), and writes them into the
+// Gets the names that rows of TorchScript need (Module Hierarchy), and writes them into the
 // capture. Records name the code that an interpreter ran only by addresses
 // (bpf/abi/script_records.h). Each pair of code and node is read once, while its process runs, and
 // tried again a few times where that fails.
@@ -55,7 +55,8 @@ class ScriptCollector {
   using Place = std::pair<uint64_t, uint64_t>;  // code, node
   struct State {
     uint8_t tries = 0;
-    bool is_settled = false;  // it is being asked for, is known, or will never be asked for again
+    bool is_settled = false;  // the place is being asked for, is known, or will not be asked for
+                              // again
   };
   struct Process {
     ScriptReading reading;
