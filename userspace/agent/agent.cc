@@ -9,8 +9,8 @@ namespace proftrace::agent {
 namespace {
 
 constexpr size_t kSharedBytes = PT_AGENT_PAGE_BYTES + PT_AGENT_RING_BYTES;
-// How late activity may arrive that fills no buffer: CUPTI's own worker hands over only full
-// buffers, and Kineto flushes only when it stops.
+// The time between two flushes, and so the longest delay of activity that fills no buffer. CUPTI's
+// own worker hands over only full buffers, and Kineto flushes only when it stops.
 constexpr uint64_t kFlushPeriodNs = 200'000'000;
 constexpr uint64_t kDriverPollNs = 2'000'000;  // while the process initializes CUDA
 // How long the exit of a process waits for the last records.
@@ -19,8 +19,8 @@ constexpr uint64_t kExitPollNs = 10'000'000;
 
 enum Run : uint32_t { kIdle = 0, kBusy = 1 };
 
-// State that outlives a recording. CUPTI's callbacks may come at any time, also in a child of a
-// fork, because calls of CUDA that fail there are activity, too.
+// The state that outlives a recording. CUPTI's callbacks may come at any time, also in a child of a
+// fork, because calls of CUDA count as activity there, too, although they fail.
 struct Shared {
   uint32_t run;
   int pid;  // the process that `run` is about

@@ -23,7 +23,7 @@ class BufferPool {
   static constexpr uint32_t kExtras = 4096;
 
   struct Completed {
-    uint8_t* buffer = nullptr;  // nullptr = none
+    uint8_t* buffer = nullptr;  // nullptr: none
     size_t valid_bytes = 0;
   };
 
@@ -36,7 +36,7 @@ class BufferPool {
   // and not read yet, whose records are lost, or as a last resort memory outside of the pool.
   void SetNeverRefuse(bool never_refuse);
 
-  uint8_t* Request();                                  // on any thread; nullptr = refused
+  uint8_t* Request();                                  // on any thread; nullptr: refused
   void Complete(uint8_t* buffer, size_t valid_bytes);  // on any thread
   // Takes a buffer back from CUPTI, as Complete() does, but nobody reads it.
   void Discard(uint8_t* buffer);
@@ -66,9 +66,9 @@ class BufferPool {
   // ones.
   using Head = uint64_t;
   void Push(Head* head, uint32_t index);
-  uint32_t Pop(Head* head);  // returns the number + 1; kNone = the stack is empty
+  uint32_t Pop(Head* head);  // returns the number + 1; kNone: the stack is empty
   uint32_t TakeAll(Head* head);
-  // Returns the number + 1; kNone = the buffer is not ours.
+  // Returns the number + 1; kNone: the buffer is not ours.
   uint32_t IndexOf(const uint8_t* buffer) const;
   uint8_t* At(uint32_t index) const;
   uint32_t MapExtra();
@@ -76,7 +76,7 @@ class BufferPool {
   uint32_t TakeBack(const uint8_t* buffer);
 
   uint8_t* memory_;
-  uint8_t* extras_[kExtras];  // nullptr = not mapped
+  uint8_t* extras_[kExtras];  // nullptr: not mapped
   uint32_t extras_used_;      // how many extra numbers were ever in use, from the first one on
   Head free_;
   Head free_extras_;  // the numbers of extra buffers without memory

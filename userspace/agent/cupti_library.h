@@ -11,8 +11,8 @@ namespace proftrace::agent {
 struct Driver {
   int (*DeviceGetCount)(int* count);
   int (*DeviceGetAttribute)(int* value, int attribute, int device);
-  uint32_t version;          // 12040; 0 = not known
-  uint32_t runtime_version;  // 12040; 0 = not known
+  uint32_t version;          // 12040 is 12.4; 0: not known
+  uint32_t runtime_version;  // 12040 is 12.4; 0: not known
 };
 
 // Opens the driver that the process has mapped. Returns false if it has none.

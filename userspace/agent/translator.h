@@ -87,7 +87,7 @@ class Translator {
   Sources from_{};
   RecordCounts counts_{};
   uint64_t unread_by_kind_[kActivityKinds + 1] = {};  // the last one counts all higher kinds
-  uint64_t call_names_[3][kCachedCallbacks] = {};     // ids; 0 = not looked up
+  uint64_t call_names_[3][kCachedCallbacks] = {};     // ids; 0: not looked up
 };
 
 }  // namespace proftrace::agent

@@ -54,7 +54,8 @@ class AgentRing {
   // Gets whole records of the kinds of bpf/abi/gpu_records.h, with the loader's pid and tid, in
   // memory that is aligned for them and valid during the call. Other fields are the job's.
   using OnRecord = std::function<void(std::span<const std::byte> record)>;
-  // The loader's number of a thread, from its number in the job's PID namespace; 0 = not known.
+  // Returns the loader's number of a thread, from the thread's number in the job's PID namespace;
+  // 0: not known.
   using ThreadNumber = std::function<uint32_t(uint32_t tid)>;
 
   // Opens the agent's ring of a process. Null where the process has no agent (yet); the memory of

@@ -48,11 +48,11 @@ struct AttachReport {
   std::string unreached;
 };
 
-// Attaches every point of `module` with program `program_fd`. `pid`: only that process; nullopt:
-// every process that maps the file. Points that the kernel refuses are left out together with the
-// other points of their site, and reported. Where the function fails, no point of the module has a
-// probe. Fails with kNoTarget when the process is gone, kNotPermitted, or kHostUnfit. kTrace needs
-// a process.
+// Attaches every point of `module` with program `program_fd`. With `pid`, only that process is
+// probed; nullopt: every process that maps the file. Points that the kernel refuses are left out
+// together with the other points of their site, and reported. Where the function fails, no point of
+// the module has a probe. Fails with kNoTarget when the process is gone, kNotPermitted, or
+// kHostUnfit. kTrace needs a process.
 absl::StatusOr<LinkSet> AttachModule(UprobeApi api, LinkGuard* guard, int program_fd,
                                      const ProbeTables& tables, const ModulePlan& module,
                                      std::optional<Pid> pid, AttachReport* report);

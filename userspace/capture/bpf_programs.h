@@ -34,7 +34,7 @@ struct BpfOptions {
   bool empty_program = false;  // the kernel's floor: probes that record nothing (tests/bench)
   UprobeApi first_api = UprobeApi::kMulti;  // APIs before this one are not tried (tests)
   bool force_links_for_all = false;         // as on kernels from 6.6 to 6.9 (tests)
-  // Threads whose losses can be told apart; 0 = as many as the programs have room for (tests).
+  // Threads whose losses can be told apart; 0: as many as the programs have room for (tests).
   uint32_t loss_threads = 0;
 };
 
@@ -134,7 +134,8 @@ class BpfPrograms {
   struct Impl;
   BpfPrograms();
   int probe_program_fd() const;
-  // `records`: is increased by the number of records that the loop adds to the ring.
+  // Returns the nanoseconds of a hit, and increases `records` by the number of records that the
+  // loop adds to the ring.
   absl::StatusOr<double> MeasureHit(uint64_t* records);
   absl::Status MeasureCosts();
   void ForgetDemotions(Pid pid);

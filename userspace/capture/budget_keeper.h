@@ -62,8 +62,8 @@ class BudgetKeeper {
   // Ends the keeping: from here on nothing is demoted, and no more counted calls are read.
   void Finish(int64_t now_ns);
 
-  // Returns the budget as it is now. `estimated_percent`: the overhead of the whole recording,
-  // which decides where no process was looked at.
+  // Returns the budget as it is now. `estimated_percent` is the overhead of the whole recording, by
+  // which the budget is judged where no process was looked at.
   Budget Describe(double estimated_percent) const;
   // Whether any operator was demoted.
   bool has_demoted() const { return !demotions_.empty(); }
@@ -135,8 +135,8 @@ class BudgetKeeper {
   bool has_steps_ = false;
   int looks_ = 0;
   bool is_finished_ = false;
-  int64_t first_change_ns_ = 0;  // 0 = there was none
-  int64_t last_change_ns_ = 0;   // when the last change was carried out; 0 = there was none
+  int64_t first_change_ns_ = 0;  // 0: there was none
+  int64_t last_change_ns_ = 0;   // when the last change was carried out; 0: there was none
 };
 
 }  // namespace proftrace

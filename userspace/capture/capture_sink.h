@@ -71,7 +71,7 @@ class CaptureSink {
   void Run();
   // Queues the records in `records`, which is empty afterwards.
   void Queue(std::vector<std::byte>* records, bool is_device);
-  // Writes one block, on the writer thread. `sync`: makes the block durable.
+  // Writes one block, on the writer thread. With `sync`, makes the block durable.
   absl::Status Write(const Block& block, const std::vector<std::string>& metadata, bool sync);
 
   std::unique_ptr<BlockSink> writer_;

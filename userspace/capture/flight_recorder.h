@@ -72,7 +72,7 @@ class FlightRecorder {
   static constexpr size_t kFewestSteps = 8;
   static constexpr size_t kMostSteps = 1024;
 
-  // `is_recorded`: whether a process that ends is recorded.
+  // `is_recorded` tells whether a process that ends is recorded.
   FlightRecorder(FlightOptions options, std::function<bool(Pid)> is_recorded)
       : options_(std::move(options)), is_recorded_(std::move(is_recorded)) {}
 
@@ -80,8 +80,8 @@ class FlightRecorder {
   // taken.
   static FlightLimits LimitsOf(const FlightOptions& options);
 
-  // Begins the recording. `targets`: the processes that the user named. `settle_ns`: the longest
-  // time from an event until its record reaches the keeper.
+  // Begins the recording. `targets` are the processes that the user named, and `settle_ns` is the
+  // longest time from an event until its record reaches the keeper.
   void Start(int64_t start_ns, const std::vector<Pid>& targets, int64_t settle_ns);
   // Takes a record, in the order of the ring.
   void Observe(const abi::pt_record& head, std::span<const std::byte> record) {

@@ -55,7 +55,7 @@ class GpuAgents {
   bool IsRunning(Pid pid);
   // Takes note of a process. To be called when the process is recorded, and when it has loaded
   // libraries. As soon as it has the CUDA driver it gets an agent, unless it brings an agent itself
-  // or was forked by a process that had the driver. `parent`: the process that forked it; 0 = not
+  // or was forked by a process that had the driver. `parent` is the process that forked it; 0: not
   // known. May be called on any thread, and waits for nothing.
   void Consider(Pid pid, Pid parent = Pid{});
   // Takes the last records of a process that has ended or runs another program, and forgets its

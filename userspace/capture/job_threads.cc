@@ -34,7 +34,7 @@ uint64_t PidNamespace(const std::string& process) {
   return stat(("/proc/" + process + "/ns/pid").c_str(), &entry) == 0 ? entry.st_ino : 0;
 }
 
-// Returns a thread's number in its innermost PID namespace; 0 = it has ended.
+// Returns a thread's number in its innermost PID namespace; 0: it has ended.
 uint32_t OwnNumberOf(const std::string& thread) {
   const std::string status = ReadSmallFile(thread + "/status", 4096);
   std::string_view numbers = StatusValue(status, "NSpid");

@@ -52,7 +52,7 @@ class JobThreads {
   const Pid pid_;
   const bool is_same_namespace_;
   mutable std::mutex mutex_;
-  // The tracer's numbers, by the thread's own number; 0 = not known.
+  // The tracer's numbers, by the thread's own number; 0: not known.
   absl::flat_hash_map<uint32_t, uint32_t> numbers_;
   absl::flat_hash_map<uint32_t, uint32_t> own_numbers_;  // by the tracer's number
   absl::flat_hash_set<uint32_t> missing_;                // the threads' own numbers that are to be

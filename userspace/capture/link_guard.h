@@ -23,7 +23,7 @@ struct MultiLinkRequest {
   int file_fd = -1;  // the kernel gets this very file, because others may change a path
   std::vector<uint64_t> offsets;
   std::vector<uint64_t> cookies;  // one for each offset
-  uint32_t pid = 0;               // 0 = every process
+  uint32_t pid = 0;               // 0: every process
 };
 
 class LinkGuard;

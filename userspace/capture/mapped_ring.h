@@ -61,8 +61,8 @@ class MappedRing {
   // Hands over the records that are there, in the order in which their room was taken, up to the
   // first one that is not whole yet. Returns the number of records.
   uint64_t Take(const Callback& callback);
-  // Waits up to `timeout_ms` for the doorbell, which most records do not ring, and then does what
-  // Take() does.
+  // Waits up to `timeout_ms` for the doorbell, which most records do not ring, and then calls
+  // Take().
   uint64_t WaitAndTake(int timeout_ms, const Callback& callback);
   // Drops the records that are there. Returns their number.
   uint64_t Discard();

@@ -38,7 +38,7 @@ class ModuleFinder {
  private:
   struct Place {
     uint64_t model = 0;
-    uint64_t parent = 0;  // 0 = the module is the model
+    uint64_t parent = 0;  // 0: the module is the model
     uint64_t type = 0;
     int64_t read_ns = 0;  // the module was there at that time or later
     std::string path;     // in the model

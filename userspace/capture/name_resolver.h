@@ -32,7 +32,7 @@ class NameResolver {
   using AddMetadata = std::function<void(const std::function<void(MetadataWriter&)>&)>;
   // Returns nullopt where the process is not recorded.
   using SymbolListOf = std::function<std::optional<SymbolList>(Pid)>;
-  // Called when the class of a vtable has been read. `is_python`: the class is PyNode.
+  // Called when the class of a vtable has been read. `is_python` is true for PyNode.
   using OnNodeClass = std::function<void(Pid, uint64_t vtable, bool is_python)>;
   // Is TargetReader::Ask() of a worker that runs ReadTargetWords().
   using Ask = std::function<void(TargetReader::Question, TargetReader::OnRead)>;

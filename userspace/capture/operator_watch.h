@@ -31,11 +31,12 @@ class OperatorWatch {
   OperatorWatch(TargetReader* reader, OnAdded on_added)
       : reader_(reader), on_added_(std::move(on_added)) {}
 
-  // Watches a process; the operators of `plan` are known already. `image`: see
+  // Watches a process; the operators of `plan` are known already. `image` is explained at
   // CaptureMetadata::images.
   void Add(Pid pid, uint32_t image, std::shared_ptr<const ProbePlan> plan);
   void Remove(Pid pid);
-  // Looks at each process. Where nothing was registered since, a look reads one name.
+  // Looks at each process. Where nothing was registered since, a look asks only for the list's last
+  // entry.
   void Look();
   // Returns how many addresses have had several operators, one after the other.
   uint64_t replaced() const;

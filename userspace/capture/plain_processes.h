@@ -19,7 +19,7 @@ namespace proftrace {
 
 class PlainProcesses {
  public:
-  // All arguments must outlive this object. `sampler`: null where nothing is sampled.
+  // All arguments must outlive this object. `sampler` is null where nothing is sampled.
   PlainProcesses(BpfPrograms* programs, SystemPrograms* system, Sampler* sampler, CaptureSink* sink)
       : programs_(programs), system_(system), sampler_(sampler), sink_(sink) {}
 

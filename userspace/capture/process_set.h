@@ -109,8 +109,8 @@ class ProcessSet {
   // Awaits a process that maps PyTorch, or is about to. The process is attached to as soon as it
   // has loaded PyTorch.
   void OnTorchMapped(Pid pid);
-  // Awaits processes that were found to map PyTorch. `again`: the set searches the host for more
-  // such processes once a second, because the kernel does not tell of them.
+  // Awaits processes that were found to map PyTorch. With `again`, the set searches the host for
+  // more such processes once a second, because the kernel does not report them.
   void LookForTorch(const TorchProcesses& found, bool again);
   // Names a process that is not recorded among the gaps, and why. A process that has no PyTorch, or
   // has ended, has nothing that could be lost; any other process is counted (follow_failed).
@@ -216,7 +216,7 @@ class ProcessSet {
   };
 
   // Attaches to a process by a plan that is already registered. `held` (may be null), here and
-  // below: threads of the process that stand still, and stay so.
+  // below, has threads of the process that stand still and are not let go.
   absl::Status AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t plan_id,
                               uint32_t image, Arrival arrival, StoppedThreads* held = nullptr);
   // Puts jumps into the process where it is to have any. Returns the points that are left for the

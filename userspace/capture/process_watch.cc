@@ -70,7 +70,7 @@ std::vector<std::string> StatWords(Pid pid) {
   return words;
 }
 
-// Returns when a process began (CLOCK_MONOTONIC), at most a clock tick (10 ms) too early; 0 = not
+// Returns when a process began (CLOCK_MONOTONIC), at most a clock tick (10 ms) too early; 0: not
 // known.
 int64_t StartOf(Pid pid) {
   constexpr size_t kStartTime = 19;  // field 22

@@ -103,8 +103,8 @@ class ProcessWatch {
 // string in a forked child. Empty where the process cannot be read, or is about to end.
 std::string ReadImageMark(Pid pid);
 
-// Returns how a process has ended, as wait() tells it; 0 where the kernel does not say. `fd`: its
-// pidfd.
+// Returns how a process has ended, as wait() tells it; 0 where the kernel does not say. `fd` is the
+// process's pidfd.
 uint32_t ReadExitCode(Pid pid, const UniqueFd& fd);
 
 }  // namespace proftrace

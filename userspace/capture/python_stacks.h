@@ -28,7 +28,7 @@ void PrepareStacks(BpfPrograms* programs, PatchRecorder* patch,
 // process's samples.
 std::vector<Unsupported> PrepareSamples(Sampler* sampler, Pid pid);
 // Has waits for Python's locks told from other waits of the process's threads, if its Python is
-// known. `system`: null where no system activity is recorded.
+// known. `system` is null where no system activity is recorded.
 void PrepareWaits(SystemPrograms* system, Pid pid);
 
 }  // namespace proftrace

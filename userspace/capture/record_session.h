@@ -127,8 +127,8 @@ class RecordSession {
   void AttachHost();
   // Makes the plan of a process that was named, when it has imported PyTorch.
   absl::StatusOr<ProbePlan> PlanTarget(Pid pid);
-  // Whether the process's GPU agent records, so that CUPTI tells of its CUDA calls. Waits for the
-  // agent.
+  // Whether the process's GPU agent records, so that CUPTI reports the process's CUDA calls. Waits
+  // for the agent.
   bool HasAgent(Pid pid);
   // Makes the plan of a process that runs. May be called on several threads.
   absl::StatusOr<ProbePlan> PlanRunning(Pid pid, bool has_agent) const;
@@ -162,8 +162,8 @@ class RecordSession {
   void ReportProgress(int64_t now_ns);
   // Tells the user of code that the processes' probes do not reach.
   void SayMissing();
-  // Says which recorded processes stand still, and names each once among the gaps. `when`: for
-  // example "at the begin".
+  // Says which recorded processes stand still, and names each once among the gaps. `when` is, for
+  // example, "at the begin".
   void NoteStandstills(const std::string& when);
   // Writes the failures of the workers that read processes.
   void AddFailures(MetadataWriter* writer) const;
@@ -202,7 +202,8 @@ class RecordSession {
   void ReadCpuTimes(int64_t now_ns);
   // Returns the losses since the window began.
   Ledger ReadLosses() const;
-  // Returns the metadata that a dump ends with. `unnamed`: samples that have no names yet.
+  // Returns the metadata that a dump ends with. `unnamed` is the number of samples that have no
+  // names yet.
   MetadataWriter FlightWords(const Cost& cost, uint64_t unnamed);
   // Hands over the flight recorder's dump or summary if one is due. The ring goes on filling
   // meanwhile.

@@ -43,12 +43,12 @@ class Sampler {
   // Takes no more samples. TakeRecords() still gives the samples that were taken.
   void Stop();
 
-  // Does what SampleWriter::TakeRecords() does.
+  // Calls `append` for each record that is ready (SampleWriter::TakeRecords()).
   void TakeRecords(const std::function<void(std::span<const std::byte>)>& append) {
     writer_.TakeRecords(append);
   }
 
-  // Does what SampleWriter::Settle() does.
+  // Waits until all samples have names, or `longest_ns` are over (SampleWriter::Settle()).
   uint64_t Settle(int64_t longest_ns) { return writer_.Settle(longest_ns); }
 
   // Return how many looks until now had no room, and how many were at threads that ran while they

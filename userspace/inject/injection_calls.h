@@ -1,5 +1,5 @@
-// The system calls that an injection needs: those that a stopped thread makes for us, and those
-// made when a library is loaded and a thread is started.
+// The system calls that an injection needs: the calls that a stopped thread makes for us, and the
+// calls by which a library is loaded and a thread is started.
 #pragma once
 
 #include <absl/status/status.h>

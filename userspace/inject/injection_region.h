@@ -38,7 +38,7 @@ class InjectionRegion {
       SystemCallPlaces system_calls);
 
   // Maps the region at `address` and makes the memfd for the library, by one thread that is stopped
-  // for that alone. `name` is the memfd's name; if it is empty, no memfd is made.
+  // only for these calls. `name` is the memfd's name; if it is empty, no memfd is made.
   absl::Status Map(uint64_t address, const std::string& name);
   // Writes code, stubs and `data` (INJECT_PAGE_BYTES bytes) into the region.
   absl::Status Fill(const std::vector<PatchSite>& sites, std::vector<uint8_t> data);

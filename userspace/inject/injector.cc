@@ -49,7 +49,7 @@ uint64_t XsaveBytes() {
   return __get_cpuid_count(0xd, 0, &a, &b, &c, &d) == 0 ? 0 : b;
 }
 
-// Returns the state's letter ('R', 'S', 'T', …); 0 = there is no such process.
+// Returns the state's letter ('R', 'S', 'T', …); 0: there is no such process.
 char ProcessState(Pid pid) {
   const std::string status = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/status", 4096);
   const std::string_view state = StatusValue(status, "State");

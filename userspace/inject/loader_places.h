@@ -31,7 +31,7 @@ struct FunctionName {
   std::string symbol;       // the mangled name
 };
 struct ExportedFunction {
-  uint64_t address = 0;  // in the target; 0 = there is none
+  uint64_t address = 0;  // in the target; 0: there is none
   uint64_t bytes = 0;
 };
 

@@ -23,7 +23,7 @@ uint64_t Less(uint64_t address, int64_t change) {
   return address > less ? address - less : 0;
 }
 
-// The properties of the room that is looked for.
+// The properties of the room that is wanted.
 struct Wanted {
   uint64_t lowest;   // the lowest address at which a jump may lie
   uint64_t highest;  // the address behind the highest jump

@@ -28,7 +28,7 @@ uint32_t RunSeccompFilter(std::span<const sock_filter> filter, const seccomp_dat
 // cannot be read: without CAP_SYS_ADMIN, or if proftrace itself has a filter.
 absl::StatusOr<std::vector<std::vector<sock_filter>>> ReadSeccompFilters(int tid);
 
-// Returns the seccomp mode of a thread, by /proc: 0 = none, 1 = strict, 2 = filters.
+// Returns the seccomp mode of a thread, by /proc. 0: none; 1: strict; 2: filters.
 int SeccompMode(Pid pid, int tid);
 // Returns how many filters the thread has; 0 before Linux 5.9.
 int SeccompFilterCount(Pid pid, int tid);

@@ -65,7 +65,7 @@ class StoppedThreads {
   absl::Status StopOne(int64_t deadline_ns, const ThreadCheck& check = nullptr);
 
   std::vector<StoppedThread>& threads() { return threads_; }
-  // Lets all threads go on, except the thread `tid` (0 = none). A thread that has not stopped yet
+  // Lets all threads go on, except the thread `tid` (0: none). A thread that has not stopped yet
   // is let go as soon as it has and somebody looks, at the latest when the object's thread ends.
   void Release(int keep_tid = 0);
   // Returns when the last Release() had let go all stopped threads (CLOCK_MONOTONIC).
