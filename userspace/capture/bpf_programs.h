@@ -94,7 +94,7 @@ class BpfPrograms {
   absl::Status AddAutogradLayout(Pid pid, const abi::pt_autograd_layout& layout);
   // Has the Python stacks of the process's rows recorded from here on.
   absl::Status AddPythonLayout(Pid pid, const abi::pt_python_layout& layout);
-  // Has the process's rows tell what TorchScript's interpreter runs from here on.
+  // Has the code that TorchScript's interpreter runs recorded with the process's rows from here on.
   absl::Status AddScriptLayout(Pid pid, const abi::pt_script_layout& layout);
   // Leaves the sequence numbers of the process's operators out from here on.
   void RemoveAutogradLayout(Pid pid);

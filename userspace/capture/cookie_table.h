@@ -14,7 +14,8 @@
 
 namespace proftrace {
 
-// Consecutive entries of the table; the destructor of the returned pointer frees them.
+// Consecutive entries of the table. They are freed with the last pointer that Put() returned for
+// them.
 struct CookieRoom {
   uint32_t first = 0;
   uint32_t count = 0;

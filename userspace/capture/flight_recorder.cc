@@ -96,7 +96,8 @@ void FlightRecorder::LookAtWall(int64_t now_ns, int64_t unix_ns) {
   if (options_.summary_period_ns <= 0 || start_ns_ == 0) return;
   const int64_t period = unix_ns / options_.summary_period_ns;
   const std::optional<int64_t> before = std::exchange(period_, period);
-  // No summary is due where the clock was set back, or where the last summary was not taken yet.
+  // No other summary is due within the same period, where the clock was set back, or where the last
+  // summary was not taken yet.
   if (!before.has_value() || period <= *before || summary_.has_value()) return;
   const int64_t end_ns = now_ns - (unix_ns - period * options_.summary_period_ns);
   if (end_ns > start_ns_) summary_ = Due{"summary", end_ns, end_ns + settle_ns_};

@@ -58,8 +58,8 @@ class GpuAgents {
   // or was forked by a process that had the driver. `parent` is the process that forked it; 0: not
   // known. May be called on any thread, and waits for nothing.
   void Consider(Pid pid, Pid parent = Pid{});
-  // Takes the last records of a process that has ended or runs another program, and forgets its
-  // agent.
+  // OnEnd() takes the last records of a process that has ended (kExit) or runs another program
+  // (kExec), and forgets its agent.
   enum class End : uint8_t { kExit, kExec };
   void OnEnd(Pid pid, End end);
   // Begins the window. Records that the agents have made or lost until now are not part of it.
@@ -129,8 +129,7 @@ class GpuAgents {
   AgentOptions options_;
   CaptureSink* sink_;
   std::atomic<bool> is_over_ = false;
-  std::jthread keeper_;      // empties the rings until the window begins; tells agents until
-                             // Drain() that we are alive
+  std::jthread keeper_;      // empties rings before the window, sends heartbeats until Drain()
   std::mutex mutex_;         // guards the next five members, and the rings while `keeper_` runs
   bool has_window_ = false;  // whether the window has begun
   std::vector<std::unique_ptr<Agent>> agents_;
@@ -142,7 +141,7 @@ class GpuAgents {
   std::map<uint32_t, uint32_t> described_;  // how many agents' reports are written, by pid
   int64_t arrival_until_ns_ = 0;
   bool has_run_ = false;
-  uint64_t unknown_threads_ = 0;  // records
+  uint64_t unknown_threads_ = 0;  // records whose thread is not known
   uint64_t late_ = 0;             // late agents (Agent::is_late) that recorded
   int64_t longest_late_ns_ = 0;
 };

@@ -55,8 +55,7 @@ class JobThreads {
   // The tracer's numbers, by the thread's own number; 0: not known.
   absl::flat_hash_map<uint32_t, uint32_t> numbers_;
   absl::flat_hash_map<uint32_t, uint32_t> own_numbers_;  // by the tracer's number
-  absl::flat_hash_set<uint32_t> missing_;                // the threads' own numbers that are to be
-                                                         // looked for
+  absl::flat_hash_set<uint32_t> missing_;                // own numbers to be looked for
   bool has_foreign_ = false;  // whether a number was found to be another process's thread
   uint64_t admitted_ = 0;
   int64_t begin_ns_ = 0;

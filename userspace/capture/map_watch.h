@@ -19,8 +19,7 @@ namespace proftrace {
 // The news in a part of the kernel's records.
 struct MapNews {
   absl::flat_hash_set<Pid> pids;  // processes that mapped a file with torch in its name
-  bool is_lossy = false;  // records were lost, so that other processes may have mapped such files,
-                          // too
+  bool is_lossy = false;  // records were lost, so other processes may have mapped such files
 };
 
 // Adds the news of the whole records in `bytes` (linux/perf_event.h: PERF_RECORD_MMAP,

@@ -46,7 +46,7 @@ class ModuleCollector {
   struct Process {
     PythonLayout layout;
     uint32_t program = 0;  // a number for each program that a process has had
-    size_t waiting = 0;    // modules
+    size_t waiting = 0;    // modules that wait for an answer
   };
 
   void OnAnswer(Pid pid, std::string_view answer);

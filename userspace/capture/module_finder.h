@@ -48,8 +48,7 @@ class ModuleFinder {
     PythonLayout layout;
     // The last module that was reported at each address.
     absl::flat_hash_map<uint64_t, SeenModule> seen;
-    absl::flat_hash_map<uint64_t, Place> places;  // the places of all modules in the models read so
-                                                  // far, by address
+    absl::flat_hash_map<uint64_t, Place> places;  // all modules of the models read so far
     std::vector<uint64_t> models;
   };
   // The children of each module that was looked through, by address.

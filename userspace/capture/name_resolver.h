@@ -83,8 +83,7 @@ class NameResolver {
   absl::flat_hash_set<Key> python_nodes_;  // image and address
   // The Python types of nodes whose class is being read, each with the process that reported it.
   absl::flat_hash_map<Key, std::vector<std::pair<Pid, uint64_t>>> waiting_types_;
-  absl::flat_hash_map<uint32_t, uint64_t> symbol_lists_;  // the address of the list of symbols, by
-                                                          // image
+  absl::flat_hash_map<uint32_t, uint64_t> symbol_lists_;  // the list's address, by image
   uint64_t read_failed_ = 0;
 };
 

@@ -23,8 +23,8 @@ struct RemovedProbes {
   bool empty() const { return ends.empty() && all.empty(); }
 };
 
-// Whether calls at `site` may be only counted: it is an operator's, with a name and probes of its
-// own.
+// Whether calls at `site` may be only counted: the site is an operator's, the operator has a name,
+// and torch makes rows for it.
 bool IsDemotable(const ProbePlan& plan, uint16_t site);
 
 class OperatorLinks {

@@ -25,7 +25,7 @@ class ProcessCpuTimes {
   // process that has ended, the last reading counts.
   void Read(std::span<const Pid> pids);
   // Returns the nanoseconds of CPU time since the window began, or, for a process that came later,
-  // since it began; nullopt for a process that was not read.
+  // since the process began; nullopt for a process that was not read.
   std::optional<int64_t> Of(Pid pid) const;
   // Returns the nanoseconds since the last call for this process, or since the window began where
   // it was there by then; nullopt at the first call for a process that came later, as it is not

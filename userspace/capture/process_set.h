@@ -161,8 +161,8 @@ class ProcessSet {
 
   size_t process_count() const;  // processes that are recorded now
   std::vector<Pid> pids() const;
-  // Returns a sentence that names the processes with another tracer's jumps; empty where no process
-  // has any.
+  // Returns a sentence about the first process that was found to have another tracer's jumps; empty
+  // where no process has any.
   std::string anothers_jumps() const;
   // Returns why the first process that was refused is not recorded; OK where none was refused.
   absl::Status refusal() const;

@@ -1,6 +1,6 @@
 // Tells all readers of a process's Python how it lies in memory: the kernel's programs and the
 // collector of modules (--with-stack), the jumps, the sampler (--sample), and the programs that
-// tell locks from other waits (--activities sched).
+// distinguish waits for locks from other waits (--activities sched).
 #pragma once
 
 #include <string>
@@ -27,8 +27,8 @@ void PrepareStacks(BpfPrograms* programs, PatchRecorder* patch,
 // Tells only the sampler, for a process whose operators are not recorded. Returns the gaps of the
 // process's samples.
 std::vector<Unsupported> PrepareSamples(Sampler* sampler, Pid pid);
-// Has waits for Python's locks told from other waits of the process's threads, if its Python is
-// known. `system` is null where no system activity is recorded.
+// Has waits for Python's locks distinguished from other waits of the process's threads, if the
+// process's Python is known. `system` is null where no system activity is recorded.
 void PrepareWaits(SystemPrograms* system, Pid pid);
 
 }  // namespace proftrace

@@ -242,13 +242,11 @@ class RecordSession {
   std::vector<UniqueFd> target_fds_;
   // The plans of targets, until they are attached to.
   std::vector<std::pair<Pid, absl::StatusOr<ProbePlan>>> plans_;
-  ProcessSet::Plans child_plans_;  // the plans of the targets' children, until these are attached
-                                   // to
+  ProcessSet::Plans child_plans_;  // plans of the targets' children, for attaching
   LiveMeter meter_;
   LiveMeter jump_meter_;
   SilentProcesses silent_;
-  std::map<uint32_t, std::string> standstills_;  // a sentence that says why a process stands still,
-                                                 // by pid
+  std::map<uint32_t, std::string> standstills_;  // why a process stands still, by pid
   ProcessCpuTimes cpu_times_;
   CpuQuotaWatch quotas_;
   int64_t last_cpu_look_ns_ = 0;

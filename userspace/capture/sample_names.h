@@ -70,8 +70,7 @@ class SampleNames {
     }
   };
   struct Code {
-    uint32_t function = 0;  // 0: no code object is there, or another one by now; UINT32_MAX: its
-                            // frames are left out
+    uint32_t function = 0;  // 0: the code object is not there now; UINT32_MAX: it is hidden
     std::optional<PythonLines> lines;
   };
   // Tells whether a native function belongs to the interpreter, and whether it is the function that

@@ -24,7 +24,7 @@ class SilentProcesses {
   // How many processes are named; the others are counted.
   static constexpr size_t kMostNamed = 8;
 
-  // Takes a record of the window. Cheap: called for each.
+  // Takes a record of the window. It must be cheap, because it is called for each record.
   void Observe(const abi::pt_record& head) {
     if (head.pid == last_pid_ || !IsOfRow(head.kind)) return;
     last_pid_ = head.pid;

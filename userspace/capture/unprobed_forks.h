@@ -46,8 +46,7 @@ class UnprobedForks {
   size_t waiting() const;
 
  private:
-  std::map<uint32_t, int64_t> forks_;  // since when a child's probes are live, by pid; 0: they are
-                                       // not
+  std::map<uint32_t, int64_t> forks_;  // when a child's probes went live, by pid; 0: not yet
   std::set<uint32_t> execs_;           // pids that run another program, which is not followed yet
   uint64_t ended_ = 0;
   int64_t start_ns_ = std::numeric_limits<int64_t>::max();

@@ -72,9 +72,8 @@ absl::StatusOr<std::vector<uint8_t>> MakeFrameState(std::vector<uint8_t> area,
   tail.extended_bytes = tail.state_bytes + sizeof(kFpMagic2);
   std::memcpy(area.data() + kFpTailOffset, &tail, sizeof(tail));
   // Kernels differ in where they look for the end mark. So it is written at three places: behind
-  // the state of the size that the frame tells, behind the largest state of a thread without AMX
-  // tiles, and behind the whole area. The bytes in between belong to components in their initial
-  // state.
+  // the state of the size that the frame tells, behind the largest state without AMX tile data, and
+  // behind the whole area. The bytes in between belong to components in their initial state.
   area.resize(area_bytes + sizeof(kFpMagic2));
   const uint32_t usual_bytes = std::min(area_bytes, EndOf(all & ~kTileData, layout));
   for (const uint32_t end :

@@ -5,11 +5,12 @@
 // jobs that way.
 //
 // Three things are done to the process, and each is undone at the end or on an error (only the
-// loaded library stays): a mapping is made near the code, a jump is written into the entry of each
-// safe point (all threads are stopped meanwhile: milliseconds), and a memfd holds the library. If
-// proftrace is killed at any moment, the process goes on: the kernel lets stopped threads go, a
-// thread that was making system calls for us returns by itself, a jump that stays leads to code
-// that does nothing after its first time, and the next injection takes the jump away.
+// loaded library stays): a mapping is made near the code, a jump is written behind the first
+// instruction of each safe point (all threads are stopped meanwhile, for milliseconds), and a memfd
+// holds the library. If proftrace is killed at any moment, the process goes on: the kernel lets
+// stopped threads go, a thread that was making system calls for us returns by itself, a jump that
+// stays leads to code that does nothing after its first time, and the next injection takes the jump
+// away.
 #pragma once
 
 #include <absl/status/status.h>
@@ -28,7 +29,8 @@ namespace proftrace {
 // An exported function whose callers hold no lock of libc when they enter it.
 using SafePoint = FunctionName;
 
-// Returns the functions that every operator and every CUDA launch of a PyTorch job calls first.
+// Returns the function that every operator of a PyTorch job calls first, and frequent calls of the
+// CUDA Runtime and Driver.
 std::vector<SafePoint> TorchSafePoints();
 
 struct InjectionRequest {

@@ -9,8 +9,7 @@ namespace proftrace {
 namespace {
 
 constexpr uint64_t kRoomPageBytes = 4096;
-constexpr uint64_t kReach = 0x7800'0000;  // a jump's reach, less the room for the module's own
-                                          // length
+constexpr uint64_t kReach = 0x7800'0000;  // a jump's reach, less room for the length of one module
 constexpr uint64_t kMargin = 0x10000;  // left free beside other mappings, if there is room for it
 constexpr uint64_t kLowest = 0x10000;
 // How many pages are tried from each end of a gap. Over so many pages, every unsafe byte of a

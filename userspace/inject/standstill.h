@@ -13,8 +13,7 @@
 namespace proftrace {
 
 enum class StandstillKind : uint8_t {
-  kFrozen,   // its threads do not reach a stop by ptrace, or make no system calls while they are
-             // stopped
+  kFrozen,   // its threads reach no stop by ptrace, or make no system calls in such a stop
   kStopped,  // SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU has stopped it
   kHeld,     // another program's ptrace has stopped it
 };

@@ -45,7 +45,7 @@ absl::Status OnOwnThread(const std::function<void()>& work) {
   return absl::OkStatus();
 }
 
-// Returns the PID of the thread's tracer; "0" = it has none.
+// Returns the PID of the thread's tracer; "0": it has none.
 std::string TracerOf(int tid) {
   const std::string status = ReadSmallFile("/proc/" + std::to_string(tid) + "/status", 8192);
   return std::string(StatusValue(status, "TracerPid"));
