@@ -269,8 +269,9 @@ int Start() {
   return error;
 }
 
-// Starts CUPTI's own NVTX tool, if a recording runs. NVTX takes one tool, when the process first
-// marks a range. Without a device CUPTI must not be called.
+// Starts CUPTI's own NVTX tool if a recording runs, and returns that tool's answer; otherwise
+// returns 0. NVTX takes one tool, when the process first marks a range. Without a device CUPTI must
+// not be called.
 int InitializeNvtx(void* export_table, const char* initializer) {
   if (!IsThisProcess() || __atomic_load_n(&g_shared.run, __ATOMIC_ACQUIRE) != kBusy) return 0;
   MappedLibraries mapped;

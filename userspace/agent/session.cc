@@ -330,7 +330,7 @@ bool Session::MakeOwnCall() const {
   return make_own_call_ != nullptr && make_own_call_(&count) == 0;
 }
 
-// Finds out who gets CUPTI's records. Neither a subscription nor the enabled kinds tell that:
+// Finds out who gets CUPTI's records. Neither a subscription nor the enabled kinds show that:
 // torch.profiler subscribes, and stays subscribed, even if it records the CPU alone. So a call of
 // the Driver that is recorded is made here, and CUPTI calls either our callbacks for it or somebody
 // else's.

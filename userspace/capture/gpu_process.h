@@ -22,8 +22,8 @@ inline bool HasCudaDriver(Pid pid) { return DriverAddress(pid) != 0; }
 // driver elsewhere.
 bool IsForkOfGpuUser(Pid pid, uint64_t driver);
 
-// Whether a process has an agent's memory open. Its maps would tell that, too, but the process can
-// map nothing while they are read.
+// Whether a process has an agent's memory open. Its maps would show that, too, but the process can
+// map nothing while its maps are read.
 bool HasAgentMemory(Pid pid);
 
 // Whether a process was started with CUDA_INJECTION64_PATH=library, so that the driver loads that

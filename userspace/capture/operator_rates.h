@@ -1,6 +1,6 @@
 // Measures how often the threads of some processes call operators, by one probe at the function
-// that every operator calls. That tells what probes at all operators would cost before any of them
-// is there. Not thread-safe.
+// that every operator calls. From these rates follows the cost of probes at all operators, before
+// any such probe is there. Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ struct BudgetCosts {
 
 // How willingly an operator is demoted.
 enum class DemotionRank : uint8_t {
-  kNever,  // other rows depend on it: it has children, or steps are told by it
+  kNever,  // other rows depend on it: it has children, or marks steps
   kLast,   // only where demoting the others is not enough
   kUsual,
 };

@@ -113,8 +113,8 @@ void PatchRecorder::DrainLast(Pid pid, PatchRing* ring) {
 void PatchRecorder::Keep(std::span<const std::byte> record) {
   abi::pt_record head{};
   std::memcpy(&head, record.data(), sizeof(head));
-  // The module's place in its model must be looked for while the module lives, so this is told at
-  // once.
+  // The module's place in its model must be looked for while the module lives, so `on_module_` gets
+  // the record at once.
   if (head.kind == abi::PT_PYTHON_MODULE) on_module_(record);
   records_.Add(record);
 }

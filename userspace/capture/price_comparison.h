@@ -74,8 +74,8 @@ class PriceComparison {
   // Forgets all stretches.
   void Forget() { *this = PriceComparison(); }
 
-  // Returns the site of an operator whose calls tell how far the job came, and which is called so
-  // seldom that one probe there takes next to nothing; nullopt where no operator is fit for that.
+  // Returns the site of an operator whose calls measure the job's progress, and which is called so
+  // seldom that one probe there takes next to nothing; nullopt where there is no such operator.
   std::optional<uint16_t> ChooseCounted() const;
   // Takes the stretch that was measured with one probe, at `site`, after the others were out. Its
   // `operators` are the calls of the operator at that site.

@@ -59,7 +59,8 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
 }
 
 bool RecordSession::IsBeforeBegin(const abi::pt_record& head) const {
-  // Records of stacks are told only once and referred to later, so they are kept also from before.
+  // Records of stacks are made only once, and later records refer to them, so records from before
+  // the begin are kept, too.
   return static_cast<int64_t>(head.time_ns) < begin_ns_ && !abi::IsOfStacks(head.kind);
 }
 

@@ -373,8 +373,8 @@ absl::Status RecordSession::Start() {
   const int64_t start_ns = options_.start_unix_ns.value_or(0) - MonotonicToUnixNs();
   if (options_.agent.has_value()) {
     if (options_.start_unix_ns.has_value()) {
-      // Errors of the targets are told now. The agents are started only shortly before the window,
-      // because they record from their start on.
+      // Errors of the targets are reported now. The agents are started only shortly before the
+      // window, because they record from their start on.
       if (absl::Status status = PlanTargets(); !status.ok()) return status;
       if (absl::Status status = WaitUntil(start_ns - kAgentLeadNs); !status.ok()) return status;
       target_fds_.clear();

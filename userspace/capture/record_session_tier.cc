@@ -251,7 +251,7 @@ void RecordSession::TellTier() {
     choice.reason += ", and jumps cannot be used: " + why;
   }
   sink_.AddMetadata([&](MetadataWriter& writer) { writer.AddTierChoice(choice); });
-  // Where there is no eBPF, on_without_bpf tells that instead.
+  // Where there is no eBPF, the user learns that by on_without_bpf instead.
   if (callbacks_.on_tier && without_bpf_.empty()) callbacks_.on_tier(info_.tier, choice);
 }
 
