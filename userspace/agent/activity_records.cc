@@ -5,7 +5,7 @@ namespace {
 
 struct Row {
   uint32_t kind;
-  uint32_t version;  // from this one on
+  uint32_t version;  // CUPTI's first version with this size
   uint16_t bytes;
 };
 
@@ -15,7 +15,7 @@ constexpr Row kRows[] = {
     {kActivityConcurrentKernel, 15, 168},
     {kActivityConcurrentKernel, 17, 176},                   // 11.6: channel
     {kActivityConcurrentKernel, 18, 200},                   // 11.8: cluster
-    {kActivityConcurrentKernel, kNewestKnownVersion, 224},  // priority; 13.1 to 13.4: as they tell
+    {kActivityConcurrentKernel, kNewestKnownVersion, 224},  // priority; 13.1 to 13.4 tell theirs
     {kActivityMemcpy, 15, 80},
     {kActivityMemcpy2, 15, 88},
     {kActivityMemset, 15, 80},

@@ -309,7 +309,8 @@ static_assert(offsetof(CudaEventActivity, timestamp) == 40);
 
 constexpr uint32_t kActivityKinds = 52;  // one more than the highest kind whose records can be read
 
-// The least size of a record in bytes, by its kind; 0 = not known, such records are not read.
+// The least size of a record in bytes, by its kind. 0: the kind's layout is not known, and its
+// records are not read.
 struct ActivitySizes {
   uint16_t bytes[kActivityKinds];
 };

@@ -9,8 +9,8 @@ namespace proftrace::agent {
 namespace {
 
 constexpr size_t kSharedBytes = PT_AGENT_PAGE_BYTES + PT_AGENT_RING_BYTES;
-// How late activity may arrive that fills no buffer: CUPTI's own worker hands over only full
-// buffers, and Kineto flushes only when it stops.
+// The time between two flushes, and so the longest delay of activity that fills no buffer. CUPTI's
+// own worker hands over only full buffers, and Kineto flushes only when it stops.
 constexpr uint64_t kFlushPeriodNs = 200'000'000;
 constexpr uint64_t kDriverPollNs = 2'000'000;  // while the process initializes CUDA
 // How long the exit of a process waits for the last records.
@@ -19,8 +19,8 @@ constexpr uint64_t kExitPollNs = 10'000'000;
 
 enum Run : uint32_t { kIdle = 0, kBusy = 1 };
 
-// State that outlives a recording. CUPTI's callbacks may come at any time, also in a child of a
-// fork, because calls of CUDA that fail there are activity, too.
+// The state that outlives a recording. CUPTI's callbacks may come at any time, also in a child of a
+// fork, because calls of CUDA count as activity there, too, although they fail.
 struct Shared {
   uint32_t run;
   int pid;  // the process that `run` is about
@@ -45,7 +45,8 @@ void OnBufferCompleted(void* /*context*/, uint32_t /*stream*/, uint8_t* buffer, 
                        size_t valid_bytes) {
   if (!IsThisProcess()) return g_shared.pool.Discard(buffer);
   g_shared.pool.Complete(buffer, valid_bytes);
-  // The thread waits on the loader's word. If the page is gone, this wakes nobody.
+  // The agent's thread waits on `command`, by which the loader tells it to stop. If the page is
+  // gone, this wakes nobody.
   const abi::pt_agent_page* page = __atomic_load_n(&g_shared.page, __ATOMIC_ACQUIRE);
   if (page != nullptr) WakeAll(&page->command);
 }
@@ -79,7 +80,8 @@ bool ShouldStop(const abi::pt_agent_page* page, Failure* failure) {
   return true;
 }
 
-// Waits until the process has initialized CUDA. Returns false if it does not, or is to stop.
+// Waits until the process has initialized CUDA. Returns false if there is no device, or if the
+// recording has to stop first.
 bool WaitForDriver(abi::pt_agent_page* page, const Driver& driver, Failure* failure) {
   for (;;) {
     switch (StateOf(driver)) {
@@ -267,8 +269,9 @@ int Start() {
   return error;
 }
 
-// Starts CUPTI's own NVTX tool, if a recording runs. NVTX takes one tool, when the process first
-// marks a range. Without a device CUPTI must not be called.
+// Starts CUPTI's own NVTX tool if a recording runs, and returns that tool's answer; otherwise
+// returns 0. NVTX takes one tool, when the process first marks a range. Without a device CUPTI must
+// not be called.
 int InitializeNvtx(void* export_table, const char* initializer) {
   if (!IsThisProcess() || __atomic_load_n(&g_shared.run, __ATOMIC_ACQUIRE) != kBusy) return 0;
   MappedLibraries mapped;
@@ -297,8 +300,9 @@ int proftrace_agent_start(void) { return proftrace::agent::Start(); }
 __attribute__((visibility("default"))) int InitializeInjection(void);
 int InitializeInjection(void) { return proftrace::agent::Start() == 0 ? 1 : 0; }
 
-// Is called by NVTX in a process with NVTX_INJECTION64_PATH set, or by NVTX's older library.
-// CUPTI's own function does the work. 1 = NVTX tells CUPTI of ranges, 0 = it tells nobody.
+// Both functions are called by NVTX in a process with NVTX_INJECTION64_PATH set: this one by NVTX
+// 3, the next one by the older library. CUPTI's own function of that name does the work. Return 1
+// where NVTX tells CUPTI of ranges, and 0 where it tells nobody.
 __attribute__((visibility("default"))) int InitializeInjectionNvtx2(void* export_table);
 int InitializeInjectionNvtx2(void* export_table) {
   return proftrace::agent::InitializeNvtx(export_table, "InitializeInjectionNvtx2");

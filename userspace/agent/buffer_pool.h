@@ -23,7 +23,7 @@ class BufferPool {
   static constexpr uint32_t kExtras = 4096;
 
   struct Completed {
-    uint8_t* buffer = nullptr;  // nullptr = none
+    uint8_t* buffer = nullptr;  // nullptr: none
     size_t valid_bytes = 0;
   };
 
@@ -36,13 +36,14 @@ class BufferPool {
   // and not read yet, whose records are lost, or as a last resort memory outside of the pool.
   void SetNeverRefuse(bool never_refuse);
 
-  uint8_t* Request();                                  // on any thread; nullptr = refused
+  uint8_t* Request();                                  // on any thread; nullptr: refused
   void Complete(uint8_t* buffer, size_t valid_bytes);  // on any thread
-  // Instead of Complete(): the buffer is not read.
+  // Takes a buffer back from CUPTI, as Complete() does, but nobody reads it.
   void Discard(uint8_t* buffer);
-  // On the one reading thread; the oldest buffer first.
+  // Returns the oldest completed buffer. May be called only on the one thread that reads.
   Completed TakeCompleted();
-  // On that thread, when it has read the buffer.
+  // Frees a buffer that TakeCompleted() returned and that was read. May be called only on that
+  // thread.
   void Recycle(uint8_t* buffer);
   void GiveBackUnused();  // gives the pages of free buffers back to the kernel
 
@@ -65,9 +66,9 @@ class BufferPool {
   // ones.
   using Head = uint64_t;
   void Push(Head* head, uint32_t index);
-  uint32_t Pop(Head* head);  // returns the number + 1; kNone = the stack is empty
+  uint32_t Pop(Head* head);  // returns the number + 1; kNone: the stack is empty
   uint32_t TakeAll(Head* head);
-  // Returns the number + 1; kNone = the buffer is not ours.
+  // Returns the number + 1; kNone: the buffer is not ours.
   uint32_t IndexOf(const uint8_t* buffer) const;
   uint8_t* At(uint32_t index) const;
   uint32_t MapExtra();
@@ -75,12 +76,13 @@ class BufferPool {
   uint32_t TakeBack(const uint8_t* buffer);
 
   uint8_t* memory_;
-  uint8_t* extras_[kExtras];  // nullptr = not mapped
+  uint8_t* extras_[kExtras];  // nullptr: not mapped
   uint32_t extras_used_;      // how many extra numbers were ever in use, from the first one on
   Head free_;
-  Head free_extras_;  // of numbers only, without memory
+  Head free_extras_;  // the numbers of extra buffers without memory
   Head completed_;    // the newest buffer first
-  // Taken from completed_, the oldest buffer first; for the reading thread only.
+  // The buffers that were taken from completed_, as a stack with the oldest one first. Only the
+  // reading thread uses it.
   uint32_t ordered_;
   uint32_t next_[kAll];  // the number of the next buffer in a stack + 1
   uint32_t valid_bytes_[kAll];

@@ -5,7 +5,8 @@
 namespace proftrace::agent {
 namespace {
 
-// How often both clocks are read; the reading with the least time in between counts.
+// How often a look reads CUPTI's clock, each time between two readings of CLOCK_MONOTONIC. The
+// reading with the least time between those two counts.
 constexpr int kLooks = 5;
 // If CUPTI uses our clock, it is never away from CLOCK_MONOTONIC by more than this, which allows
 // for rounding.

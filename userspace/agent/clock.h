@@ -7,8 +7,8 @@
 
 namespace proftrace::agent {
 
-// Converts CUPTI's times to CLOCK_MONOTONIC. It makes CUPTI use that clock; if CUPTI cannot or will
-// not, it measures again and again how far CUPTI's clock is away from it.
+// Converts CUPTI's times to CLOCK_MONOTONIC. Makes CUPTI use that clock; where CUPTI cannot or does
+// not, measures at each look how far CUPTI's clock is ahead of CLOCK_MONOTONIC.
 class Clock {
  public:
   // Begins to follow CUPTI's clock. Must be called before any kind of activity is enabled.

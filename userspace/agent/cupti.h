@@ -84,8 +84,8 @@ struct Cupti {
 // have; nullptr: none is missing.
 const char* FindFunctions(void* library, Cupti* cupti);
 
-// Versions as cuptiGetVersion gives them: a counter up to 28 (CUDA 12.9 Update 1), and from 130000
-// on CUDA's version * 10000.
+// Versions as cuptiGetVersion gives them: a counter up to 28 (CUDA 12.9 Update 1), and from CUDA
+// 13.0 on CUDA's major version * 10000 + its minor version * 100.
 constexpr uint32_t kOldestVersion = 15;            // CUDA 11.2
 constexpr uint32_t kNewestKnownVersion = 130500;   // CUDA 13.5
 constexpr uint32_t kOldestThatTakesRefusals = 27;  // CUDA 12.9 (see BufferPool)

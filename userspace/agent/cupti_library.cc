@@ -37,7 +37,7 @@ void AppendName(Text* text, uint32_t major) {
   if (major == 11) Append(text, ".8");  // the file names of CUDA 11 have a minor version
 }
 
-// Returns the major version in a library's name, such as libcupti.so.12; 0 = it has none.
+// Returns the major version in a library's name, such as libcupti.so.12; 0: it has none.
 uint32_t MajorInName(const char* path) {
   const char* at = strstr(path, "libcupti.so.");
   if (at == nullptr) return 0;

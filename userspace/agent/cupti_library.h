@@ -11,8 +11,8 @@ namespace proftrace::agent {
 struct Driver {
   int (*DeviceGetCount)(int* count);
   int (*DeviceGetAttribute)(int* value, int attribute, int device);
-  uint32_t version;          // 12040; 0 = not known
-  uint32_t runtime_version;  // 12040; 0 = not known
+  uint32_t version;          // 12040 is 12.4; 0: not known
+  uint32_t runtime_version;  // 12040 is 12.4; 0: not known
 };
 
 // Opens the driver that the process has mapped. Returns false if it has none.
@@ -28,8 +28,9 @@ DriverState StateOf(const Driver& driver);
 void* OpenCupti(const MappedLibraries& mapped, const Driver& driver, char* message,
                 size_t message_bytes);
 
-// Sets `path` to the path with this `number` among those that are tried for CUDA `major` if no
-// CUPTI is mapped. Numbers count from 0 on; returns false if there are not so many.
+// Sets `path` to one of the paths that are tried for CUDA `major` if no CUPTI is mapped: the path
+// with this `number`, counted from 0 on. The path is empty if the library that it starts from is
+// not mapped. Returns false if there are not so many paths.
 bool CandidatePath(const MappedLibraries& mapped, uint32_t major, uint32_t number, char* path,
                    size_t path_bytes);
 

@@ -14,7 +14,8 @@ struct Path {
   size_t length;
 };
 
-// Returns the path in a line of the map; empty if it is none, or if its file was deleted.
+// Returns the path in a line of the map. The path is empty if the line has none, if the file was
+// deleted, or if the path is too long for MappedLibraries.
 Path PathOf(const char* line, size_t length) {
   const void* slash = memchr(line, '/', length);
   if (slash == nullptr) return Path{line, 0};

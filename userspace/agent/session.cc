@@ -15,7 +15,8 @@ struct Kind {
 };
 
 // GRAPH_TRACE is left out, because with it the kernels of a CUDA graph have no records of their
-// own. Kineto uses SYNCHRONIZATION only when it is told to, and otherwise leaves it on.
+// own. Kineto uses SYNCHRONIZATION only when it is told to, and does not turn it off otherwise, so
+// the kind does not count as shared.
 constexpr Kind kKinds[] = {
     {kActivityDevice, "devices", true, false},
     {kActivityContext, "contexts", true, false},
@@ -257,7 +258,8 @@ void Session::TurnOffUnwantedCalls() {
   }
 }
 
-// With `is_taken`, kinds that Kineto uses stay enabled: it disables them when it is done.
+// Disables the kinds that were enabled here. With `is_taken`, kinds that Kineto uses stay enabled,
+// because Kineto disables them when it is done.
 void Session::Disable(bool is_taken) {
   for (const Kind& kind : kKinds) {
     if ((enabled_ >> kind.number & 1) != 0 && !(is_taken && kind.is_shared)) {
@@ -292,8 +294,8 @@ bool Session::Flush() {
   return !HasFewerKinds();
 }
 
-// Makes CUPTI as it was before. Work that has not ended is handed over last, and without times, so
-// the GPU gets some time to finish it.
+// Puts CUPTI back into its state before the recording, and reads the last records. Work that has
+// not ended would be handed over without times, so the GPU first gets some time to finish it.
 void Session::Undo() {
   Disable(false);
   Read();
@@ -310,7 +312,7 @@ void Session::Undo() {
   PutBack();
 }
 
-// Stops, but leaves on what other users may use.
+// Stops the recording, but leaves the kinds on that other users may use.
 void Session::LeaveToOthers() {
   Disable(true);
   Read();
@@ -328,7 +330,7 @@ bool Session::MakeOwnCall() const {
   return make_own_call_ != nullptr && make_own_call_(&count) == 0;
 }
 
-// Finds out who gets CUPTI's records. Neither a subscription nor the enabled kinds tell that:
+// Finds out who gets CUPTI's records. Neither a subscription nor the enabled kinds show that:
 // torch.profiler subscribes, and stays subscribed, even if it records the CPU alone. So a call of
 // the Driver that is recorded is made here, and CUPTI calls either our callbacks for it or somebody
 // else's.

@@ -40,7 +40,8 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   // Makes CUPTI record. Returns false if that fails; then `failure` says why, and CUPTI is left as
-  // it was. `library`: CUPTI's. The driver must be ready (StateOf).
+  // it was. On success, the message of `failure` names the kinds of activity that CUPTI does not
+  // record. `library` is CUPTI's handle. The driver must be ready (StateOf).
   bool Begin(void* library, const Driver& driver, const Callbacks& callbacks, Failure* failure);
   // Reads completed buffers.
   void Read();
@@ -48,8 +49,8 @@ class Session {
   // seen.
   bool Flush();
   // Makes CUPTI stop and hand over all records, for which it waits a second at most. Returns false
-  // if another user of CUPTI came meanwhile: whatever that may be using is left as it is, and
-  // `failure` says so.
+  // if there was another user of CUPTI; `failure` says so, and if that user now gets the records,
+  // everything that it may be using is left as it is.
   bool End(Failure* failure);
 
  private:
@@ -81,8 +82,8 @@ class Session {
   ActivitySizes sizes_{};
   Clock clock_;
   Translator translator_;
-  uint64_t enabled_ = 0;         // the kinds that were enabled here, a bit each
-  uint32_t enabled_kinds_ = 0;   // how many kinds CUPTI said were on; 0 = it does not tell
+  uint64_t enabled_ = 0;         // one bit for each kind that was enabled here
+  uint32_t enabled_kinds_ = 0;   // how many kinds CUPTI said were on; 0: CUPTI does not tell
   uint32_t thread_id_type_ = 0;  // CUPTI's setting before the recording
   bool has_thread_ids_ = false;
   int (*make_own_call_)(int* count) = nullptr;  // cuDeviceGetCount

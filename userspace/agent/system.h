@@ -24,7 +24,8 @@ void Close(int fd);
 size_t ReadFile(const char* path, char* text, size_t bytes);
 bool FileExists(const char* path);
 
-// In its own PID namespace; asked of the kernel each time, so it is right after a fork.
+// Return the id of this process and of this thread in their own PID namespace. The kernel is asked
+// each time, so that the ids are right after a fork, too.
 int ProcessId();
 int ThreadId();
 
@@ -49,7 +50,8 @@ void CallInChildren(void (*in_child)());
 void* OpenLibrary(const char* name, bool open);
 void* FindFunction(void* library, const char* name);
 
-// A text that is being written. `to` always ends with NUL; whatever does not fit is left out.
+// A text that is being written into a buffer. The buffer always ends with NUL; characters that do
+// not fit are left out.
 struct Text {
   char* at;
   char* end;  // place of the last NUL

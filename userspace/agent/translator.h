@@ -37,7 +37,7 @@ class Translator {
     int pid;
     bool has_thread_ids;  // CUPTI's thread ids are the kernel's
     int (*device_attribute)(int* value, int attribute, int device);  // may be nullptr
-    // The call of the Driver that the agent makes itself, so its records are the agent's; 0 = none.
+    // The number of the call of the Driver that the agent makes itself. 0: there is none.
     uint32_t own_callback;
   };
 
@@ -86,8 +86,8 @@ class Translator {
 
   Sources from_{};
   RecordCounts counts_{};
-  uint64_t unread_by_kind_[kActivityKinds + 1] = {};  // the last number is for all higher kinds
-  uint64_t call_names_[3][kCachedCallbacks] = {};     // ids; 0 = not looked up
+  uint64_t unread_by_kind_[kActivityKinds + 1] = {};  // the last one counts all higher kinds
+  uint64_t call_names_[3][kCachedCallbacks] = {};     // ids; 0: not looked up
 };
 
 }  // namespace proftrace::agent

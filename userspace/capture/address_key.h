@@ -5,7 +5,7 @@
 
 namespace proftrace {
 
-// struct address_key (bpf/shared/registers.bpf.h).
+// Has the layout of struct address_key (bpf/shared/registers.bpf.h).
 struct AddressKey {
   uint64_t address;
   uint64_t tgid;

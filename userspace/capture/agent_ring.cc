@@ -30,7 +30,7 @@ namespace {
 
 constexpr uint64_t kLargestRingBytes = 1 << 30;
 constexpr uint64_t kLargestRecordBytes = 255 * 8;
-constexpr uint8_t kLastKind = 127;             // kinds behind PT_GPU_NAME are the agent's
+constexpr uint8_t kLastKind = 127;             // kinds from PT_GPU_NAME on are the agent's
 constexpr uint64_t kGiveBackBytes = 64 << 10;  // the agent gets room back in pieces of this
 constexpr int64_t kWaitNs = 5'000'000;
 
@@ -43,7 +43,8 @@ void Futex(uint32_t* word, int operation, uint32_t value, const timespec* timeou
   syscall(SYS_futex, word, operation, value, timeout, nullptr, 0);
 }
 
-// The properties of a memory that an agent makes; other memory may have the same name.
+// The properties of the memory that an agent makes, by which it is told from other memory of the
+// same name.
 constexpr MemoryRules kAgentMemory = {.name = PT_AGENT_MEMORY_NAME,
                                       .is_prefix = true,
                                       .needed_seals = F_SEAL_SHRINK,
@@ -54,7 +55,7 @@ absl::Status Unfit(std::string_view what) {
   return absl::FailedPreconditionError(absl::StrCat("the GPU agent's memory ", std::string(what)));
 }
 
-// Whether `pid` has made the memory itself, and not its parent.
+// Whether `pid` itself has made the memory, and not its parent. True also where that is not known.
 bool IsOf(int memory, Pid pid) {
   const absl::StatusOr<ProcessInfo> info = ReadProcessInfo(pid);
   uint32_t owner = 0;

@@ -22,7 +22,7 @@
 
 namespace proftrace {
 
-// An agent's report of itself. The job can write it, so it is no more trustworthy than the job.
+// An agent's report about itself. The job can write it, so it is no more trustworthy than the job.
 struct AgentReport {
   abi::pt_agent_state state = abi::PT_AGENT_STARTING;
   abi::pt_agent_failure failure = abi::PT_AGENT_NO_FAILURE;
@@ -41,9 +41,9 @@ struct AgentReport {
   std::string message;  // printable
 };
 
-// What the reader found in the ring.
+// Counts of the contents that the reader found in the ring.
 struct AgentRingCounts {
-  uint64_t records = 0;        // handed on
+  uint64_t records = 0;        // records that were handed on
   uint64_t foreign = 0;        // records of kinds that are not the agent's; they are left out
   uint64_t damages = 0;        // places where no record could be read
   uint64_t skipped_bytes = 0;  // bytes from such places to the newest record
@@ -54,19 +54,21 @@ class AgentRing {
   // Gets whole records of the kinds of bpf/abi/gpu_records.h, with the loader's pid and tid, in
   // memory that is aligned for them and valid during the call. Other fields are the job's.
   using OnRecord = std::function<void(std::span<const std::byte> record)>;
-  // The loader's number of a thread, from its number in the job's PID namespace; 0 = not known.
+  // Returns the loader's number of a thread, from the thread's number in the job's PID namespace;
+  // 0: not known.
   using ThreadNumber = std::function<uint32_t(uint32_t tid)>;
 
   // Opens the agent's ring of a process. Null where the process has no agent (yet); the memory of
   // its parent's agent, which a forked child may have open for a moment, does not count. Fails
   // where the memory cannot be reached or used.
   static absl::StatusOr<std::unique_ptr<AgentRing>> Open(Pid pid, ThreadNumber thread_number);
-  // Opens the agent's ring in a memory that is already open. `pid`: the process that the records
-  // are said to come from.
+  // Opens the agent's ring in a memory that is already open. `pid` is put into the records as their
+  // process.
   static absl::StatusOr<std::unique_ptr<AgentRing>> FromMemory(UniqueFd memory, Pid pid,
                                                                ThreadNumber thread_number);
   // Whether an agent in a process works for a loader that is alive, of whatever build of proftrace.
-  // Tells the agent nothing.
+  // An agent of another version counts as such, because its page cannot be read. Sends the agent
+  // nothing.
   static bool IsServed(Pid pid);
   // Tells the agent to stop. An agent that has failed stays until then, so that its report can be
   // read.

@@ -179,7 +179,7 @@ absl::StatusOr<LinkSet> AttachAtOnce(const CreateLink& create, const ModulePlan&
   return links;
 }
 
-// Each point takes two descriptors.
+// Raises the limit of open descriptors by `more`, because each point takes two descriptors.
 void RaiseDescriptorLimit(size_t more) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -213,7 +213,7 @@ absl::StatusOr<LinkSet> AttachPerf(int program_fd, const ModulePlan& module, std
   return links;
 }
 
-// Kept as long as a trace event is open.
+// The objects that are kept as long as a trace event is open.
 struct TraceNeeds {
   std::unique_ptr<ProbeAddresses> addresses;
   std::unique_ptr<TraceEvent> event;

@@ -41,18 +41,18 @@ struct RefusedPoint {
 };
 
 struct AttachReport {
-  uint32_t points = 0;  // that are live
+  uint32_t points = 0;  // the points that have a probe now
   std::vector<RefusedPoint> refused;
   // A sentence about points that the kernel took but that are not in the code which the process
   // runs.
   std::string unreached;
 };
 
-// Attaches every point of `module` with program `program_fd`. `pid`: only that process; nullopt:
-// every process that maps the file. Points that the kernel refuses are left out together with the
-// other points of their site, and reported. Where the function fails, no point of the module has a
-// probe. Fails with kNoTarget when the process is gone, kNotPermitted, or kHostUnfit. kTrace needs
-// a process.
+// Attaches every point of `module` with program `program_fd`. With `pid`, only that process is
+// probed; nullopt: every process that maps the file. Points that the kernel refuses are left out
+// together with the other points of their site, and reported. Where the function fails, no point of
+// the module has a probe. Fails with kNoTarget when the process is gone, kNotPermitted, or
+// kHostUnfit. kTrace needs a process.
 absl::StatusOr<LinkSet> AttachModule(UprobeApi api, LinkGuard* guard, int program_fd,
                                      const ProbeTables& tables, const ModulePlan& module,
                                      std::optional<Pid> pid, AttachReport* report);

@@ -38,9 +38,9 @@ namespace {
 
 constexpr uint32_t kMostNumbers =
     UINT16_MAX;  // of places, of signatures and so on: a cookie has 16 bits for such a number
-// How many operators without a function of their own all processes may have: a torch has 500.
+// How many operators without a function of their own all processes may have. One PyTorch has 500.
 constexpr uint32_t kMostOperatorSignatures = 1 << 19;
-// How many probes may be known by their addresses, in all processes: a torch has 6500.
+// How many probes may be known by their addresses, in all processes. One PyTorch has 6500.
 constexpr uint32_t kMostAddresses = 1 << 19;
 // How many threads' stacks are kept at once (the least recently used one gives way), and how many
 // code objects and modules are known: a mixture of experts has 30 000 modules.
@@ -52,8 +52,8 @@ constexpr uint32_t kMostPythonModules = 1 << 18;
 constexpr uint32_t kMostHandedThreads = 16384;
 constexpr bpf_attach_type kUprobeMulti = static_cast<bpf_attach_type>(48);
 
-// Whether probes' programs can read the cookie that their link was made with. Nothing else tells
-// them which site was hit.
+// Whether the programs of probes can read the cookie that their link was made with. The programs
+// need the cookie, because nothing else tells them which site was hit.
 bool HasAttachCookies() {
   constexpr char kLicence[] = "Dual BSD/GPL";
   constexpr bpf_insn kProgram[] = {
@@ -71,7 +71,7 @@ bool HasAttachCookies() {
 }
 
 // Before 6.1 the kernel warns of a tracing program's map that is not allocated at once (verifier.c,
-// check_map_prog_compatibility), which taints it, or ends it where panic_on_warn is set.
+// check_map_prog_compatibility), which taints the kernel, or stops it where panic_on_warn is set.
 bool WarnsOfGrowingMaps() {
   utsname name{};
   uname(&name);
@@ -116,12 +116,13 @@ struct BpfPrograms::Impl {
   uint32_t handovers = 0;
   // Entries of a map that cookies name by number, by their content.
   using Numbers = std::map<std::string, uint16_t>;
-  std::mutex numbers_mutex;  // processes are attached to on two threads
+  std::mutex numbers_mutex;  // two threads attach to processes
   Numbers places;
   Numbers signatures;
   Numbers row_inputs;
 
-  // `map`: null where nothing is loaded.
+  // Returns the number of the entry with this content, and adds the entry to `map` if it is new.
+  // `map` is null where nothing is loaded.
   absl::StatusOr<uint16_t> Number(const bpf_map* map, std::string content, Numbers* numbers);
 
   ~Impl() {
@@ -236,7 +237,7 @@ absl::StatusOr<std::unique_ptr<BpfPrograms>> BpfPrograms::Load(const BpfOptions&
       }
     }
     if (inputs) {
-      // Two for each CPU: a task may be preempted while it fills one.
+      // There are two buffers for each CPU, because a task may be preempted while it fills one.
       const auto buffers = static_cast<uint32_t>(2 * std::max(1, libbpf_num_possible_cpus()));
       skeleton->rodata->config_record_shapes = true;
       skeleton->rodata->config_input_buffers = buffers;

@@ -34,11 +34,11 @@ struct BpfOptions {
   bool empty_program = false;  // the kernel's floor: probes that record nothing (tests/bench)
   UprobeApi first_api = UprobeApi::kMulti;  // APIs before this one are not tried (tests)
   bool force_links_for_all = false;         // as on kernels from 6.6 to 6.9 (tests)
-  // Threads whose losses can be told apart; 0 = as many as the programs have room for (tests).
+  // Threads whose losses can be told apart; 0: as many as the programs have room for (tests).
   uint32_t loss_threads = 0;
 };
 
-// What the kernel side counted.
+// The losses that the programs in the kernel have counted.
 struct KernelCounters {
   uint64_t ring_lost = 0;
   uint64_t read_failed = 0;
@@ -92,9 +92,9 @@ class BpfPrograms {
   absl::Status AddAnnotationOperator(Pid pid, uint64_t operator_def, uint32_t step);
   absl::Status AddNodeVtable(Pid pid, uint64_t vtable, bool is_python);
   absl::Status AddAutogradLayout(Pid pid, const abi::pt_autograd_layout& layout);
-  // Gives the process's rows the stacks of Python from here on.
+  // Has the Python stacks of the process's rows recorded from here on.
   absl::Status AddPythonLayout(Pid pid, const abi::pt_python_layout& layout);
-  // Has the process's rows tell what TorchScript's interpreter runs from here on.
+  // Has the code that TorchScript's interpreter runs recorded with the process's rows from here on.
   absl::Status AddScriptLayout(Pid pid, const abi::pt_script_layout& layout);
   // Leaves the sequence numbers of the process's operators out from here on.
   void RemoveAutogradLayout(Pid pid);
@@ -104,14 +104,14 @@ class BpfPrograms {
   absl::StatusOr<uint16_t> AddSignature(const abi::pt_signature& signature);
   // Returns the number of a row's inputs, for pt_place::inputs.
   absl::StatusOr<uint16_t> AddRowInputs(const abi::pt_row_inputs& inputs);
-  // `signature`: the number of the signature by which the operator's arguments are read where a
-  // row's words hold these.
+  // Sets the signature (by its number) by which the arguments of the operator are read where a
+  // row's words hold its arguments.
   absl::Status AddOperatorSignature(Pid pid, uint64_t operator_def, uint16_t signature);
   // Sets the signature by which the inputs of the process's autograd nodes are read.
   absl::Status SetNodeSignature(Pid pid, uint16_t signature);
 
-  // Has calls at a site of the process only counted from here on. `number`: this demotion's own,
-  // from 1 to PT_MOST_DEMOTIONS - 1, which no other one has. May be called again.
+  // Has calls at a site of the process only counted from here on. `number` is from 1 to
+  // PT_MOST_DEMOTIONS - 1, and no other demotion has the same one. May be called again.
   absl::Status Demote(Pid pid, uint16_t site, uint32_t number, abi::pt_demotion state);
   uint64_t CountedCalls(uint32_t number) const;
   // Between these two calls two links may have the same probes, whose cookies differ in
@@ -121,11 +121,11 @@ class BpfPrograms {
   bool can_exchange_links() const { return has_budget_ && api_ == UprobeApi::kMulti; }
 
   // Waits up to `timeout_ms` for a wake-up, then hands every record that is there to `callback`.
-  // Returns how many.
+  // Returns the number of these records.
   absl::StatusOr<uint64_t> Poll(int timeout_ms, const RecordCallback& callback);
   KernelCounters ReadCounters() const;
-  // Returns the longest time, in nanoseconds, between two looks at the processes; 0 where the
-  // kernel tells of them instead.
+  // Returns the longest time, in nanoseconds, between two looks at the processes; 0 where programs
+  // in the kernel report the processes' events.
   int64_t longest_unwatched_ns() const;
   // Stops all recording by probes, whether their links are still there or not.
   void StopRecording();
@@ -134,7 +134,8 @@ class BpfPrograms {
   struct Impl;
   BpfPrograms();
   int probe_program_fd() const;
-  // `records`: is increased by the number of records that the loop adds to the ring.
+  // Returns the nanoseconds of a hit, and increases `records` by the number of records that the
+  // loop adds to the ring.
   absl::StatusOr<double> MeasureHit(uint64_t* records);
   absl::Status MeasureCosts();
   void ForgetDemotions(Pid pid);

@@ -68,8 +68,8 @@ DemotionRank BudgetKeeper::RankOf(Pid pid, uint16_t site) const {
   return has_steps_ ? DemotionRank::kLast : DemotionRank::kUsual;
 }
 
-// Returns the CPU time that the process used since the last look, without the time that recording
-// it took; 0 = not known.
+// Returns the nanoseconds of CPU time that the process used since the last look, without the time
+// that recording it took, but at least a hundredth of the whole. 0: the time is not known.
 int64_t BudgetKeeper::TimeWithoutRecording(uint32_t pid, const BudgetLook& look) {
   const int64_t used_ns = parts_.cpu_times->TakeUsed(Pid{pid}).value_or(0);
   return std::max(used_ns - static_cast<int64_t>(look.cost_ns), used_ns / 100);
@@ -173,7 +173,7 @@ void BudgetKeeper::Advance(int64_t now_ns) {
   }
   for (auto& [pid, process] : processes_) {
     if (process.is_settled || !IsSettled(Pid{pid})) continue;
-    // No call is open any more, so probes that are not needed can be taken out.
+    // Calls are not waited for any more, so probes that are not needed can be taken out.
     if (const RemovedProbes removed = std::exchange(process.removed, {}); !removed.empty()) {
       parts_.processes->RemoveProbes(Pid{pid}, removed);
       continue;

@@ -34,7 +34,7 @@ class BudgetKeeper {
   // The parts that the keeper works with. All must outlive it.
   struct Parts {
     BpfPrograms* programs = nullptr;
-    PatchRecorder* patch = nullptr;  // null: no jumps
+    PatchRecorder* patch = nullptr;  // null: nothing is recorded by jumps
     ProcessSet* processes = nullptr;
     StepWatch* steps = nullptr;
     const LiveMeter* probe_meter = nullptr;
@@ -43,7 +43,8 @@ class BudgetKeeper {
   };
   struct Options {
     double max_percent = 0;
-    // The user waits for steps: no operator is demoted that steps may be told by.
+    // Whether the user waits for steps. Then no operator is demoted by which steps may be
+    // recognised.
     bool keeps_steps = false;
     bool keeps_counting = false;  // no operator loses its last probe (tests)
   };
@@ -61,14 +62,14 @@ class BudgetKeeper {
   // Ends the keeping: from here on nothing is demoted, and no more counted calls are read.
   void Finish(int64_t now_ns);
 
-  // Returns the budget as it is now. `estimated_percent`: the overhead of the whole recording,
-  // which decides where no process was looked at.
+  // Returns the budget as it is now. `estimated_percent` is the overhead of the whole recording, by
+  // which the budget is judged where no process was looked at.
   Budget Describe(double estimated_percent) const;
   // Whether any operator was demoted.
   bool has_demoted() const { return !demotions_.empty(); }
   // Returns how many calls were only counted, as of the last look.
   uint64_t counted_calls() const;
-  // Returns the nanoseconds that counted calls took the process that has most of them.
+  // Returns the nanoseconds that counted calls took, in the process in which they took the most.
   double counted_ns() const;
 
  private:
@@ -82,7 +83,7 @@ class BudgetKeeper {
     uint32_t number = 0;
     DemotedOperator what;
     State state = State::kBegins;
-    int looks = 0;  // since it began
+    int looks = 0;  // the looks since it began
     bool is_removed = false;
     bool is_over = false;
   };
@@ -103,7 +104,7 @@ class BudgetKeeper {
     std::optional<double> before_percent;
     std::optional<double> after_percent;
 
-    double counted_ns = 0;  // of the process that has most of them
+    double counted_ns = 0;  // of the process in which counting took the most
 
     void Add(const Process& process);
   };
@@ -129,13 +130,13 @@ class BudgetKeeper {
   OperatorMeter meter_;
   std::map<uint32_t, Hits> last_hits_;     // by tid
   std::map<uint32_t, Process> processes_;  // by pid
-  Outcome ended_;                          // of processes that have ended
+  Outcome ended_;                          // sums up the processes that have ended
   std::vector<Demotion> demotions_;
   bool has_steps_ = false;
   int looks_ = 0;
   bool is_finished_ = false;
-  int64_t first_change_ns_ = 0;  // 0 = there was none
-  int64_t last_change_ns_ = 0;   // when the last change was carried out; 0 = there was none
+  int64_t first_change_ns_ = 0;  // 0: there was none
+  int64_t last_change_ns_ = 0;   // when the last change was carried out; 0: there was none
 };
 
 }  // namespace proftrace

@@ -1,7 +1,8 @@
 // Takes records from the thread that empties the ring and writes them on another thread, to the
 // capture or into the memory of a flight recorder, so that a slow disk does not hold the ring up.
-// Metadata is written before the records that follow it. Its memory is bounded: when the disk is
-// slower for long, Append() waits, the ring fills, and the kernel's programs count lost records.
+// Metadata is written before the records that follow it. The sink's memory is bounded: when the
+// disk is too slow for long, Append() waits, the ring fills, and the kernel's programs count lost
+// records.
 #pragma once
 
 #include <absl/status/status.h>
@@ -70,7 +71,7 @@ class CaptureSink {
   void Run();
   // Queues the records in `records`, which is empty afterwards.
   void Queue(std::vector<std::byte>* records, bool is_device);
-  // Writes one block, on the writer thread. `sync`: makes the block durable.
+  // Writes one block, on the writer thread. With `sync`, makes the block durable.
   absl::Status Write(const Block& block, const std::vector<std::string>& metadata, bool sync);
 
   std::unique_ptr<BlockSink> writer_;

@@ -1,6 +1,7 @@
 // Finds copies of instructions: in a free-threaded CPython each thread may run its own copy of a
-// code object's instructions. Jumps do not read where the copy begins, as other threads may free
-// the table that says so at any moment. It is read from outside when jumps tell of the code object.
+// code object's instructions. The code behind jumps does not read where the copy begins, because
+// other threads may free the table that tells it at any moment. Instead, proftrace reads that table
+// from outside when a jump's record names the code object.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ class CodeCopies {
 
   void SetLayout(Pid pid, const abi::pt_python_layout& layout);
   void Forget(Pid pid);
-  // Returns what ReadDistanceOfCopy() does, which a worker runs; 0 for copy 0.
+  // Has a worker run ReadDistanceOfCopy(), and returns its result; 0 for copy 0.
   std::optional<uint32_t> DistanceOf(Pid pid, uint64_t code, uint32_t copy);
 
  private:

@@ -14,19 +14,21 @@
 
 namespace proftrace {
 
-// Consecutive entries of the table; the destructor of the returned pointer frees them.
+// Consecutive entries of the table. They are freed with the last pointer that Put() returned for
+// them.
 struct CookieRoom {
   uint32_t first = 0;
   uint32_t count = 0;
 };
 
-// Used from several threads.
+// May be used from several threads.
 class CookieTable : public std::enable_shared_from_this<CookieTable> {
  public:
   // Enough for some hundred attached libraries.
   static constexpr uint32_t kEntries = 1u << 20;
 
-  // `map_fd`: probe_cookies, with so many entries; must be open as long as cookies are put there.
+  // `map_fd` is the map probe_cookies, which has `entries` entries. It must stay open as long as
+  // cookies are put into it.
   static std::shared_ptr<CookieTable> Make(int map_fd, uint32_t entries = kEntries);
   CookieTable(const CookieTable&) = delete;
   CookieTable& operator=(const CookieTable&) = delete;

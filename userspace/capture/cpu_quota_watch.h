@@ -21,7 +21,7 @@ class CpuQuotaWatch {
   bool IsDue(int64_t now_ns) const { return now_ns >= next_ns_; }
   // Reads the groups of processes that are new, and the counters of all groups, and adds both to
   // `writer`. A group that cannot be read is left out of the snapshot. As long as no group has a
-  // quota, an empty snapshot is written only once, and where `is_asked`.
+  // quota, an empty snapshot is written only once, and where `is_asked` is set.
   void Look(std::span<const Pid> pids, int64_t now_ns, bool is_asked, MetadataWriter* writer);
   // Looks for the last time. Also says which processes have moved, so that their groups are not
   // known.

@@ -97,7 +97,8 @@ void FlightRecorder::LookAtWall(int64_t now_ns, int64_t unix_ns) {
   if (options_.summary_period_ns <= 0 || start_ns_ == 0) return;
   const int64_t period = unix_ns / options_.summary_period_ns;
   const std::optional<int64_t> before = std::exchange(period_, period);
-  // The clock may be set back, too; no period is summarised twice.
+  // No other summary is due within the same period, where the clock was set back, or where the last
+  // summary was not taken yet.
   if (!before.has_value() || period <= *before || summary_.has_value()) return;
   const int64_t end_ns = now_ns - (unix_ns - period * options_.summary_period_ns);
   if (end_ns > start_ns_) summary_ = Due{"summary", end_ns, end_ns + settle_ns_};
@@ -134,7 +135,8 @@ void FlightRecorder::OnOutOfMemory(std::span<const std::byte> record) {
 void FlightRecorder::OnSteps(const RecordedSteps& steps, int64_t now_ns) {
   if (steps.confidence < kGuessBelow || steps.intervals.empty()) return;
   if (steps_of_ != std::pair(steps.pid, steps.tid)) {
-    // These are steps of another thread; the steps that it has had so far are not checked.
+    // These are steps of another thread than before, so the steps that this thread has had so far
+    // are not checked.
     const bool is_first = steps_of_.first == Pid{};
     steps_of_ = {steps.pid, steps.tid};
     if (!is_first) steps_until_ns_ = steps.intervals.back().first + 1;
@@ -172,7 +174,7 @@ void FlightRecorder::OnStep(int64_t number, int64_t length_ns, const std::vector
 
 void FlightRecorder::NoteLosses(int64_t now_ns, const Ledger& losses) {
   losses_.push_back({now_ns, losses});
-  // The last entry from before any window stays, as the one to compare with.
+  // The last entry from before any window stays, because later entries are compared with it.
   while (losses_.size() > 1 &&
          losses_[1].time_ns < now_ns - options_.window_ns - 2 * kLongestSettleNs) {
     losses_.pop_front();

@@ -49,7 +49,7 @@ struct FlightOptions {
   int64_t summary_period_ns = 0;
   // The number of dumps that the user has asked for.
   const std::atomic<uint32_t>* signals = nullptr;
-  std::string asked_reason = "SIGUSR1";  // the reason that these dumps have
+  std::string asked_reason = "SIGUSR1";  // the reason of these dumps
   // Whether these dumps end so long before they were asked for that they can be taken at once.
   bool asks_for_past = false;
 
@@ -72,7 +72,7 @@ class FlightRecorder {
   static constexpr size_t kFewestSteps = 8;
   static constexpr size_t kMostSteps = 1024;
 
-  // `is_recorded`: whether a process that ends is recorded.
+  // `is_recorded` tells whether a process that ends is recorded.
   FlightRecorder(FlightOptions options, std::function<bool(Pid)> is_recorded)
       : options_(std::move(options)), is_recorded_(std::move(is_recorded)) {}
 
@@ -80,16 +80,16 @@ class FlightRecorder {
   // taken.
   static FlightLimits LimitsOf(const FlightOptions& options);
 
-  // Begins the recording. `targets`: the processes that the user named. `settle_ns`: the longest
-  // time from an event until its record reaches the keeper.
+  // Begins the recording. `targets` are the processes that the user named, and `settle_ns` is the
+  // longest time from an event until its record reaches the keeper.
   void Start(int64_t start_ns, const std::vector<Pid>& targets, int64_t settle_ns);
   // Takes a record, in the order of the ring.
   void Observe(const abi::pt_record& head, std::span<const std::byte> record) {
     if (head.kind == abi::PT_THREAD_EXIT) OnExit(record);
     if (head.kind == abi::PT_OUT_OF_MEMORY) OnOutOfMemory(record);
   }
-  // Takes the steps so far, in ascending order. Their thread may be another one than at the last
-  // call.
+  // Takes the steps so far, in ascending order. They may be the steps of another thread than at the
+  // last call.
   void OnSteps(const RecordedSteps& steps, int64_t now_ns);
   // Checks whether the user has asked for a dump. To be called often.
   void Look(int64_t now_ns);
@@ -130,7 +130,8 @@ class FlightRecorder {
   bool Has(FlightTrigger::Kind kind) const;
   void OnExit(std::span<const std::byte> record);
   void OnOutOfMemory(std::span<const std::byte> record);
-  // `before`: the lengths of the steps before it, in nanoseconds.
+  // Checks a step against the triggers. `before` has the lengths of the steps before it, in
+  // nanoseconds.
   void OnStep(int64_t number, int64_t length_ns, const std::vector<int64_t>& before,
               int64_t now_ns);
   void Fire(const std::string& trigger, const std::string& what, int64_t now_ns);

@@ -93,8 +93,8 @@ std::string FailureName(abi::pt_agent_failure failure) {
   return "unknown";
 }
 
-// Whether later records refer to records of this kind, so that they are kept also from before the
-// window.
+// Whether records of this kind are needed to understand later records, so that they are kept also
+// from before the window.
 bool IsLasting(uint8_t kind) {
   return kind == abi::PT_GPU_NAME || kind == abi::PT_GPU_DEVICE || kind == abi::PT_GPU_CONTEXT ||
          kind == abi::PT_GPU_CLOCK;
@@ -175,7 +175,7 @@ GpuAgents::Agent* GpuAgents::Find(Pid pid) {
 }
 
 absl::Status GpuAgents::InjectNow(Pid pid) const {
-  // An agent of another build would start beside it, and take CUPTI from it.
+  // An agent of another build would start beside the one that runs already, and take CUPTI from it.
   if (AgentRing::IsServed(pid)) return absl::AlreadyExistsError(kAlreadyThere);
   if (absl::Status status = CheckMemoryRoom(pid, kAgentMemoryBytes, "the GPU agent");
       !status.ok()) {
@@ -463,7 +463,7 @@ void GpuAgents::Stop() {
   const int64_t deadline_ns = MonotonicNs() + kStopLimitNs;
   for (const std::unique_ptr<Agent>& agent : agents_) {
     if (!agent->is_brought) {
-      // The injection is cancelled, so this is short.
+      // The injection is cancelled, so this wait is short.
       while (!agent->is_injected.load(std::memory_order_acquire)) usleep(kLookUs);
       TakeUp(agent.get());
     }

@@ -35,7 +35,8 @@ struct AgentOptions {
 };
 
 // Until the window begins, a thread of this class empties the agents' rings. It keeps only the
-// records that later records refer to: names, devices, contexts.
+// records that are needed to understand later ones: names, devices, contexts, and readings of
+// CUPTI's clock.
 //
 // One thread makes all calls, except of Consider().
 class GpuAgents {
@@ -46,19 +47,19 @@ class GpuAgents {
   GpuAgents(const GpuAgents&) = delete;
   GpuAgents& operator=(const GpuAgents&) = delete;
 
-  // Begins to put the agent into the running processes that use a GPU, of `pids`, which were asked
-  // for, and of their `children`.
+  // Begins to put the agent into the running processes that use a GPU: `pids`, for which the user
+  // asked, and their `children`.
   void Start(const std::vector<Pid>& pids, const std::vector<Pid>& children);
   // Waits for a process's agent. Returns whether the agent records. In an idle job it may begin to
   // record later, as soon as one of the job's threads reaches a safe point.
   bool IsRunning(Pid pid);
   // Takes note of a process. To be called when the process is recorded, and when it has loaded
   // libraries. As soon as it has the CUDA driver it gets an agent, unless it brings an agent itself
-  // or was forked by a process that had the driver. `parent`: the process that forked it; 0 = not
+  // or was forked by a process that had the driver. `parent` is the process that forked it; 0: not
   // known. May be called on any thread, and waits for nothing.
   void Consider(Pid pid, Pid parent = Pid{});
-  // Takes the last records of a process that has ended or runs another program, and forgets its
-  // agent.
+  // OnEnd() takes the last records of a process that has ended (kExit) or runs another program
+  // (kExec), and forgets its agent.
   enum class End : uint8_t { kExit, kExec };
   void OnEnd(Pid pid, End end);
   // Begins the window. Records that the agents have made or lost until now are not part of it.
@@ -82,11 +83,11 @@ class GpuAgents {
  private:
   struct Agent {
     Pid pid{};
-    // Its process began to use CUDA, or was found, while others were recorded.
+    // Whether the driver was seen in the process only after Start().
     bool is_late = false;
-    bool is_brought = false;          // by the process itself
-    int64_t seen_ns = 0;              // when the driver was seen
-    int64_t running_ns = 0;           // when it was seen to record; 0 = not yet
+    bool is_brought = false;          // the process itself loads the agent
+    int64_t seen_ns = 0;              // when the driver was first seen in the process
+    int64_t running_ns = 0;           // when the agent was first seen to record; 0: not yet
     std::unique_ptr<AgentRing> ring;  // null: the agent is not in the process yet
     std::shared_ptr<ThreadNumbers> threads;
     AgentReport before;           // its report when the window began
@@ -98,7 +99,7 @@ class GpuAgents {
     absl::Status injection;
     bool has_reason = false;  // reasons_ says why the agent does not record, or not everything
     bool has_recorded = false;
-    bool is_past = false;  // it has handed over its last records, or its process is gone
+    bool is_past = false;  // the agent has handed over its last records, or its process is gone
   };
 
   // Returns the agents that are not past.
@@ -128,19 +129,19 @@ class GpuAgents {
   AgentOptions options_;
   CaptureSink* sink_;
   std::atomic<bool> is_over_ = false;
-  std::jthread keeper_;      // empties the rings until the window begins, beats until Drain()
+  std::jthread keeper_;      // empties rings before the window, sends heartbeats until Drain()
   std::mutex mutex_;         // guards the next five members, and the rings while `keeper_` runs
-  bool has_window_ = false;  // begun
+  bool has_window_ = false;  // whether the window has begun
   std::vector<std::unique_ptr<Agent>> agents_;
-  std::map<uint32_t, uint64_t> drivers_;  // by pid: the address at which the driver was first seen
+  std::map<uint32_t, uint64_t> drivers_;  // the address at which the driver was first seen, by pid
   std::set<uint32_t> had_none_;           // pids of processes that were seen without a driver
   std::set<uint32_t> forked_;             // pids of processes that share their parent's driver
   std::set<uint32_t> asked_;              // pids that an agent was asked for
   std::vector<std::string> reasons_;
-  std::map<uint32_t, uint32_t> described_;  // by pid: how many agents' reports are written
+  std::map<uint32_t, uint32_t> described_;  // how many agents' reports are written, by pid
   int64_t arrival_until_ns_ = 0;
   bool has_run_ = false;
-  uint64_t unknown_threads_ = 0;  // records
+  uint64_t unknown_threads_ = 0;  // records whose thread is not known
   uint64_t late_ = 0;             // late agents (Agent::is_late) that recorded
   int64_t longest_late_ns_ = 0;
 };

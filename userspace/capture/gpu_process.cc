@@ -23,7 +23,7 @@ constexpr size_t kMostEnvironmentBytes = size_t{4} << 20;
 
 std::string Folder(Pid pid) { return "/proc/" + std::to_string(Raw(pid)); }
 
-// The number of a thread in the innermost namespace, from its status; 0 = not known.
+// Returns the number of a thread in its innermost PID namespace, from its status; 0: not known.
 uint32_t InnerNumber(const std::string& status) {
   const std::string numbers(StatusValue(status, "NSpid"));
   const size_t last = numbers.find_last_of(" \t") + 1;  // 0 where there is only one number

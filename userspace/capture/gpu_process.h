@@ -22,8 +22,8 @@ inline bool HasCudaDriver(Pid pid) { return DriverAddress(pid) != 0; }
 // driver elsewhere.
 bool IsForkOfGpuUser(Pid pid, uint64_t driver);
 
-// Whether a process has an agent's memory open. Its maps would tell that, too, but the process can
-// map nothing while they are read.
+// Whether a process has an agent's memory open. Its maps would show that, too, but the process can
+// map nothing while its maps are read.
 bool HasAgentMemory(Pid pid);
 
 // Whether a process was started with CUDA_INJECTION64_PATH=library, so that the driver loads that
@@ -31,8 +31,8 @@ bool HasAgentMemory(Pid pid);
 bool BringsAgent(Pid pid, const std::string& library);
 
 // Finds the loader's numbers of a process's threads from their numbers in the process's PID
-// namespace. CUPTI may tell of a thread after the thread has ended, so its number is looked up
-// while it lives, and kept for a while. For one thread at a time.
+// namespace. CUPTI may report a thread after the thread has ended, so a thread's number is looked
+// up while the thread lives, and kept for a while. May be used by one thread at a time.
 class ThreadNumbers {
  public:
   explicit ThreadNumbers(Pid pid);
@@ -42,7 +42,7 @@ class ThreadNumbers {
   // Looks for new threads and for threads that have ended, every 5 ms at most. To be called often.
   // Does nothing where the namespace is the loader's own.
   void Look(int64_t now_ns);
-  // Returns the loader's number of a thread; 0 = not known.
+  // Returns the loader's number of a thread; 0: not known.
   uint32_t Of(uint32_t inner, int64_t now_ns);
 
   // Returns how many calls of Of() had no answer.
@@ -52,7 +52,7 @@ class ThreadNumbers {
  private:
   struct Number {
     uint32_t outer = 0;
-    int64_t ended_ns = 0;  // when the thread was seen to have ended; 0 = it lives
+    int64_t ended_ns = 0;  // when the thread was seen to have ended; 0: it lives
   };
   uint32_t InnerOf(uint32_t outer) const;
 

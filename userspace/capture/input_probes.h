@@ -1,4 +1,4 @@
-// Tells the kernel's programs how to read what operators are called with (--record-shapes).
+// Tells the kernel's programs how to read the inputs of operators (--record-shapes).
 #pragma once
 
 #include <absl/status/status.h>
@@ -11,13 +11,14 @@
 
 namespace proftrace {
 
-// Gives the kernel's programs the signatures by which inputs are read, and puts the programs'
-// numbers of these into the cookies of `modules`, and into `numbers`, by index in `signatures`.
+// Gives the kernel's programs the signatures by which inputs are read, and puts the numbers by
+// which the programs know them into the cookies of `modules`, and into `numbers`, by index in
+// `signatures`.
 absl::Status NumberSignatures(BpfPrograms* programs,
                               const std::vector<abi::pt_signature>& signatures,
                               std::vector<ModulePlan>* modules, std::vector<uint16_t>* numbers);
-// Gives the kernel's programs the inputs of rows, and puts the programs' numbers of these into
-// `places`. `signatures`: the programs' numbers of signatures, by index.
+// Gives the kernel's programs the descriptions of rows' inputs, and puts the numbers by which the
+// programs know them into `places`. `signatures` has the programs' numbers of signatures, by index.
 absl::Status NumberRowInputs(BpfPrograms* programs, const std::vector<abi::pt_row_inputs>& rows,
                              const std::vector<uint16_t>& signatures,
                              std::vector<abi::pt_place>* places);

@@ -34,10 +34,11 @@ class JobHitCost {
   struct Last {
     uint64_t time_ns = 0;
     uint16_t site = 0;
-    uint8_t kind = 0;  // PT_SPAN_BEGIN, PT_OPERATOR_CALL, PT_COST; 0 = none of them came last
+    uint8_t kind = 0;  // PT_SPAN_BEGIN, PT_OPERATOR_CALL, PT_COST; 0: none of them came last
   };
   absl::flat_hash_map<uint32_t, Last> last_;  // by tid
-  // The times to a PT_COST: from a begin, from a begin that reads inputs, and from another PT_COST.
+  // The times, in nanoseconds, from a begin to a PT_COST, from a begin that reads inputs to a
+  // PT_COST, and from a PT_COST to a PT_COST_AGAIN.
   std::vector<uint64_t> begins_ns_;
   std::vector<uint64_t> calls_ns_;
   std::vector<uint64_t> costs_ns_;

@@ -34,7 +34,7 @@ class JobStackCost {
     begun_ns_.erase(begun);
   }
 
-  // Returns the median nanoseconds of a stack that was told of; nullopt for too few stacks.
+  // Returns the median nanoseconds that reading one stack took; nullopt for too few stacks.
   std::optional<double> median_ns() const;
 
  private:

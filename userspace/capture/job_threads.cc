@@ -17,10 +17,10 @@ namespace {
 
 // The largest number that Linux gives a thread (PID_MAX_LIMIT).
 constexpr uint32_t kMostNumber = 1u << 22;
-// Set in numbers that no thread has: the thread's own number with this bit.
+// The bit that is set in numbers that no thread has; the other bits are the thread's own number.
 constexpr uint32_t kUnknown = 1u << 30;
-// How many threads that record something may come in a millisecond: jobs that start one for each
-// request come to a tenth of this.
+// How many threads that record something a job may start in a millisecond. Jobs that start one for
+// each request reach a tenth of this.
 constexpr uint64_t kThreadsPerMs = 10;
 constexpr uint64_t kThreadsAtFirst = 65'536;
 // The time after which a number that was not found is looked for again.
@@ -34,7 +34,7 @@ uint64_t PidNamespace(const std::string& process) {
   return stat(("/proc/" + process + "/ns/pid").c_str(), &entry) == 0 ? entry.st_ino : 0;
 }
 
-// Returns a thread's number in its innermost PID namespace; 0 = it has ended.
+// Returns a thread's number in its innermost PID namespace; 0: it has ended.
 uint32_t OwnNumberOf(const std::string& thread) {
   const std::string status = ReadSmallFile(thread + "/status", 4096);
   std::string_view numbers = StatusValue(status, "NSpid");

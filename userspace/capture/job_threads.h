@@ -22,9 +22,10 @@ class JobThreads {
   // Reads the numbers of all threads that are there, where the job has a PID namespace of its own.
   explicit JobThreads(Pid pid);
 
-  // Returns the tracer's number of a thread. While it is not known yet, in another namespace, that
-  // is a number that no thread has, which Resolve() may change later. 0: Linux gives no thread
-  // `own_number`, or no job can have started so many.
+  // Returns the tracer's number of a thread. While that number is not known yet, because the job
+  // has another namespace, returns a number that no thread has; Resolve() may find the right one
+  // later. 0: Linux gives no thread the number `own_number`, or no job can have started so many
+  // threads.
   uint32_t NumberOf(uint32_t own_number);
   // Looks for the threads whose numbers were asked for and are not known.
   void LookForMissing();
@@ -40,8 +41,8 @@ class JobThreads {
   // time.
   bool Admit();
   // Reads the numbers of threads. The caller holds the lock, which is released while files are
-  // read. `reads_known`: threads that are known are read again, because the tracer's number of an
-  // ended thread may have become another thread's.
+  // read. With `reads_known`, known threads are read again, because the tracer's number of an ended
+  // thread may have become another thread's.
   void Look(std::unique_lock<std::mutex>* lock, bool reads_known);
 
   // Checks, where the job is in our own namespace, which of the missing numbers belong to threads
@@ -51,7 +52,7 @@ class JobThreads {
   const Pid pid_;
   const bool is_same_namespace_;
   mutable std::mutex mutex_;
-  // The tracer's numbers, by the thread's own number; 0 = not known.
+  // The tracer's numbers, by the thread's own number; 0: not known.
   absl::flat_hash_map<uint32_t, uint32_t> numbers_;
   absl::flat_hash_map<uint32_t, uint32_t> own_numbers_;  // by the tracer's number
   absl::flat_hash_set<uint32_t> missing_;                // own numbers to be looked for

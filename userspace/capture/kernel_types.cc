@@ -90,7 +90,8 @@ std::optional<size_t> BytesBehind(uint32_t kind, size_t members) {
   }
 }
 
-// Replaces a new kind by an old one. `behind`: the bytes behind the type, such as its members.
+// Replaces a new kind by an old one. `behind` points to the bytes behind the type, such as its
+// members.
 void PutOldKind(uint32_t kind, char* behind, Type* type) {
   const uint32_t members = type->info & 0xffff;
   const auto set_kind = [&](uint32_t old) { type->info = old << 24 | members; };
@@ -148,10 +149,11 @@ std::optional<std::string> OldKernelTypes() {
   return WithOldKindsOnly(ReadSmallFile(kFile, kMostBytes));
 }
 
-// Puts `types` in the place of the kernel's, for the calling thread alone, which must do nothing
-// else afterwards. Other threads and processes still see the kernel's own.
+// Puts `types` in the place of the kernel's, for the calling thread alone, which must end after it
+// has loaded the programs. Other threads and processes still see the kernel's own types.
 bool ShowInstead(const std::string& types) {
-  // Otherwise mounts in the new namespace would be seen in others.
+  // Mounts are made private first, because mounts in the new namespace would be seen in others
+  // otherwise.
   if (unshare(CLONE_NEWNS) != 0 ||
       mount(nullptr, "/sys", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       mount("tmpfs", kDirectory, "tmpfs", 0, nullptr) != 0) {
@@ -171,8 +173,9 @@ bool ShowInstead(const std::string& types) {
 int LoadPrograms(const std::function<int()>& load) {
   const auto types = OldKernelTypes();
   int error = 0;
-  // This libbpf takes other types only from the path of the kernel's own. A thread may have a mount
-  // namespace of its own, while it shares descriptors and memory with the process.
+  // This libbpf reads types only from the path of the kernel's own. A new thread gets other types
+  // at that path, because a thread may have a mount namespace of its own while it shares
+  // descriptors and memory with the process.
   std::thread loader([&] {
     if (types) (void)ShowInstead(*types);
     error = load();
@@ -185,7 +188,7 @@ std::unique_ptr<btf, KernelTypesDeleter> LoadKernelTypes() {
   const auto types = OldKernelTypes();
   if (!types) return nullptr;
   btf* read = btf__new(types->data(), static_cast<uint32_t>(types->size()));
-  // This libbpf returns an error as an address.
+  // This libbpf returns errors as invalid addresses.
   return std::unique_ptr<btf, KernelTypesDeleter>(libbpf_get_error(read) == 0 ? read : nullptr);
 }
 

@@ -1,6 +1,6 @@
 // Adapts the kernel's type information (BTF) for a libbpf that is older than the kernel. Such a
-// libbpf refuses all of it for one kind that it does not know, so new kinds are replaced by old
-// ones of the same length.
+// libbpf refuses all types because of one kind that it does not know, so new kinds are replaced by
+// old ones of the same length.
 #pragma once
 
 #include <bpf/btf.h>
@@ -18,8 +18,8 @@ namespace proftrace {
 // that is not known here.
 std::optional<std::string> WithOldKindsOnly(std::string btf);
 
-// Calls `load`, a skeleton's function that returns 0 or a negative errno, in such a way that it
-// sees types which this libbpf understands. Returns its result.
+// Calls `load`, a skeleton's function that returns 0 or a negative errno, in such a way that libbpf
+// reads only types that it understands. Returns its result.
 int LoadPrograms(const std::function<int()>& load);
 
 struct KernelTypesDeleter {

@@ -14,10 +14,10 @@
 
 namespace proftrace {
 
-// The caller locks.
+// Not thread-safe: the caller must hold a lock.
 class LateStarts {
  public:
-  // How many processes are named, those that came first; the others are counted.
+  // How many processes are named; the first ones are, and the others are counted.
   static constexpr size_t kMostNamed = 8;
 
   // Begins the window. Time before it is not missed; until this call all time is before it.
@@ -44,7 +44,7 @@ class LateStarts {
   int64_t LateNs(const Start& start) const;
 
   std::vector<Start> starts_;
-  // Late starts that are not kept.
+  // The number of late starts that are not kept, and the longest delay among them.
   size_t more_ = 0;
   int64_t longest_ns_ = 0;
   int64_t window_start_ns_ = std::numeric_limits<int64_t>::max();

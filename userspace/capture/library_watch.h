@@ -18,14 +18,14 @@ namespace proftrace {
 // May be used by several threads.
 class LibraryWatch {
  public:
-  // `python_gc`: whether an interpreter that is loaded late has rows, too.
+  // With `python_gc`, an interpreter that is loaded late has rows, too.
   explicit LibraryWatch(bool python_gc) : python_gc_(python_gc) {}
 
   // Watches a process; the files of `plan` are known already.
   void Add(Pid pid, const ProbePlan& plan);
   void Remove(Pid pid);
   // Looks at each process, and calls on_loaded(pid) for each that has loaded such a library. Where
-  // nothing was loaded, a look reads one word.
+  // nothing was loaded, a look reads only a few words of the process's memory.
   void Look(const std::function<void(Pid pid)>& on_loaded);
 
  private:

@@ -11,8 +11,8 @@ namespace {
 // How long closing is put off. A job that forks one child after another, as for DataLoader workers,
 // makes no pause of this length in between.
 constexpr int64_t kQuietNs = 2'000'000'000;
-// How many links of dead processes may wait. They cost each new process that maps their files a
-// little.
+// How many sets of links may wait to be closed. Links that wait slow down each new process that
+// maps their files a little.
 constexpr size_t kMostWaiting = 32;
 
 }  // namespace

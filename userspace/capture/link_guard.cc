@@ -41,7 +41,7 @@ struct UprobeMultiAttributes {
 int CreateLink(int program_fd, int file_fd, const uint64_t* offsets, const uint64_t* cookies,
                uint32_t count, uint32_t pid) {
   char path[32];
-  // Allocates nothing: the guard calls it.
+  // Nothing is allocated here, because the guard calls this function.
   std::snprintf(path, sizeof(path), "/proc/self/fd/%d", file_fd);
   UprobeMultiAttributes attributes{};
   attributes.prog_fd = static_cast<uint32_t>(program_fd);
@@ -60,7 +60,7 @@ enum class Wish : uint32_t { kCreate, kDrop };
 // memory with the offsets and the cookies.
 struct Question {
   Wish wish = Wish::kCreate;
-  int number = -1;  // with kDrop
+  int number = -1;  // with kDrop: the link to close
   uint32_t count = 0;
   uint32_t pid = 0;
   uint64_t memory_bytes = 0;

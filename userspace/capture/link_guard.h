@@ -1,8 +1,8 @@
 // A process of its own that makes the kernel's uprobe links and holds them together with the
-// tracer. Where a process is killed while the kernel puts its probes in or takes them out, some
-// stay ("leaking uprobe"). A tracer may be killed at any moment, so it does neither the putting in
-// nor the last closing itself. When the tracer ends, for whatever reason, the guard sees its socket
-// close and then ends without haste.
+// tracer. If a process is killed while the kernel puts its probes in or takes them out, some probes
+// stay ("leaking uprobe"). The tracer may be killed at any moment, so the guard opens the links and
+// closes them last. When the tracer ends, for whatever reason, the guard sees its socket close and
+// then ends without haste.
 #pragma once
 
 #include <sys/types.h>
@@ -17,19 +17,19 @@
 
 namespace proftrace {
 
-// What BPF_LINK_CREATE takes for a uprobe.multi link.
+// The arguments of BPF_LINK_CREATE for a uprobe.multi link.
 struct MultiLinkRequest {
   int program_fd = -1;
   int file_fd = -1;  // the kernel gets this very file, because others may change a path
   std::vector<uint64_t> offsets;
   std::vector<uint64_t> cookies;  // one for each offset
-  uint32_t pid = 0;               // 0 = every process
+  uint32_t pid = 0;               // 0: every process
 };
 
 class LinkGuard;
 
-// One link of the kernel (or a perf event that one hangs on). Its destructor removes its probes,
-// and returns when they are removed.
+// One link of the kernel, or the perf event that a link belongs to. Its destructor removes its
+// probes, and returns when they are removed.
 class ProbeLink {
  public:
   explicit ProbeLink(UniqueFd fd) : fd_(std::move(fd)) {}
@@ -55,7 +55,7 @@ class ProbeLink {
 
 using LinkSet = std::vector<ProbeLink>;
 
-// Used from several threads.
+// May be used from several threads.
 class LinkGuard : public std::enable_shared_from_this<LinkGuard> {
  public:
   // Starts the guard process. Where that is not possible, Create() makes links in this process.

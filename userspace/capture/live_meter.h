@@ -13,9 +13,9 @@ namespace proftrace {
 class LiveMeter {
  public:
   struct Hits {
-    uint64_t hits = 0;      // of probes
+    uint64_t hits = 0;      // hits of probes
     uint64_t readings = 0;  // records that have read inputs
-    uint64_t stacks = 0;    // Python's stacks that were told of
+    uint64_t stacks = 0;    // recorded stacks of Python
     uint64_t system = 0;    // system calls, times off the CPU and faults
 
     uint64_t all() const { return hits + system; }

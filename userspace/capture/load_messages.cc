@@ -27,7 +27,8 @@ int Keep(libbpf_print_level level, const char* format, va_list arguments) {
   return 0;
 }
 
-// A limit of this process's memory, which some messages do not tell as what was met.
+// Returns a note about a limit of this process's memory, because some messages do not tell that
+// such a limit was the reason. Empty: there is no limit.
 std::string LimitText() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";

@@ -1,5 +1,6 @@
 // Keeps the messages of libbpf and of the kernel's verifier about programs that are being loaded.
-// libbpf's messages are for its own developers: only those that say why a load failed are kept.
+// libbpf's messages are meant for its own developers, so only the ones that say why a load failed
+// are kept.
 #pragma once
 
 #include <string>

@@ -56,7 +56,7 @@ absl::Status LoadingProcess::Plan(Pid pid, const PlanOptions& options) {
   read_cpu_ns_ += ThreadCpuNs() + WorkerCpuNs() - begin_cpu_ns;
   planned_ns_ = MonotonicNs();
   is_old_ = false;
-  // PyTorch is only partly loaded
+  // PyTorch is only partly loaded, so there is no plan yet.
   if (ExitCodeOf(plan.status()) == ExitCode::kNoTorch) return absl::OkStatus();
   if (!plan.ok()) return plan.status();
   last_operator_ = AskLastOperator(reader_, pid, /*image=*/0, *plan);

@@ -19,8 +19,8 @@ class LoadingProcess {
   // `reader` has a worker that runs ReadTargetWords(), and must outlive this object.
   explicit LoadingProcess(TargetReader* reader) : reader_(reader) {}
 
-  // Returns whether the process has loaded PyTorch. Fails where it can never be recorded. `hold`:
-  // the process is stopped while its files are analysed, so that it runs nothing meanwhile.
+  // Returns whether the process has loaded PyTorch. Fails where it can never be recorded. With
+  // `hold`, the process is stopped while its files are analysed, so that it runs nothing meanwhile.
   absl::StatusOr<bool> IsReady(Pid pid, const PlanOptions& options, bool hold);
   // Returns the plan of a process that is ready. The plan is made anew where operators have been
   // registered since, which takes a while: a process that must not run meanwhile is held during
@@ -30,8 +30,8 @@ class LoadingProcess {
   // Whether a file of PyTorch was mapped at the last look.
   bool has_torch() const { return mappings_ > 0; }
 
-  // Returns the time (CLOCK_MONOTONIC) from which it may have run operators: that of the last look
-  // at which they were not registered, or of the first look. 0: they are not registered yet.
+  // Returns the time (CLOCK_MONOTONIC) from which the process may have run operators: the last look
+  // at which operators were not registered, or the first look. 0: operators are not registered yet.
   int64_t could_run_ns() const { return could_run_ns_; }
 
  private:
@@ -47,10 +47,10 @@ class LoadingProcess {
   TargetReader* reader_;
   std::optional<ProbePlan> plan_;
   int64_t planned_ns_ = 0;
-  int64_t read_cpu_ns_ = 0;     // CPU time that making its plans took
+  int64_t read_cpu_ns_ = 0;     // CPU time that making the plans took
   bool is_old_ = false;         // operators were registered after plan_ was made
   uint32_t mappings_ = 0;       // mappings of PyTorch's files
-  uint64_t last_operator_ = 0;  // AskLastOperator()
+  uint64_t last_operator_ = 0;  // the result of AskLastOperator()
   int64_t looked_ns_ = 0;       // the last look
   int64_t could_run_ns_ = 0;
   int64_t first_ns_ = 0;    // when a file of PyTorch was first seen

@@ -44,7 +44,7 @@ int OpenOn(int cpu) {
   event.config = PERF_COUNT_SW_DUMMY;
   event.mmap = 1;  // executable mappings only
   event.watermark = 1;
-  event.wakeup_watermark = kRingBytes;  // nothing waits to be woken
+  event.wakeup_watermark = kRingBytes;  // nobody waits for the ring
   return static_cast<int>(syscall(SYS_perf_event_open, &event, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC));
 }
 
@@ -80,7 +80,7 @@ absl::StatusOr<std::unique_ptr<MapWatch>> MapWatch::Open() {
     Ring ring;
     ring.fd = UniqueFd(OpenOn(cpu));
     error = ring.fd.valid() ? 0 : errno;
-    if (error == ENODEV) continue;  // that CPU is off
+    if (error == ENODEV) continue;  // this CPU is off
     if (error == 0) {
       ring.memory =
           mmap(nullptr, kMappedBytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd.get(), 0);

@@ -1,5 +1,5 @@
-// Tells of processes that map the code of PyTorch's files, when they do so. It reads the kernel's
-// own records of executable mappings (perf events), which cost nothing except at such a mmap.
+// Notices processes at the moment at which they map code of PyTorch's files. It reads the kernel's
+// own records of executable mappings (perf events), which cost nothing except at such an mmap.
 #pragma once
 
 #include <absl/container/flat_hash_set.h>
@@ -19,7 +19,7 @@ namespace proftrace {
 // The news in a part of the kernel's records.
 struct MapNews {
   absl::flat_hash_set<Pid> pids;  // processes that mapped a file with torch in its name
-  bool is_lossy = false;  // records were lost, so that other processes may have done so, too
+  bool is_lossy = false;  // records were lost, so other processes may have mapped such files
 };
 
 // Adds the news of the whole records in `bytes` (linux/perf_event.h: PERF_RECORD_MMAP,

@@ -11,8 +11,8 @@
 namespace proftrace {
 namespace {
 
-// After how many bytes the programs are told of room while records are taken. They all read the
-// cache line that says so, so it must not be written often.
+// While records are taken, the programs are told of the new room each time that so many bytes were
+// taken. It must not be more often, because all programs read the cache line with this figure.
 constexpr uint64_t kPublishBytes = 64 << 10;
 constexpr size_t kChunkStride = PT_RING_CHUNK_BYTES + PT_RING_SLACK_BYTES;
 

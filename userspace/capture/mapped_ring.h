@@ -22,7 +22,7 @@ struct RingVariables {
   uint64_t* consumed = nullptr;
 };
 
-// Chunks of a ring of so many bytes, a power of two.
+// Returns how many chunks a ring of `ring_bytes` bytes has. Both numbers are powers of two.
 constexpr uint32_t RingChunks(uint32_t ring_bytes) {
   return ring_bytes <= PT_RING_CHUNK_BYTES ? 1 : ring_bytes / PT_RING_CHUNK_BYTES;
 }
@@ -59,12 +59,12 @@ class MappedRing {
   void Close();
 
   // Hands over the records that are there, in the order in which their room was taken, up to the
-  // first one that is not whole yet. Returns how many.
+  // first one that is not whole yet. Returns the number of records.
   uint64_t Take(const Callback& callback);
-  // Waits up to `timeout_ms` for the doorbell, which most records do not ring, and then does what
-  // Take() does.
+  // Waits up to `timeout_ms` for the doorbell, which most records do not ring, and then calls
+  // Take().
   uint64_t WaitAndTake(int timeout_ms, const Callback& callback);
-  // Drops the records that are there. Returns how many.
+  // Drops the records that are there. Returns their number.
   uint64_t Discard();
 
  private:

@@ -1,7 +1,7 @@
-// Has the places of nn.Modules in the models that call them looked for (module_finder.h), and
-// writes these into the capture. The kernel's programs tell of each module when it is first seen,
-// the outermost first. A worker without rights reads the job's memory while the job runs; the ring
-// does not wait for it.
+// Finds the places of nn.Modules in the models that call them (module_finder.h), and writes these
+// places into the capture. A record reports each module when it is first seen, the outermost module
+// first. A worker without rights reads the job's memory while the job runs; the ring does not wait
+// for it.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -31,7 +31,7 @@ class ModuleCollector {
   // Looks for modules of the process from here on. To be called again when the process runs another
   // program.
   void SetLayout(Pid pid, const PythonLayout& layout);
-  // Takes any record of the ring; records that do not tell of modules are ignored.
+  // Takes any record of the ring; records that do not report modules are ignored.
   void Observe(std::span<const std::byte> record);
   // Waits until all observed modules are written, or for some seconds. Observe() must not be called
   // afterwards.
@@ -39,14 +39,14 @@ class ModuleCollector {
   // Returns how many modules were never looked for in their model, because too many came at once,
   // or because no worker was left.
   uint64_t not_read() const;
-  // Returns what TargetReader::failure() does.
+  // Returns why modules were not read (TargetReader::failure()).
   std::string failure() const { return reader_.failure(); }
 
  private:
   struct Process {
     PythonLayout layout;
     uint32_t program = 0;  // a number for each program that a process has had
-    size_t waiting = 0;    // modules
+    size_t waiting = 0;    // modules that wait for an answer
   };
 
   void OnAnswer(Pid pid, std::string_view answer);

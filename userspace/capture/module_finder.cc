@@ -124,11 +124,11 @@ std::vector<FoundModule> ModuleFinder::Find(Pid pid, uint32_t program, const Pyt
   found_.clear();
   if (const auto before = process.seen.find(seen.object);
       before != process.seen.end() && before->second.type == seen.type) {
-    return {};  // another thread has told of the same module
+    return {};  // another thread has reported the same module
   }
   process.seen.erase(seen.object);
-  // The job makes models all the time. All that is known is forgotten, as the earlier models are
-  // not asked for again.
+  // A job that reaches these limits makes models all the time. Everything that is known of it is
+  // forgotten, because the earlier models are not asked for again.
   if (process.seen.size() >= kMostNames || process.places.size() >= 8 * kMostNames) {
     process = Process{program, layout, {}, {}, {}};
   }

@@ -15,7 +15,7 @@
 
 namespace proftrace {
 
-// A module as the kernel's programs have told of it.
+// A module as a record reports it.
 struct SeenModule {
   uint64_t object = 0;
   uint64_t type = 0;
@@ -30,15 +30,15 @@ struct FoundModule {
 class ModuleFinder {
  public:
   // Returns the place of the module `seen`, and new places of modules that were seen before. Empty
-  // where the module has no place, or its place was returned before. `program`: changes when the
-  // process runs another program.
+  // where the module has no place, or its place was returned before. `program` is another number
+  // when the process runs another program.
   std::vector<FoundModule> Find(Pid pid, uint32_t program, const PythonLayout& layout,
                                 const SeenModule& seen);
 
  private:
   struct Place {
     uint64_t model = 0;
-    uint64_t parent = 0;  // 0 = the module is the model
+    uint64_t parent = 0;  // 0: the module is the model
     uint64_t type = 0;
     int64_t read_ns = 0;  // the module was there at that time or later
     std::string path;     // in the model
@@ -46,9 +46,9 @@ class ModuleFinder {
   struct Process {
     uint32_t program = 0;
     PythonLayout layout;
-    // By address: the last module that was told of there.
+    // The last module that was reported at each address.
     absl::flat_hash_map<uint64_t, SeenModule> seen;
-    absl::flat_hash_map<uint64_t, Place> places;  // of all modules of the models read so far
+    absl::flat_hash_map<uint64_t, Place> places;  // all modules of the models read so far
     std::vector<uint64_t> models;
   };
   // The children of each module that was looked through, by address.
@@ -65,7 +65,7 @@ class ModuleFinder {
   bool IsStillThere(Pid pid, uint64_t object, Process* process, Children* children);
 
   absl::flat_hash_map<uint32_t, Process> processes_;  // by pid
-  std::vector<FoundModule> found_;                    // the result of the Find() that runs
+  std::vector<FoundModule> found_;                    // the result of the Find() that is running
 };
 
 // Make the question for the worker, and take its answer apart.

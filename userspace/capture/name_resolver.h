@@ -32,7 +32,7 @@ class NameResolver {
   using AddMetadata = std::function<void(const std::function<void(MetadataWriter&)>&)>;
   // Returns nullopt where the process is not recorded.
   using SymbolListOf = std::function<std::optional<SymbolList>(Pid)>;
-  // Called when the class of a vtable has been read. `is_python`: the class is PyNode.
+  // Called when the class of a vtable has been read. `is_python` is true for PyNode.
   using OnNodeClass = std::function<void(Pid, uint64_t vtable, bool is_python)>;
   // Is TargetReader::Ask() of a worker that runs ReadTargetWords().
   using Ask = std::function<void(TargetReader::Question, TargetReader::OnRead)>;
@@ -43,7 +43,8 @@ class NameResolver {
   NameResolver(std::function<std::optional<uint32_t>(Pid)> image_of, AddMetadata add_metadata,
                OnNodeClass on_node_class, SymbolListOf symbol_list_of, Ask ask);
 
-  // Looks at a raw record, and asks for the names that it refers to. To be called on one thread.
+  // Takes a raw record, and asks for the names that the record refers to. To be called on one
+  // thread.
   void Observe(std::span<const std::byte> record);
   uint64_t read_failed() const;
 
@@ -80,9 +81,9 @@ class NameResolver {
   Names addresses_;
   Names symbols_;
   absl::flat_hash_set<Key> python_nodes_;  // image and address
-  // Python types of nodes whose class is being read, with the processes that told of them.
+  // The Python types of nodes whose class is being read, each with the process that reported it.
   absl::flat_hash_map<Key, std::vector<std::pair<Pid, uint64_t>>> waiting_types_;
-  absl::flat_hash_map<uint32_t, uint64_t> symbol_lists_;  // by image: the address of the list
+  absl::flat_hash_map<uint32_t, uint64_t> symbol_lists_;  // the list's address, by image
   uint64_t read_failed_ = 0;
 };
 

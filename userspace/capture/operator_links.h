@@ -23,8 +23,8 @@ struct RemovedProbes {
   bool empty() const { return ends.empty() && all.empty(); }
 };
 
-// Whether calls at `site` may be only counted: it is an operator's, with a name and probes of its
-// own.
+// Whether calls at `site` may be only counted: the site is an operator's, the operator has a name,
+// and torch makes rows for it.
 bool IsDemotable(const ProbePlan& plan, uint16_t site);
 
 class OperatorLinks {
@@ -36,14 +36,14 @@ class OperatorLinks {
   OperatorLinks(OperatorLinks&&) = default;
   OperatorLinks& operator=(OperatorLinks&&) = default;
 
-  // Takes probes out. Where this fails, all probes stay as they are.
+  // Takes the probes of these sites out. Where this fails, all probes stay as they are.
   absl::Status Remove(BpfPrograms* programs, Pid pid, const RemovedProbes& removed);
   LinkSet TakeLinks() { return std::move(links_); }
 
  private:
   explicit OperatorLinks(ModulePlan module) : module_(std::move(module)) {}
 
-  ModulePlan module_;  // with the points that have probes
+  ModulePlan module_;  // has only the points that have probes now
   LinkSet links_;
 };
 

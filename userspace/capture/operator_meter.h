@@ -1,7 +1,7 @@
 // Measures operators from the stream of records: how often they are called and how long they take
-// in each thread, and traits that stay known. Nesting is followed as in merge/span_builder.h, as
-// far as is needed here. Memory is bounded by the number of threads, the depth of their calls and
-// the number of sites. Not thread-safe.
+// in each thread, and lasting traits of each site. Nesting is followed as in merge/span_builder.h,
+// as far as is needed here. Memory is bounded by the number of threads, the depth of their calls
+// and the number of sites. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -19,7 +19,7 @@ namespace proftrace {
 class OperatorMeter {
  public:
   struct Use {
-    uint64_t calls = 0;  // calls that are over
+    uint64_t calls = 0;  // calls that have ended
     int64_t duration_ns = 0;
   };
   struct ThreadUse {
@@ -27,11 +27,11 @@ class OperatorMeter {
     uint32_t tid = 0;
     std::vector<std::pair<uint16_t, Use>> sites;
   };
-  // What is known of a site from all its calls since its process is recorded.
+  // The facts about a site that all its calls have shown since its process is recorded.
   struct Traits {
     bool has_children = false;  // another row began inside of a call
     bool is_outermost = false;  // nothing enclosed a call
-    uint32_t open = 0;          // calls that are not over, as far as that is known
+    uint32_t open = 0;          // calls that have not ended, as far as that is known
   };
 
   // Takes any record, thread by thread in their order.

@@ -1,6 +1,6 @@
 // Measures how often the threads of some processes call operators, by one probe at the function
-// that every operator calls. That tells what probes at all operators would cost before any of them
-// is there. Not thread-safe.
+// that every operator calls. From these rates follows the cost of probes at all operators, before
+// any such probe is there. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class OperatorRates {
     }
   };
 
-  // Begins the stretch in which the threads of `pids` are looked at.
+  // Begins the stretch in which the calls of the threads of `pids` are counted.
   void Begin(std::span<const Pid> pids);
   // Takes any record. Records that are not the counter's, or are of other processes, are left out.
   void Observe(const abi::pt_record& head);
@@ -52,7 +52,7 @@ class OperatorRates {
   int64_t begin_ns_ = 0;
   uint64_t operators_ = 0;
   std::set<uint32_t> pids_;
-  std::map<Key, int64_t> waited_ns_;  // how long each waited for a CPU until the begin
+  std::map<Key, int64_t> waited_ns_;  // how long each thread had waited for a CPU at the begin
   std::map<Key, uint64_t> calls_;
 };
 

@@ -21,9 +21,9 @@ namespace proftrace {
 // May be used by several threads.
 class OperatorWatch {
  public:
-  // Gets operators that were not known before, ascending by address. An operator without a name
-  // lies where another one lay, which was deregistered, so that rows of this address cannot be told
-  // apart.
+  // Gets operators that were not known before, ascending by address. An operator is given without a
+  // name where another one, which was deregistered, had the same address, so that rows with this
+  // address may be either's.
   using OnAdded = std::function<void(Pid pid, const ProbePlan& plan, uint32_t image,
                                      const std::vector<OperatorInfo>& added)>;
 
@@ -31,13 +31,14 @@ class OperatorWatch {
   OperatorWatch(TargetReader* reader, OnAdded on_added)
       : reader_(reader), on_added_(std::move(on_added)) {}
 
-  // Watches a process; the operators of `plan` are known already. `image`: see
+  // Watches a process; the operators of `plan` are known already. `image` is explained at
   // CaptureMetadata::images.
   void Add(Pid pid, uint32_t image, std::shared_ptr<const ProbePlan> plan);
   void Remove(Pid pid);
-  // Looks at each process. Where nothing was registered since, a look reads one name.
+  // Looks at each process. Where nothing was registered since, a look asks only for the list's last
+  // entry.
   void Look();
-  // Returns at how many addresses there were several operators, one after the other.
+  // Returns how many addresses have had several operators, one after the other.
   uint64_t replaced() const;
 
  private:
@@ -52,7 +53,8 @@ class OperatorWatch {
   OnAdded on_added_;
   mutable std::mutex mutex_;
   std::map<uint32_t, Watched> watched_;  // by pid
-  // By image: the hashes of operators' names by address; kSeveral where several operators lay.
+  // For each image, the hashes of operators' names by address; kSeveral where several operators
+  // have had the address.
   std::map<uint32_t, absl::flat_hash_map<uint64_t, uint64_t>> known_by_image_;
   uint64_t replaced_ = 0;
 };

@@ -1,7 +1,7 @@
 // Decides which operators of a process are only counted, so that recording the process takes no
 // more than a part of its time (--max-overhead). It gets the recorded calls and their cost, look by
 // look; BudgetKeeper carries out its changes (budget_keeper.h). An operator that was demoted stays
-// so (docs/decisions/0043).
+// demoted (docs/decisions/0043).
 //
 // There is one object for each process. Not thread-safe.
 #pragma once
@@ -18,12 +18,12 @@ namespace proftrace {
 struct BudgetCosts {
   double recorded = 0;  // for a call whose begin and end are recorded
   double counted = 0;
-  bool can_remove = false;  // whether also the counting of an operator can be removed
+  bool can_remove = false;  // whether the probe that counts an operator can be removed, too
 };
 
 // How willingly an operator is demoted.
 enum class DemotionRank : uint8_t {
-  kNever,  // other rows depend on it: it has children, or steps are told by it
+  kNever,  // other rows depend on it: it has children, or marks steps
   kLast,   // only where demoting the others is not enough
   kUsual,
 };
@@ -32,7 +32,7 @@ enum class DemotionRank : uint8_t {
 struct OperatorLoad {
   uint16_t site = 0;
   uint64_t calls = 0;
-  int64_t duration_ns = 0;  // of all calls together
+  int64_t duration_ns = 0;  // the time that all these calls took together
   DemotionRank rank = DemotionRank::kUsual;
 };
 struct CountedLoad {
@@ -70,7 +70,7 @@ class OverheadBudget {
   // Takes a look, during which nothing was being changed. Returns the changes that are to be made
   // now.
   std::vector<BudgetChange> Look(BudgetLook look);
-  // Sets the costs anew, as they were measured in the job since.
+  // Replaces the costs by ones that were measured in the job since.
   void SetCosts(const BudgetCosts& costs) { costs_ = costs; }
 
   // Return the overhead, in percent, until the first change and since the last one; nullopt where

@@ -26,8 +26,8 @@
 namespace proftrace {
 namespace {
 
-// A thread's part of the ring, in words, where our thread does not run before all others, because a
-// busy machine keeps it waiting for longer.
+// The size of a thread's part of the ring, in words, where the thread that empties the rings may
+// not run before all others. A busy machine then keeps that thread waiting for longer.
 constexpr uint32_t kPatientSlotWords = 1u << 19;
 // How long a frozen process is waited for before it keeps its jumps: a pause of the whole container
 // may be over soon.
@@ -160,8 +160,8 @@ void PatchRecorder::Add(Pid pid, Process process, std::shared_ptr<JobThreads> th
   threads_[Raw(pid)] = std::move(threads);
 }
 
-// While it lives, a process that is being attached to may record already, although its ring is not
-// emptied yet.
+// Lives while a process is being attached to. The process may record already, although its ring is
+// not emptied yet.
 class PatchRecorder::Begun {
  public:
   explicit Begun(PatchRecorder* recorder) : recorder_(*recorder) {
@@ -379,7 +379,7 @@ void PatchRecorder::Close(Pid pid, Process process) {
   // The lock keeps others from putting probes into pages that are given back to the file.
   const absl::StatusOr<TargetLock> code = TargetLock::TakeForJumps(pid);
   absl::Status status = process.patched->Detach();
-  // A zombie has no memory, and no jumps in it.
+  // A zombie has no memory, and so no jumps.
   if (!status.ok() && !HasProgram(pid)) status = absl::OkStatus();
   if (status.ok()) guardian_->Forget(pid);
   const absl::Status code_status = status.ok() ? CheckCode(pid) : absl::OkStatus();

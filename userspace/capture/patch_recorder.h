@@ -32,9 +32,10 @@ namespace proftrace {
 
 class PatchRecorder {
  public:
-  // `alone`: there are no probes of the kernel beside the jumps. `with_stack`: rows have Python's
-  // stacks. `cache_directory`: as in PlanOptions. `on_module`: gets each PT_PYTHON_MODULE as soon
-  // as it is there, on the recorder's own thread, until Detach() has returned.
+  // With `alone`, there are no probes of the kernel beside the jumps. With `with_stack`, rows have
+  // Python's stacks. `cache_directory` is as in PlanOptions. `on_module` gets each record of the
+  // kind PT_PYTHON_MODULE as soon as it is there, on the recorder's own thread, until Detach() has
+  // returned.
   PatchRecorder(bool alone, bool with_stack, std::string cache_directory,
                 std::function<void(std::span<const std::byte> record)> on_module);
   ~PatchRecorder();
@@ -47,8 +48,8 @@ class PatchRecorder {
   // was. `held` (may be null): threads of the process that stand still.
   absl::StatusOr<std::vector<ModulePlan>> Attach(Pid pid, std::shared_ptr<const ProbePlan> plan,
                                                  StoppedThreads* held);
-  // Gives the rows of a process Python's stacks. To be called before Attach() for that process.
-  // Fails with the reason where its rows cannot have stacks.
+  // Has Python's stacks recorded for the rows of a process. To be called before Attach() for that
+  // process. Fails with the reason where its rows cannot have stacks.
   absl::Status AddPython(Pid pid, const std::string& file, PythonFacts python);
   // Puts jumps into `added`, the libraries that the process has loaded since: they are the last
   // modules of `plan`. Returns the points without a jump, as Attach() does.
@@ -57,14 +58,14 @@ class PatchRecorder {
   // Leaves the sequence numbers of the process's operators out from here on, because a second
   // PyTorch was loaded.
   void RemoveAutogradLayout(Pid pid);
-  // Adds operators that were registered late. Only those that begin or end annotations make a
+  // Adds operators that were registered late. Only operators that begin or end annotations make a
   // difference.
   void AddOperators(Pid pid, const ProbePlan& plan, const std::vector<OperatorInfo>& added);
   // Adds the vtable of a class of autograd nodes that Python defines.
   void AddPythonNode(Pid pid, uint64_t vtable);
-  // Has calls at a site only counted from here on. `number`: this demotion's own, which no other
-  // one has. May be called again. Returns false where no counter is left; true also for a process
-  // that has no jumps.
+  // Has calls at a site only counted from here on. No other demotion has the same `number`. May be
+  // called again. Returns false where no counter is left; true also for a process that has no
+  // jumps.
   bool Demote(Pid pid, uint16_t site, uint32_t number, bool records_ends);
   uint64_t CountedCalls(uint32_t number) const;
   // Forgets a process that has ended, or runs another program.
@@ -88,11 +89,12 @@ class PatchRecorder {
   // Returns how many records of all processes were lost.
   uint64_t lost() const;
   uint64_t read_failed() const;
-  // Returns what CodeCopies::DistanceOf() does, for a process that AddPython() was called for.
+  // Returns the result of CodeCopies::DistanceOf() for a process for which AddPython() was called.
   std::optional<uint32_t> DistanceOfCopy(Pid pid, uint64_t code, uint32_t copy) {
     return copies_.DistanceOf(pid, code, copy);
   }
-  // Returns gaps: jumps that stay in processes, and what was not recorded of processes, and why.
+  // Returns the gaps of the recording, with their reasons: jumps that stay in processes, and parts
+  // of processes that were not recorded.
   std::vector<Unsupported> gaps() const;
 
  private:
@@ -109,7 +111,7 @@ class PatchRecorder {
   // Empties the ring as far as there is room. Returns whether all was taken. The caller holds the
   // lock.
   bool Drain(Process* process);
-  // Empties a ring for the last time, when nothing comes into it any more.
+  // Stops a ring, and empties it for the last time.
   void DrainLast(Pid pid, PatchRing* ring);
   void Keep(std::span<const std::byte> record);
   // Puts the jumps in, and adds the process to those whose rings are emptied.
@@ -122,11 +124,12 @@ class PatchRecorder {
   // Finds forked children of recorded processes that are not recorded themselves: they have their
   // parents' jumps.
   std::vector<Pid> FindForks() const;
-  // Takes the jumps out of forked children that were not recorded, so that are not in `closed`.
+  // Takes the jumps out of forked children that were not recorded: the ones that are not in
+  // `closed`.
   void CleanForks(const std::map<uint32_t, Process>& closed);
   void NoteLeft(Pid pid, const absl::Status& status);
-  // Attaches to a forked child of a patched process. Null where the process is no such child, or
-  // attaching failed.
+  // Attaches to a forked child of a patched process. Returns null where the process is no such
+  // child, or where attaching failed; passes on only kFailedPrecondition.
   absl::StatusOr<std::unique_ptr<PatchedProcess>> AttachFork(
       Pid pid, const std::shared_ptr<JobThreads>& threads);
   // Finds the spots of the modules of `plan` from `first` on. The modules before it have their
@@ -154,7 +157,7 @@ class PatchRecorder {
   std::map<uint32_t, Process> processes_;  // by pid
   // Thread numbers by pid. A process that has ended stays here until its last records are taken.
   std::map<uint32_t, std::shared_ptr<JobThreads>> threads_;
-  RecordBlocks records_;   // taken out of the rings
+  RecordBlocks records_;   // the records that were taken out of the rings
   PatchRingCounts ended_;  // counts of processes that have ended
   struct Demoted {
     Pid pid{};
@@ -169,7 +172,7 @@ class PatchRecorder {
   std::set<Pid> forks_;  // children of processes that have ended; the guardian knows them
   int64_t emptied_until_ns_ = 0;
   std::multiset<int64_t> begun_;  // begins of the attaches that are under way (CLOCK_MONOTONIC)
-  int64_t lapse_ns_ = 0;          // how long processes did not record, in nanoseconds
+  int64_t lapse_ns_ = 0;          // how long processes did not record, in all, in nanoseconds
   bool has_patched_ = false;
   bool stop_ = false;
   std::thread thread_;

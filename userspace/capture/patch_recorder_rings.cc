@@ -33,8 +33,9 @@ constexpr int64_t kPatienceNs = 1'000'000'000;
 // The most drains of a ring into which nothing is written any more.
 constexpr int kMostLastDrains = 1024;
 
-// Whether the thread runs before all others. It does so as long as that takes less than half of a
-// processor, so that a job that makes more work does not keep other threads from theirs.
+// Decides whether the thread that empties the rings runs before all others. It does as long as it
+// takes less than half of a processor, so that a job that makes more work does not keep other
+// threads from running.
 class Priority {
  public:
   void Note() {
@@ -51,7 +52,7 @@ class Priority {
  private:
   static constexpr int64_t kIntervalNs = 200'000'000;
 
-  // Set at the begin, as a ring is full in milliseconds.
+  // Is set from the begin on, because a ring is full within milliseconds.
   std::optional<Hurry> hurry_{std::in_place};
   int64_t begin_ns_ = MonotonicNs();
   int64_t cpu_begin_ns_ = ThreadCpuNs();
@@ -112,8 +113,8 @@ void PatchRecorder::DrainLast(Pid pid, PatchRing* ring) {
 void PatchRecorder::Keep(std::span<const std::byte> record) {
   abi::pt_record head{};
   std::memcpy(&head, record.data(), sizeof(head));
-  // The module's place in its model must be looked for while the module lives, so this is told at
-  // once.
+  // The module's place in its model must be looked for while the module lives, so `on_module_` gets
+  // the record at once.
   if (head.kind == abi::PT_PYTHON_MODULE) on_module_(record);
   records_.Add(record);
 }

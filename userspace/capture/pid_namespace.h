@@ -5,9 +5,10 @@
 
 namespace proftrace {
 
-// `program`: the descriptor of the object's read_pidns_level (bpf/shared/pid_namespace.bpf.h).
-// Kernels before 5.10 cannot run the program on demand: there the initial namespace is taken, and
-// others are refused (kHostUnfit).
+// Tells the programs of a BPF object which PID namespace this process is in. `program` is the
+// descriptor of the object's program read_pidns_level (bpf/shared/pid_namespace.bpf.h). Kernels
+// before 5.10 cannot run the program on demand: there the initial namespace is taken, and others
+// are refused (kHostUnfit).
 absl::Status FindPidNamespace(int program);
 
 }  // namespace proftrace

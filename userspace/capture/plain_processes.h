@@ -19,7 +19,7 @@ namespace proftrace {
 
 class PlainProcesses {
  public:
-  // All arguments must outlive this object. `sampler`: null where nothing is sampled.
+  // All arguments must outlive this object. `sampler` is null where nothing is sampled.
   PlainProcesses(BpfPrograms* programs, SystemPrograms* system, Sampler* sampler, CaptureSink* sink)
       : programs_(programs), system_(system), sampler_(sampler), sink_(sink) {}
 
@@ -28,7 +28,7 @@ class PlainProcesses {
   // Records every process of the host but this one.
   absl::Status AddHost();
 
-  // These three take what the kernel told of recorded processes, as in ProcessSet.
+  // These three functions take the kernel's reports on recorded processes, as in ProcessSet.
   void OnFork(Pid /*parent*/, Pid child, int64_t /*time_ns*/, bool /*shares_memory*/) {
     Describe(child, /*followed=*/true);
   }

@@ -33,9 +33,10 @@ class PlanRegistry {
     std::shared_ptr<const ProbePlan> plan;
     std::vector<ModulePlan> added;
   };
-  // Adds the libraries that a process of plan `id` has loaded. `plan`: the process's own; `now`: a
-  // plan that was just made. New sites get numbers behind those of all processes with the same plan
-  // number, so that no two sites share one. The returned plan is null where nothing is added.
+  // Adds the libraries that a process of plan `id` has loaded. `plan` is the process's own plan,
+  // and `now` is a plan that was just made. New sites get numbers behind those of all processes
+  // with the same plan number, so that no two sites share one. The returned plan is null where
+  // nothing is added.
   Extended Extend(uint32_t id, const ProbePlan& plan, const ProbePlan& now);
 
  private:
@@ -43,7 +44,7 @@ class PlanRegistry {
   CaptureSink* sink_;
   std::mutex mutex_;
   absl::flat_hash_map<std::vector<Label>, uint32_t> ids_;
-  std::map<uint32_t, std::vector<SiteInfo>> sites_;  // by id, of plans that were extended
+  std::map<uint32_t, std::vector<SiteInfo>> sites_;  // the sites of plans that were extended, by id
 };
 
 }  // namespace proftrace

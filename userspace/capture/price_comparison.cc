@@ -17,11 +17,12 @@ constexpr size_t kFewestStretches = 3;
 // which there may be only 250 a second.
 constexpr double kClockNs = 1.6e6;
 constexpr double kLeastRecordedNs = 30e6;
-// Calls for each nanosecond of CPU time of the operator that is counted alone. A rare operator
-// takes long to be counted, and a probe at a frequent one costs time itself.
+// How often the operator that is counted alone should be called in each nanosecond of CPU time, and
+// how often at the least. A rare operator takes long to be counted, and a probe at a frequent one
+// costs time itself.
 constexpr double kWantedCallsPerNs = 4e-6;
 constexpr double kFewestCallsPerNs = 0.4e-6;
-// How many calls the ends of a stretch may be off.
+// The error, in calls, that the two ends of a stretch add.
 constexpr double kCallsAtEnds = 0.5;
 
 double Square(double value) { return value * value; }

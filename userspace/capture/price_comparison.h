@@ -10,9 +10,8 @@
 // before the probes go in, with a probe that every operator hits, and compared with the first
 // stretches.
 //
-// The differences between the stretches tell how sure the factor is. The factor that is told is an
-// average of the usual one and the one that was seen, weighted by how sure each is. Not
-// thread-safe.
+// The differences between the stretches tell how sure the factor is. The result is an average of
+// the usual factor and the factor that was seen, weighted by how sure each is. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -25,19 +24,19 @@ namespace proftrace {
 
 // A stretch of time of some processes.
 struct ComparedStretch {
-  double cpu_ns = 0;     // CPU time that they used
-  double operators = 0;  // operators that they called
-  double hits = 0;       // of probes
+  double cpu_ns = 0;     // CPU time that the processes used
+  double operators = 0;  // operators that the processes called
+  double hits = 0;       // hits of probes
   double readings = 0;   // hits that read inputs
   double jumps = 0;
   double stacks = 0;                    // Python's stacks that jumps read
-  std::vector<uint32_t> calls_by_site;  // of operators; may be empty
+  std::vector<uint32_t> calls_by_site;  // calls of operators; may be empty
 };
 
 // The predicted price of hits, from the time between two probes or from a loop in proftrace.
 struct PredictedPrice {
   double hit_ns = 0;
-  double reading_ns = 0;  // added by reading inputs
+  double reading_ns = 0;  // added to a hit that reads inputs
   double jump_ns = 0;
   double stack_ns = 0;
   // The factor by which a hit costs more than predicted where nothing could be compared, and the
@@ -75,8 +74,8 @@ class PriceComparison {
   // Forgets all stretches.
   void Forget() { *this = PriceComparison(); }
 
-  // Returns the site of an operator whose calls tell how far the job came, and which is called so
-  // seldom that one probe there takes next to nothing; nullopt where no operator is fit for that.
+  // Returns the site of an operator whose calls measure the job's progress, and which is called so
+  // seldom that one probe there takes next to nothing; nullopt where there is no such operator.
   std::optional<uint16_t> ChooseCounted() const;
   // Takes the stretch that was measured with one probe, at `site`, after the others were out. Its
   // `operators` are the calls of the operator at that site.

@@ -28,8 +28,8 @@ absl::Status NotPermitted(const std::string& what) {
   return Fail(ExitCode::kNotPermitted, "this user may not " + what + "; " + HowToGetRights());
 }
 
-// Returns the cause of the planner's "no libtorch" where it is another: the process has ended
-// meanwhile, or this user may not open its files.
+// Returns the real cause of the planner's "no libtorch" where there is another: the process has
+// ended meanwhile, or this user may not open its files. Returns `status` otherwise.
 absl::Status WhyNoTorch(Pid pid, const absl::Status& status) {
   const std::string who = "PID " + std::to_string(Raw(pid));
   if (ExitCodeOf(status) == ExitCode::kNotPermitted) {

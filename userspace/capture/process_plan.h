@@ -14,9 +14,9 @@
 
 namespace proftrace {
 
-// Finds PyTorch in a running process. Fails with the exit code that docs/reference/exit-codes.md
-// has for the reason. The analysis of a new library takes much memory for a second, so it is to be
-// called before the ring is made.
+// Makes the probe plan of a running process. Fails with the exit code that
+// docs/reference/exit-codes.md has for the reason. The analysis of a new library takes much memory
+// for a second, so it is to be called before the ring is made.
 absl::StatusOr<ProbePlan> PlanProcess(Pid pid, const PlanOptions& options);
 
 // Returns `status`. For a process without PyTorch it adds the process's descendants that have
@@ -47,7 +47,8 @@ bool HasProgram(Pid pid);
 // cannot tell.
 bool SharesMemory(Pid a, Pid b);
 
-// Fills the programs' maps with the facts of a process that they need before its first probe.
+// Fills the programs' maps with the facts of a process that the programs need before the process's
+// first probe.
 absl::Status PrepareMaps(BpfPrograms* programs, Pid pid, const ProbePlan& plan);
 // Tells the programs which of `operators` begin or end annotations.
 absl::Status AddAnnotationOperators(BpfPrograms* programs, Pid pid, const ProbePlan& plan,

@@ -29,7 +29,7 @@ constexpr std::chrono::milliseconds kAwaitOwnInterval(10);
 // How many looks for ended processes follow a lost record of an end: a process is there until its
 // parent has waited for it.
 constexpr uint32_t kLooksForEnded = 200;
-// The time between two searches where the kernel does not tell of processes that load PyTorch.
+// The time between two searches where the kernel does not report processes that load PyTorch.
 constexpr int64_t kSearchIntervalNs = 1'000'000'000;
 // The most processes that are recorded at once, which bounds the BPF programs' maps and our memory.
 constexpr size_t kMostProcesses = 1024;
@@ -112,7 +112,7 @@ void ProcessSet::OnTorchMapped(Pid pid) {
     awaited_[Raw(pid)] = Awaited{std::make_shared<LoadingProcess>(reader_), /*has_torch=*/true};
     changed_.notify_all();
   }
-  // The kernel must tell of its end.
+  // The kernel must report the end of the process, too.
   if (absl::Status status = Trace(pid); !status.ok()) Refuse(pid, status);
 }
 
@@ -287,8 +287,8 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   // The entry is written also for a process that ended meanwhile: it says that the records of its
   // first probes came before this moment, outside the window.
   sink_->AddMetadata([&entry](MetadataWriter& writer) { writer.AddProcess(entry); });
-  // A living process's links are closed at once by their destructors, as it goes on or runs another
-  // program.
+  // Where attaching to a living process has failed, destructors close its links at once, because
+  // the process goes on or runs another program.
   if (has_ended) closer_.Close(links.TakeAll());
   if (!status.ok()) return status;
   operator_watch_.Add(pid, image, plan);
@@ -313,7 +313,7 @@ absl::StatusOr<std::vector<ModulePlan>> ProcessSet::PutJumps(Pid pid,
       return plan->modules;
     }
     if ((!followed && !are_jumps_optional_) || !HasFiles(pid, *plan)) return left;
-    // A child that cannot have jumps is recorded all the same.
+    // A process that may be recorded without jumps, as a child may, is recorded by probes.
     const std::lock_guard lock(mutex_);
     if (jumps_refused_.empty()) jumps_refused_ = std::string(left.status().message());
     AddGap({"jumps in the job's code",
@@ -404,7 +404,7 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
     }
     if (!is_taken) return false;
     if (status.ok()) on_change_(pid, Pid{});
-    // Children that it forked before the kernel told of it are recorded, too.
+    // Children that the process forked before the kernel reported its forks are recorded, too.
     if (status.ok()) FollowForks(pid);
   }
   if (status.ok()) {

@@ -50,14 +50,15 @@ namespace proftrace {
 
 class ProcessSet {
  public:
-  // Called on the follower's thread when a forked child's probes are live, so long after its fork.
+  // Called on the follower's thread when a forked child's probes are live, `after_ns` nanoseconds
+  // after its fork.
   using OnFollow = std::function<void(Pid child, int64_t after_ns)>;
 
   // Called on the follower's thread when the probes of an awaited process are live.
   using OnAwaited = std::function<void(Pid pid, uint32_t operator_count)>;
 
-  // Called when a process that Attach() was not called for is recorded, and when a recorded process
-  // has loaded libraries. `parent`: the process that forked it; 0 = not known. Runs on the
+  // Called when a process for which Attach() was not called is recorded, and when a recorded
+  // process has loaded libraries. `parent` is the process that forked it; 0: not known. Runs on the
   // follower's thread or the caller's.
   using OnChange = std::function<void(Pid pid, Pid parent)>;
 
@@ -108,15 +109,15 @@ class ProcessSet {
   // Awaits a process that maps PyTorch, or is about to. The process is attached to as soon as it
   // has loaded PyTorch.
   void OnTorchMapped(Pid pid);
-  // Awaits processes that were found to map PyTorch. `again`: the set searches the host for more
-  // such processes once a second, because the kernel does not tell of them.
+  // Awaits processes that were found to map PyTorch. With `again`, the set searches the host for
+  // more such processes once a second, because the kernel does not report them.
   void LookForTorch(const TorchProcesses& found, bool again);
-  // Names a process that is not recorded among the gaps, and why. One that has no PyTorch, or has
-  // ended, has nothing that could be lost; any other is counted (follow_failed).
+  // Names a process that is not recorded among the gaps, and why. A process that has no PyTorch, or
+  // has ended, has nothing that could be lost; any other process is counted (follow_failed).
   void Refuse(Pid pid, const absl::Status& why);
 
-  // These three take what the kernel told of traced processes. `shares_memory`: the child runs in
-  // its parent's memory (vfork).
+  // These three functions take the kernel's reports on traced processes. With `shares_memory`, the
+  // child runs in its parent's memory (vfork).
   void OnFork(Pid parent, Pid child, int64_t time_ns, bool shares_memory);
   void OnExec(Pid pid);
   void OnExit(Pid pid, int64_t time_ns);  // its last thread has ended
@@ -140,7 +141,8 @@ class ProcessSet {
 
   // Returns the label of a site of a recorded process's plan.
   std::optional<Label> SiteLabel(Pid pid, uint16_t site) const;
-  // Returns the text of a c10::Symbol in a recorded process.
+  // Returns where a recorded process keeps torch's list of symbols; nullopt when the process is not
+  // recorded.
   std::optional<SymbolList> SymbolListOf(Pid pid) const;
   // Whether calls at the site may be only counted.
   bool IsDemotable(Pid pid, uint16_t site) const;
@@ -159,19 +161,21 @@ class ProcessSet {
 
   size_t process_count() const;  // processes that are recorded now
   std::vector<Pid> pids() const;
-  // Returns a sentence that names the processes with another tracer's jumps; empty where no process
-  // has any.
+  // Returns a sentence about the first process that was found to have another tracer's jumps; empty
+  // where no process has any.
   std::string anothers_jumps() const;
   // Returns why the first process that was refused is not recorded; OK where none was refused.
   absl::Status refusal() const;
   // Returns why the first process that was refused jumps has none; empty where none was refused.
   std::string jumps_refused() const;
-  // Returns the sentences, new since the last call, that name processes with code that no probe
-  // reaches.
+  // Returns the sentences that are new since the last call. Each names a process with code that no
+  // probe reaches.
   std::vector<std::string> TakeWarnings();
-  // Returns the pids of all processes that such a sentence has named.
+  // Returns the pids of all processes with code that no probe reaches, and of those with another
+  // tracer's jumps.
   std::set<uint32_t> unreached() const;
-  // Tells of code that processes have moved away from the kernel's probes since these were placed.
+  // Adds warnings and gaps for code that processes have moved away from the kernel's probes since
+  // these were placed.
   void NoteMovedCode();
   // Returns the number of operators in the first process, which the ready line shows.
   uint32_t operator_count() const;
@@ -188,18 +192,18 @@ class ProcessSet {
     uint32_t plan_id = 0;
     std::shared_ptr<const ProbePlan> plan;
     ProcessLinks links;
-    bool has_maps = false;  // the BPF programs' maps have entries for it
+    bool has_maps = false;  // the BPF programs' maps have entries for the process
     RemovedProbes removed;
     uint32_t removals = 0;  // calls of RemoveProbes() that are still to be carried out
   };
   struct Awaited {
     std::shared_ptr<LoadingProcess> loading;  // for the follower's thread alone
     bool has_torch = false;
-    bool could_run = false;  // its operators were registered, so that it could call them
+    bool could_run = false;  // operators were registered in it, so that it could call them
   };
   // How a process comes to be recorded.
   struct Arrival {
-    bool followed = false;     // it was found, not named by the user
+    bool followed = false;     // it was found, and the user did not name it
     int64_t could_run_ns = 0;  // as Target::could_run_ns
   };
   enum class TaskKind { kFork, kExec, kExit, kRemoveProbes };
@@ -212,7 +216,7 @@ class ProcessSet {
   };
 
   // Attaches to a process by a plan that is already registered. `held` (may be null), here and
-  // below: threads of the process that stand still, and stay so.
+  // below, has threads of the process that stand still and are not let go.
   absl::Status AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t plan_id,
                               uint32_t image, Arrival arrival, StoppedThreads* held = nullptr);
   // Puts jumps into the process where it is to have any. Returns the points that are left for the
@@ -222,12 +226,12 @@ class ProcessSet {
   // Whether the process is to have probes where others have jumps, because it or its parent is one
   // of Jumps::left_out.
   bool IsLeftOnProbes(Pid pid);
-  // Has the kernel tell of the process's forks, execs and end from here on, and record its system
+  // Has the kernel report the process's forks, execs and end from here on, and record its system
   // activity where that was asked for.
   absl::Status Trace(Pid pid);
   absl::Status AttachImage(Pid pid, ProbePlan plan, Arrival arrival,
                            StoppedThreads* held = nullptr);
-  // Adds the links to `links`; where it fails, those that were made before.
+  // Adds the links that it makes to `links`, also where it fails in the end.
   absl::Status AttachModules(Pid pid, const ProbePlan& plan, std::vector<ModulePlan> modules,
                              ProcessLinks* links, AttachReport* report);
   absl::Status AttachOne(Pid pid, const ProbePlan& plan, const ModulePlan& module,
@@ -240,7 +244,7 @@ class ProcessSet {
                            ProcessLinks* links, AttachReport* report);
   // Notes that another tracer has jumps in the process; they stay there.
   void NoteAnothersJumps(Pid pid, const ProbePlan& plan);
-  // Attach to `child`, of which the kernel tells already, by the plan of the process that forked
+  // Attach to `child`, on which the kernel reports already, by the plan of the process that forked
   // it, or by a plan of its own. Return whether that worked.
   bool AttachForked(Pid child);
   bool AttachSpawned(Pid child, Plans* plans);
@@ -260,8 +264,8 @@ class ProcessSet {
   void ForgetEnded();
   void RunFollower();
   void TryAllAwaited();
-  // The caller of the next four holds the lock.
   bool HasAgent(Pid pid) const;
+  // The caller of the next five functions holds the lock.
   void AddGap(Unsupported gap);
   // Returns awaited processes that could have run operators by now.
   std::vector<Pid> LoadedWithoutProbes() const;
@@ -301,15 +305,15 @@ class ProcessSet {
   std::deque<Task> tasks_;
   std::map<uint32_t, Awaited> awaited_;  // by pid
   std::set<uint32_t> left_on_probes_;  // pids of processes that have probes where others have jumps
-  std::set<uint32_t> refused_;         // pids; gaps_ names the first of them
-  absl::Status refusal_;               // why the first one was refused
+  std::set<uint32_t> refused_;         // pids of refused processes; gaps_ names the first of them
+  absl::Status refusal_;               // why the first process was refused
   std::vector<Unsupported> gaps_;
   std::string anothers_jumps_;
   std::string jumps_refused_;
   std::vector<std::string> warnings_;
   std::set<uint32_t> unreached_;  // pids
-  // Files of lower overlayfs layers that processes were found to have mapped, by the file that was
-  // analysed.
+  // Files in lower layers of overlayfs that processes were found to have mapped, by the file that
+  // was analysed.
   std::map<std::shared_ptr<const HeldFile>, std::shared_ptr<const HeldFile>> layers_;
   uint64_t late_libraries_ = 0;
   uint32_t next_image_ = 1;

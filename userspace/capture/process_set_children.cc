@@ -14,9 +14,9 @@
 namespace proftrace {
 namespace {
 
-// How many times descendants are looked for: a child that comes while others are attached to is
-// found by the next look. Forks that the kernel tells of are followed anyway, so this is for
-// earlier ones.
+// How many times descendants are looked for, because a child that comes while others are attached
+// to is found by the next look. Forks that the kernel reports are followed anyway, so the looks are
+// for earlier forks.
 constexpr int kMostLooks = 4;
 
 }  // namespace

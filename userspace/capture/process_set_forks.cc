@@ -9,8 +9,8 @@
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/target_info.h"
 
-// How a ProcessSet follows forks, execs and ends: takes them when the kernel tells of them, and
-// acts on them later.
+// How a ProcessSet follows forks, execs and ends: notes them when the kernel reports them, and acts
+// on them later, on the follower's thread.
 
 namespace proftrace {
 
@@ -51,7 +51,8 @@ void ProcessSet::OnExit(Pid pid, int64_t time_ns) {
   unprobed_forks_.OnExit(pid, time_ns);
   EndAwaiting(pid);
   refused_.erase(Raw(pid));
-  // A child that has ended already needs no probes: many short ones must not hold the others up.
+  // A child that has ended already needs no probes, because many short-lived children must not hold
+  // the others up.
   for (Task& task : tasks_) task.is_over |= task.pid == pid;
   tasks_.push_back(Task{TaskKind::kExit, pid, Pid{}, 0});
   changed_.notify_all();
@@ -72,7 +73,9 @@ void ProcessSet::FollowFork(const Task& task) {
     child.image = it->second.image;
     child.plan_id = it->second.plan_id;
     child.plan = it->second.plan;
-    if (processes_.contains(Raw(task.pid))) return;  // found before its fork was told of
+    if (processes_.contains(Raw(task.pid)))
+      return;  // the child was found before its fork was
+               // reported
     // The child is entered here whether it lives or not, because it may have children of its own.
     Process& entry = processes_[Raw(task.pid)];
     entry.image = child.image;
@@ -83,7 +86,7 @@ void ProcessSet::FollowFork(const Task& task) {
   if (task.is_over || SharesMemory(task.parent, task.pid)) return;
   if (!HasFiles(task.pid, *child.plan)) {
     // The child has ended, runs another program by now, or has other files in the place of its
-    // parent's. It is looked at like a new process.
+    // parent's. The process is treated like a new one.
     (void)Forget(task.pid);
     if (HasProgram(task.pid)) Await(task.pid);
     return;

@@ -33,10 +33,10 @@ bool MapsOneOf(const std::vector<Mapping>& mappings, const std::vector<ModulePla
   });
 }
 
-// Takes, where links are for all processes, locks of the other processes that map the modules, so
-// that nobody puts jumps into these meanwhile. A tracer that does so later finds the probes. Takes
-// points at which another process has jumps out of `modules`, because probes would go there as
-// well.
+// Takes the locks of all other processes that map the modules, for links that are for all
+// processes, so that nobody puts jumps into these processes meanwhile. A tracer that does so later
+// finds the probes. Removes points at which we have put jumps into another process from `modules`,
+// because probes would go there as well. Fails where another tracer has jumps in such a process.
 absl::StatusOr<std::vector<TargetLock>> LockOthers(Pid pid, std::vector<ModulePlan>* modules) {
   std::vector<TargetLock> locks;
   for (const uint32_t number : ReadNumberedEntries("/proc")) {
@@ -141,7 +141,7 @@ absl::Status ProcessSet::AttachLayer(Pid pid, const ProbePlan& plan, const Modul
   for (size_t i = 0; i < files.size(); ++i) {
     ModulePlan there = module;
     there.held = files[i];
-    *links = {};  // the links for the file before, which gave the process no probes
+    *links = {};  // drops the links for the file before, which gave the process no probes
     *report = {};
     absl::Status status = AttachFile(pid, plan, there, links, report);
     if (!status.ok()) return status;
@@ -222,7 +222,7 @@ LinkSet ProcessSet::AttachCounter(Pid pid, const ProbePlan& plan) {
     alone.points = {*counter};
     ProcessLinks links;
     AttachReport report;
-    // An error is told when all the other probes go in.
+    // An error is not reported here, because it is reported when all the other probes go in.
     const absl::Status status = AttachModules(pid, plan, {std::move(alone)}, &links, &report);
     if (status.ok() && report.points > 0) return links.TakeAll();
   }

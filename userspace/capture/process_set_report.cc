@@ -16,7 +16,7 @@ namespace {
 
 // How many refused processes are named; the others are counted.
 constexpr size_t kMostNamed = 20;
-// The most gaps that are kept, as a job may make thousands of processes with a gap each.
+// The most gaps that are kept. A job may make thousands of processes with a gap each.
 constexpr size_t kMostGaps = 2000;
 
 }  // namespace

@@ -70,7 +70,7 @@ std::vector<std::string> StatWords(Pid pid) {
   return words;
 }
 
-// Returns when a process began (CLOCK_MONOTONIC), at most a clock tick (10 ms) too early; 0 = not
+// Returns when a process began (CLOCK_MONOTONIC), at most a clock tick (10 ms) too early; 0: not
 // known.
 int64_t StartOf(Pid pid) {
   constexpr size_t kStartTime = 19;  // field 22
@@ -98,7 +98,7 @@ abi::pt_record Head(abi::pt_kind kind, Pid pid, uint32_t tid, int64_t time_ns, s
 
 std::string ReadImageMark(Pid pid) {
   std::string mark = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/auxv", kMostAuxvBytes);
-  // These bytes are others after each exec, even where addresses are the same (personality(2)).
+  // These random bytes differ after each exec, even where addresses are the same (personality(2)).
   for (size_t at = 0; at + sizeof(Elf64_auxv_t) <= mark.size(); at += sizeof(Elf64_auxv_t)) {
     Elf64_auxv_t entry;
     std::memcpy(&entry, mark.data() + at, sizeof(entry));
@@ -257,7 +257,7 @@ void ProcessWatch::LookAtChildren(Pid pid, Watched* watched, const std::vector<u
     if (child == static_cast<uint32_t>(getpid())) continue;
     absl::StatusOr<UniqueFd> fd = Open(Pid{child});
     std::string image = ReadImageMark(Pid{child});
-    // The child has ended, or is about to run another program. The next look tells of it.
+    // The child has ended, or is about to run another program. The next look reports the child.
     if (!fd.ok() || !fd->valid() || image.empty()) {
       known.erase(child);
       continue;

@@ -1,9 +1,10 @@
-// Tells of forks, execs and ends of processes and threads where no BPF program does: by looking at
-// /proc some twenty times a second, and by pidfds, which tell at once that a process has ended.
+// Reports forks, execs and ends of processes and threads where no BPF program does. It looks at
+// /proc some twenty times a second, and has pidfds, which tell at once that a process has ended.
 // Each event comes as a record like those that bpf/kernel/process.bpf.c writes.
 //
-// It tells later than the kernel does, and not of all: a child that was forked and ended, or lost
-// its parent, between two looks is missing. A thread's end has the time at which it was found.
+// Its reports come later than the kernel's, and some are missing: a child that was forked and
+// ended, or lost its parent, between two looks is not reported. A thread's end has the time at
+// which it was found.
 #pragma once
 
 #include <absl/status/status.h>
@@ -29,14 +30,14 @@ class ProcessWatch {
   // Gets one whole record, struct pt_record at the front, which is valid during the call.
   using OnRecord = std::function<void(std::span<const std::byte> record)>;
 
-  // `follow_children`: forks are told of, and children are watched like their parents.
+  // With `follow_children`, forks are reported, and children are watched like their parents.
   explicit ProcessWatch(bool follow_children);
   ~ProcessWatch();
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
 
   // Watches a process until it ends. May be called on any thread. The end of a process that has
-  // ended already is told, too. Fails with kHostUnfit where too many descriptors are open.
+  // ended already is reported, too. Fails with kHostUnfit where too many descriptors are open.
   absl::Status Add(Pid pid);
 
   // Waits up to `timeout_ms` for the end of a process, looks at /proc when it is time, and hands
@@ -49,8 +50,8 @@ class ProcessWatch {
  private:
   struct Thread {
     std::string name;
-    int64_t seen_ns = 0;   // when it was first seen
-    int64_t named_ns = 0;  // when its name was last read
+    int64_t seen_ns = 0;   // when the thread was first seen
+    int64_t named_ns = 0;  // when the thread's name was last read
   };
   struct Watched {
     UniqueFd fd;  // pidfd
@@ -102,8 +103,8 @@ class ProcessWatch {
 // string in a forked child. Empty where the process cannot be read, or is about to end.
 std::string ReadImageMark(Pid pid);
 
-// Returns how a process has ended, as wait() tells it; 0 where the kernel does not say. `fd`: its
-// pidfd.
+// Returns how a process has ended, as wait() tells it; 0 where the kernel does not say. `fd` is the
+// process's pidfd.
 uint32_t ReadExitCode(Pid pid, const UniqueFd& fd);
 
 }  // namespace proftrace

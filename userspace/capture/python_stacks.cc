@@ -17,7 +17,7 @@ Unsupported Gap(Pid pid, const std::string& reason) {
   return {kStacksFeature, "PID " + std::to_string(Raw(pid)) + ": " + reason};
 }
 
-// Adds a process to the sampler. `python`: the process's Python, if it has one.
+// Adds a process to the sampler. `python` is the process's Python, if the process has one.
 std::vector<Unsupported> Sample(Sampler* sampler, Pid pid,
                                 const absl::StatusOr<PythonReading>& python) {
   SampledProcess process;

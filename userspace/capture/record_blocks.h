@@ -41,7 +41,7 @@ class RecordBlocks {
     }
   }
 
-  // Calls `on_record` for each record. It may change the record, but not its size.
+  // Calls `on_record` for each record. `on_record` may change the record, but not its size.
   template <typename OnRecord>
   static void ForEach(std::deque<std::vector<std::byte>>& blocks, OnRecord&& on_record) {
     for (std::vector<std::byte>& block : blocks) {

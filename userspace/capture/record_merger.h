@@ -23,10 +23,11 @@ class RecordMerger {
 
   // Adds a whole record, struct pt_record at the front.
   void Add(std::span<const std::byte> record, RecordOrigin origin);
-  // Gives out the records that are not younger than `until_ns` (CLOCK_MONOTONIC), by time, because
-  // a record of one thread may name what another thread does next. A thread's records of one source
-  // stay in their order, whatever their times. Both sources must have given all their records until
-  // that time. Where two records of a thread have the same time, the jump's comes first.
+  // Gives out the records that are not younger than `until_ns` (CLOCK_MONOTONIC), in the order of
+  // time, because a record of one thread may give the name of something that another thread does
+  // next. A thread's records of one source stay in their order, whatever their times. Both sources
+  // must have given all their records until that time. Where two records of a thread have the same
+  // time, the jump's comes first.
   void Emit(int64_t until_ns, const OnRecord& on_record);
 
  private:

@@ -30,7 +30,7 @@ class RecordRing {
   }
   void Close() { ring_buffer__free(std::exchange(ring_, nullptr)); }
 
-  // Hands over all records that are there. Returns how many, or a negative errno.
+  // Hands over all records that are there. Returns their number, or a negative errno.
   int64_t Take(const Callback& callback) {
     callback_ = &callback;
     const int taken = ring_buffer__consume(ring_);

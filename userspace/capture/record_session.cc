@@ -27,7 +27,7 @@ constexpr int64_t kMergeNs = 20'000'000;
 // The longest wait for samples' names before a dump; the rings are not emptied meanwhile.
 constexpr int64_t kLongestDumpWaitNs = 250'000'000;
 constexpr size_t kMostStandstillLooks = 256;
-// How long names are waited for at the end.
+// How long to wait for names at the end.
 constexpr int64_t kLastNamesNs = 5'000'000'000;
 
 }  // namespace
@@ -47,8 +47,8 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
     silent_.Observe(head);
   }
   if (patch_ != nullptr) {
-    // Merged records are kept only later, when an ended process is not known any more, so its end
-    // is told here.
+    // Merged records are kept only later, when a process that has ended is not known any more. So
+    // the flight recorder gets the end of a process here.
     const bool is_exit = head.kind == abi::PT_THREAD_EXIT;
     if (is_exit && flight_ != nullptr) flight_->Observe(head, record);
     Merge(record, RecordOrigin::kProbe);
@@ -59,7 +59,8 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
 }
 
 bool RecordSession::IsBeforeBegin(const abi::pt_record& head) const {
-  // Records of stacks are told only once and referred to later, so they are kept also from before.
+  // Records of stacks are made only once, and later records refer to them, so records from before
+  // the begin are kept, too.
   return static_cast<int64_t>(head.time_ns) < begin_ns_ && !abi::IsOfStacks(head.kind);
 }
 
@@ -212,14 +213,14 @@ absl::Status RecordSession::Drain(int timeout_ms) {
   absl::StatusOr<uint64_t> taken =
       programs_->Poll(timeout_ms, [this](std::span<const std::byte> record) { OnRecord(record); });
   if (patch_ != nullptr) {
-    // Both sources have given all records until then, except for a probe whose thread was preempted
-    // for longer.
+    // Both sources have given all records up to `until_ns`, except those of a probe whose thread
+    // was preempted for longer.
     const int64_t until_ns = std::min(patch_->emptied_until_ns(), MonotonicNs() - kMergeNs);
     patch_->Take([this](std::span<const std::byte> record) {
       abi::pt_record head{};
       std::memcpy(&head, record.data(), sizeof(head));
       Merge(record, RecordOrigin::kJump);
-      // Modules were told of when the ring was emptied.
+      // Modules were reported already when the ring was emptied.
       if (!IsBeforeBegin(head) && head.kind != abi::PT_PYTHON_MODULE) React(head, record);
     });
     KeepMerged(until_ns);
@@ -351,7 +352,7 @@ void RecordSession::KeepBudget(int64_t now_ns) {
     const double after_s = ToSeconds(now_ns - info_.window.start_ns);
     for (const BudgetNews& of_process : news) callbacks_.on_budget(of_process, after_s);
   }
-  // It is written now, so that also a recording that is killed has it.
+  // The budget is written now, so that a recording that is killed has it, too.
   const Cost cost = MeasureCost(now_ns - info_.window.start_ns, 0);
   const Budget budget = budget_->Describe(cost.estimated_overhead_percent);
   sink_.AddMetadata([&budget](MetadataWriter& writer) { writer.AddBudget(budget); });

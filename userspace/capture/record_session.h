@@ -1,5 +1,5 @@
-// One recording, from attach to the closed capture. The calling thread empties the ring; the sink's
-// writes; the process set's follows children.
+// One recording, from attach to the closed capture. The calling thread empties the ring, the sink's
+// thread writes, and the process set's thread follows children.
 #pragma once
 
 #include <absl/status/status.h>
@@ -65,7 +65,7 @@ class RecordSession {
         puts_jumps_(options.tier == Tier::kPatch) {}
 
   ~RecordSession() {
-    // Its answers go to members that are destroyed before it.
+    // The reader's answers go to members that are destroyed before the reader.
     if (reader_ != nullptr) reader_->Finish(0);
   }
   RecordSession(const RecordSession&) = delete;
@@ -102,8 +102,8 @@ class RecordSession {
   bool ChooseByRates(const std::vector<Pid>& counted,
                      const std::vector<OperatorRates::Thread>& threads, TierChoice* choice);
   absl::Status PrepareJumps();
-  // Returns `attached`, why a process could not be attached to by jumps, with the reason why there
-  // is no eBPF.
+  // Returns `attached`, which says why jumps could not be put into a process, together with the
+  // reason why there is no eBPF.
   absl::Status WithoutEitherTier(const absl::Status& attached) const;
   // Returns the status of a recording that has recorded no process.
   absl::Status NothingRecorded() const;
@@ -127,8 +127,8 @@ class RecordSession {
   void AttachHost();
   // Makes the plan of a process that was named, when it has imported PyTorch.
   absl::StatusOr<ProbePlan> PlanTarget(Pid pid);
-  // Whether the process's GPU agent records, so that CUPTI tells of its CUDA calls. Waits for the
-  // agent.
+  // Whether the process's GPU agent records, so that CUPTI reports the process's CUDA calls. Waits
+  // for the agent.
   bool HasAgent(Pid pid);
   // Makes the plan of a process that runs. May be called on several threads.
   absl::StatusOr<ProbePlan> PlanRunning(Pid pid, bool has_agent) const;
@@ -153,7 +153,8 @@ class RecordSession {
   // Writes a snapshot of the host's clocks to the capture.
   void TellClocks();
   // Writes to the capture which quotas of CPU time the recorded processes are under, and how far
-  // these are used up. `is_asked`: also where that is the same as before.
+  // these are used up. With `is_asked`, writes also that there are no quotas when that was written
+  // before.
   void TellQuotas(bool is_asked);
   absl::Status AttachPlain();
   absl::Status Drain(int timeout_ms);
@@ -161,8 +162,8 @@ class RecordSession {
   void ReportProgress(int64_t now_ns);
   // Tells the user of code that the processes' probes do not reach.
   void SayMissing();
-  // Says which recorded processes stand still, and names each once among the gaps. `when`: for
-  // example "at the begin".
+  // Says which recorded processes stand still, and names each once among the gaps. `when` is, for
+  // example, "at the begin".
   void NoteStandstills(const std::string& when);
   // Writes the failures of the workers that read processes.
   void AddFailures(MetadataWriter* writer) const;
@@ -201,9 +202,11 @@ class RecordSession {
   void ReadCpuTimes(int64_t now_ns);
   // Returns the losses since the window began.
   Ledger ReadLosses() const;
-  // Returns the metadata that a dump ends with. `unnamed`: samples that have no names yet.
+  // Returns the metadata that a dump ends with. `unnamed` is the number of samples that have no
+  // names yet.
   MetadataWriter FlightWords(const Cost& cost, uint64_t unnamed);
-  // Gives out the flight recorder's dump that is due. The ring goes on filling meanwhile.
+  // Hands over the flight recorder's dump or summary if one is due. The ring goes on filling
+  // meanwhile.
   void TakeFlight(int64_t now_ns);
   // Calls `visit` with the set that keeps the recorded processes, and returns its result.
   template <typename Visit>
@@ -214,23 +217,23 @@ class RecordSession {
   const RecordOptions& options_;
   const RecordCallbacks& callbacks_;
   const std::atomic<bool>& stop_;
-  uint32_t ring_bytes_;  // of each of the kernel's rings
-  size_t flight_bytes_;  // which the flight recorder may keep; 0 = there is no flight recorder
+  uint32_t ring_bytes_;  // the bytes of each of the kernel's rings
+  size_t flight_bytes_;  // the bytes that the flight recorder may keep; 0: there is none
   int64_t begin_ns_;
   // The cost of the recording is estimated from the records between these times, without those of
   // measurements before and after.
   int64_t metered_from_ns_ = std::numeric_limits<int64_t>::max();
   int64_t metered_until_ns_ = std::numeric_limits<int64_t>::max();
-  FlightKeeper* keeper_;  // owned by the sink; null: all is written to a file
+  FlightKeeper* keeper_;  // owned by the sink; null: records are written to a file
   CaptureSink sink_;
   std::unique_ptr<FlightRecorder> flight_;
   std::unique_ptr<BpfPrograms> programs_;
   std::unique_ptr<Sampler> sampler_;        // null: nothing is sampled
   std::unique_ptr<SystemPrograms> system_;  // null: no activities of the kernel are recorded
   std::unique_ptr<PlainProcesses> plain_;   // null: operators are recorded
-  std::unique_ptr<PatchRecorder> patch_;    // null: the kernel's probes record all
+  std::unique_ptr<PatchRecorder> patch_;    // null: no jumps are put in
   RecordMerger merger_;
-  std::unique_ptr<StackMerger> stacks_;   // null: no stacks, or only one source of them
+  std::unique_ptr<StackMerger> stacks_;   // null: stacks come from one source or none
   std::unique_ptr<TargetReader> reader_;  // reads names
   std::unique_ptr<ProcessSet> processes_;
   std::unique_ptr<GpuAgents> agents_;  // null: no agent is put into processes
@@ -239,11 +242,11 @@ class RecordSession {
   std::vector<UniqueFd> target_fds_;
   // The plans of targets, until they are attached to.
   std::vector<std::pair<Pid, absl::StatusOr<ProbePlan>>> plans_;
-  ProcessSet::Plans child_plans_;  // the plans of their children, until then, too
+  ProcessSet::Plans child_plans_;  // plans of the targets' children, for attaching
   LiveMeter meter_;
   LiveMeter jump_meter_;
   SilentProcesses silent_;
-  std::map<uint32_t, std::string> standstills_;  // by pid: a sentence that says why it stands still
+  std::map<uint32_t, std::string> standstills_;  // why a process stands still, by pid
   ProcessCpuTimes cpu_times_;
   CpuQuotaWatch quotas_;
   int64_t last_cpu_look_ns_ = 0;
@@ -267,8 +270,8 @@ class RecordSession {
   std::string without_bpf_;  // why there is no eBPF; empty: the programs are loaded
   RecordingInfo info_;
   int64_t cpu_at_start_ns_ = 0;
-  uint64_t lost_compared_ = 0;      // as of the last look at stretches
-  uint64_t lost_before_start_ = 0;  // while probes were put in: outside the window
+  uint64_t lost_compared_ = 0;      // lost records until the last look at stretches
+  uint64_t lost_before_start_ = 0;  // records lost before the window, while probes went in
   uint64_t system_lost_before_start_ = 0;
   int64_t next_clocks_ns_ = 0;  // when TellClocks() is due again
   int64_t last_progress_ns_ = 0;

@@ -38,8 +38,8 @@ constexpr double kColdSpread = 0.7;
 // A further factor where only a loop in proftrace was measured, which is warmer than two probes in
 // a job.
 constexpr double kFactorOfLoop = 1.1;
-// The deviation where probes read Python's stacks, which a pair of probes does not do: it is so
-// great that only what was seen counts.
+// The deviation where probes read Python's stacks. A pair of probes reads none, so its price says
+// little, and the deviation is so great that only a comparison with the job's CPU time counts.
 constexpr double kSpreadWithStacks = 5;
 // The coldness that is assumed where too few hits were seen.
 constexpr double kUsualColdness = 0.7;
@@ -49,8 +49,8 @@ constexpr double kJumpFactor = 1.3;
 constexpr double kJumpSpread = 0.6;
 constexpr double kLeastJumpFactor = 0.3;
 
-// What probes usually take for an operator, which is needed before anything is recorded; found with
-// the jobs of tests/bench/told_cost.py (RESULTS.md).
+// The usual cost of the probes at an operator, which is needed before anything is recorded. Found
+// with the jobs of tests/bench/told_cost.py (RESULTS.md).
 constexpr double kHitsOfOperator = 2.3;
 constexpr double kInputsNsOfOperator = 500;
 constexpr double kStackNsOfOperator = 2000;

@@ -34,8 +34,9 @@ constexpr int64_t kImportPollNs = 100'000'000;
 // How long before --start-at attaching begins. It takes less, except for many processes.
 constexpr int64_t kAttachLeadNs = 2'000'000'000;
 constexpr int64_t kAgentLeadNs = kAttachLeadNs + 6'000'000'000;
-// How long a flight recorder waits for records: until the ring is empty. With agents or samples
-// kLateSettleNs, until agents have handed over their records, and samples have their names.
+// How long a flight recorder waits for records after an event, until the ring is empty. With agents
+// or samples it waits for kLateSettleNs, until agents have handed over their records, and samples
+// have their names.
 constexpr int64_t kSettleNs = 300'000'000;
 // The memory that this program needs beside the rings: for the analysis of a libtorch, or for the
 // programs and the results of some seconds (190 and 140 MiB were seen).
@@ -166,7 +167,7 @@ absl::StatusOr<ProbePlan> RecordSession::PlanRunning(Pid pid, bool has_agent) co
   PlanOptions plan = options_.plan;
   plan.stop = &stop_;
   if (options_.all) plan.ShareWithOthers();
-  // With an agent CUPTI tells of CUDA's calls.
+  // With an agent, CUPTI reports CUDA's calls.
   if (has_agent) plan.cuda_calls = CudaCalls::kNever;
   absl::StatusOr<ProbePlan> made = PlanProcess(pid, plan);
   if (made.ok()) made->has_agent = has_agent;
@@ -372,8 +373,8 @@ absl::Status RecordSession::Start() {
   const int64_t start_ns = options_.start_unix_ns.value_or(0) - MonotonicToUnixNs();
   if (options_.agent.has_value()) {
     if (options_.start_unix_ns.has_value()) {
-      // Errors of the targets are told now. The agents are started only shortly before the window,
-      // because they record from their start on.
+      // Errors of the targets are reported now. The agents are started only shortly before the
+      // window, because they record from their start on.
       if (absl::Status status = PlanTargets(); !status.ok()) return status;
       if (absl::Status status = WaitUntil(start_ns - kAgentLeadNs); !status.ok()) return status;
       target_fds_.clear();
@@ -446,8 +447,8 @@ absl::Status RecordSession::Start() {
         ready_ns);
   }
   if (options_.flight.has_value()) {
-    // With this, memory that the flight recorder frees is returned to the system at once, whatever
-    // lies beside it.
+    // With this threshold, memory that the flight recorder frees is returned to the system at once,
+    // whatever lies beside that memory.
     mallopt(M_MMAP_THRESHOLD, 64 << 10);
     FlightOptions flight = *options_.flight;
     flight.most_bytes = flight_bytes_;

@@ -94,8 +94,8 @@ absl::StatusOr<std::vector<OperatorRates::Thread>> RecordSession::CountOperators
   return threads;
 }
 
-// Stacks that were asked for are worth more than what jumps save: a process whose stacks only
-// probes can read is refused jumps.
+// Fails for a process whose Python stacks only probes can read, so that it gets no jumps: stacks
+// that the user asked for are worth more than the time that jumps save.
 absl::Status RecordSession::CheckStacksByJumps(Pid pid) const {
   if (!options_.bpf.with_stack || !programs_->reads_stacks()) return absl::OkStatus();
   const absl::StatusOr<PythonReading> python = ReadPython(pid);
@@ -251,7 +251,7 @@ void RecordSession::TellTier() {
     choice.reason += ", and jumps cannot be used: " + why;
   }
   sink_.AddMetadata([&](MetadataWriter& writer) { writer.AddTierChoice(choice); });
-  // Where there is no eBPF, on_without_bpf tells that instead.
+  // Where there is no eBPF, the user learns that by on_without_bpf instead.
   if (callbacks_.on_tier && without_bpf_.empty()) callbacks_.on_tier(info_.tier, choice);
 }
 

@@ -28,18 +28,18 @@ struct BudgetNews {
   std::optional<double> measured_percent;
 };
 
-// What the live line shows.
+// The figures of the live line.
 struct Progress {
   double elapsed_s = 0;
   uint64_t records = 0;
   double records_per_s = 0;  // since the last progress
   uint64_t lost = 0;
-  std::optional<double> step_ms;  // of the last step that was found
+  std::optional<double> step_ms;  // the length of the last step that was found
   uint64_t steps = 0;             // steps found so far; counted only where the user waits for steps
-  Tid step_tid{};  // the thread that step_ms and steps are of: the one with the best evidence
+  Tid step_tid{};  // the thread whose steps these are: the one with the best evidence
 };
 
-// What is recorded when every probe is live.
+// The facts about a recording at the moment at which every probe is live.
 struct Ready {
   size_t processes = 0;
   uint32_t operator_count = 0;  // operators of the first process; 0 while all targets are awaited
@@ -96,7 +96,7 @@ struct RecordCallbacks {
   std::function<void(const Ready&)> on_ready;
   // Tells which tier kAuto has chosen ("bpf" or "patch"), and why, where there was a choice.
   std::function<void(const std::string& tier, const TierChoice& choice)> on_tier;
-  // Tells that there is no eBPF, and jumps record alone; `why`: a sentence.
+  // Tells that there is no eBPF, and that jumps record alone. `why` is a sentence.
   std::function<void(const std::string& why)> on_without_bpf;
   // Tells that recording waits for a process that is in the middle of its import of PyTorch.
   std::function<void(Pid pid)> on_import;

@@ -13,7 +13,7 @@ constexpr double kMostPart = 0.99;
 // The greatest relative standard deviation of prices between jobs. A greater error only says that
 // nothing is known.
 constexpr double kMostDeviation = 0.7;
-// The relative error from which a range is told with the figure.
+// The relative error from which on a range is given with the figure.
 constexpr double kWorthTelling = 0.1;
 
 // Returns by how many percent the job took longer: the time without the cost is what it would have

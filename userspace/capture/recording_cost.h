@@ -19,7 +19,7 @@ struct HitCost {
   double error = 0;  // the relative standard deviation of the costs of hits and jumps
   std::optional<double> call_in_job;  // of a begin that reads inputs
   std::optional<double> jump;         // of a jump's record, by calls in proftrace
-  std::optional<double> stack;        // of a Python stack that a jump tells of, in the job
+  std::optional<double> stack;        // of a Python stack that a jump reads, in the job
   std::optional<double> system;       // of a system call that is recorded, in a loop in proftrace
   std::optional<double> count_jump;   // of a jump that only counts, by calls in proftrace
   double counted = 0;                 // the total of all calls that were only counted
@@ -32,9 +32,9 @@ struct RecordedTime {
 };
 
 // Estimates all costs except the tracer's own time, of a recording that has lost `lost` records.
-// `jumps` has counted the jumps' records, `meter` the probes'. A price by which hits took more time
-// than the job used must be wrong, so the result has the median of the possible ones among the
-// prices that `hit.error` allows for.
+// `jumps` has counted the jumps' records, `meter` the probes'. `hit.error` allows for a range of
+// prices. Prices by which hits took more time than the job used must be wrong, so the result has
+// the median of the others.
 Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const RecordedTime& time,
                   uint64_t lost, const HitCost& hit);
 

@@ -78,7 +78,7 @@ void SampleNames::RemoveProcess(Pid pid) {
 uint32_t SampleNames::FunctionOf(Pid pid, abi::pt_sample_frame_kind kind, const std::string& name,
                                  const std::string& file, int32_t first_line,
                                  std::vector<std::byte>* records) {
-  // After this, functions are told again by other numbers. The earlier numbers stay valid.
+  // From then on, functions are recorded again under other numbers. The earlier numbers stay valid.
   if (function_ids_.size() >= kMostNames) function_ids_.clear();
   const auto [it, is_new] = function_ids_.try_emplace(
       {Raw(pid), static_cast<int>(kind), name, file, first_line}, last_function_ + 1);
@@ -103,7 +103,7 @@ uint32_t SampleNames::FunctionOf(Pid pid, abi::pt_sample_frame_kind kind, const 
 
 uint32_t SampleNames::FrameOf(Pid pid, uint32_t parent, const Frame& frame,
                               std::vector<std::byte>* records) {
-  // After this, frames are told again by other numbers.
+  // From then on, frames are recorded again under other numbers.
   if (frame_ids_.size() >= kMostFrames) frame_ids_.clear();
   const auto [it, is_new] =
       frame_ids_.try_emplace({parent, frame.function, frame.line}, last_frame_ + 1);

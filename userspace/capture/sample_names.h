@@ -1,5 +1,6 @@
 // Turns samples into records: the stack that was read of a thread becomes frames with names, while
-// the process lives. A frame that was recorded before is referred to by its number. For one thread.
+// the process lives. A frame that was recorded before is referred to by its number. May be used by
+// one thread.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -41,7 +42,7 @@ struct SampleReading {
 };
 
 struct NamedSample {
-  uint32_t frame = 0;  // the innermost one's id; 0 = none
+  uint32_t frame = 0;  // the innermost frame's id; 0: there is none
   uint8_t flags = 0;   // of enum pt_sample_flag
 };
 
@@ -51,8 +52,8 @@ class SampleNames {
   void RemoveProcess(Pid pid);
   bool Knows(Pid pid) const { return processes_.contains(Raw(pid)); }
 
-  // Names a sample's frames. Appends to `records` those that the sample needs and that were not
-  // told before.
+  // Names a sample's frames. Appends to `records` the records that the sample needs and that were
+  // not made before.
   NamedSample Name(const SampleReading& sample, std::vector<std::byte>* records);
 
  private:
@@ -69,11 +70,11 @@ class SampleNames {
     }
   };
   struct Code {
-    uint32_t function = 0;  // 0: no code object lies there, or another one by now
+    uint32_t function = 0;  // 0: the code object is not there now; UINT32_MAX: it is hidden
     std::optional<PythonLines> lines;
   };
-  // Whether a native function is one of the interpreter's, and whether it is the one that runs
-  // bytecode.
+  // Tells whether a native function belongs to the interpreter, and whether it is the function that
+  // runs bytecode.
   enum class NativeKind : uint8_t { kOther, kInterpreter, kEvaluation };
   struct Native {
     uint32_t function = 0;
@@ -86,7 +87,7 @@ class SampleNames {
     std::unique_ptr<NativeUnwinder> unwinder;  // null: no unwinder could be made
     absl::flat_hash_map<CodeKey, Code> codes;
     absl::flat_hash_map<uint64_t, Native> natives;  // by address
-    uint64_t generation = 0;                        // the unwinder's, when the natives were found
+    uint64_t generation = 0;                        // the unwinder's, when `natives` were found
   };
   struct Frame {
     uint32_t function = 0;

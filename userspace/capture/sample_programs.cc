@@ -114,12 +114,12 @@ absl::Status SamplePrograms::Start(int64_t period_ns) {
     UniqueFd fd(static_cast<int>(
         syscall(SYS_perf_event_open, &attributes, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
     if (fd.get() < 0) {
-      error = errno;  // ENODEV: that CPU is off
+      error = errno;  // ENODEV: this CPU is off
       continue;
     }
     bpf_link* link = bpf_program__attach_perf_event(impl_->skeleton->progs.on_sample, fd.get());
     if (link == nullptr) return Failed("the clock of a CPU", errno);
-    // The link has it from here on.
+    // The link owns the descriptor from here on.
     (void)fd.Release();
     impl_->links.push_back(link);
     is_open = true;

@@ -1,6 +1,6 @@
-// The BPF programs of --sample and --waker-stacks: a clock on every CPU, and a list of threads. A
-// BPF object of its own beside BpfPrograms. Everything in the kernel is removed when it is
-// destroyed.
+// The BPF programs of --sample and --waker-stacks: a clock on every CPU, and a list of threads.
+// They are a BPF object of their own beside BpfPrograms. Everything in the kernel is removed when
+// the object is destroyed.
 #pragma once
 
 #include <absl/status/status.h>
@@ -25,7 +25,8 @@ class SamplePrograms {
   using OnSample = std::function<void(const abi::pt_raw_sample&)>;
 
   // Loads the programs. Fails with kNotPermitted, or with kHostUnfit where this kernel does not
-  // take them (Linux 5.17 or later is needed). `wakers`: threads are sampled when they wake others.
+  // take them (Linux 5.17 or later is needed). With `wakers`, threads are sampled when they wake
+  // others.
   static absl::StatusOr<std::unique_ptr<SamplePrograms>> Load(bool wakers);
   ~SamplePrograms();
   SamplePrograms(const SamplePrograms&) = delete;

@@ -34,7 +34,7 @@ using SampleTask = std::variant<NewSampledProcess, OldSampledProcess, SampleRead
 struct NamedReading {
   uint64_t number = 0;
   NamedSample sample;
-  std::vector<std::byte> records;  // records that the sample needs and that were not told before
+  std::vector<std::byte> records;  // records that the sample needs and that were not made before
 };
 
 class SampleWorker {

@@ -24,7 +24,7 @@
 
 namespace proftrace {
 
-// The looks at a thread that all found the same reading; `count` is their number.
+// A sample of a thread: `count` looks at the thread that all found the same reading.
 struct SampleOf {
   uint64_t reading = 0;
   bool is_last = false;  // the reading is not needed any more
@@ -34,7 +34,7 @@ struct SampleOf {
   uint32_t count = 0;
   int32_t call = -1;
   uint8_t state = 0;  // enum pt_sample_state
-  Tid woken{};        // the thread that it woke at that moment, for a sample of a waker; 0 = a look
+  Tid woken{};        // for a sample of a waker: the thread that it woke; 0: for looks
 };
 
 class SampleWriter {
@@ -92,7 +92,7 @@ class SampleWriter {
   std::atomic<uint64_t> lost_ = 0;
 
   // The next two members are for the thread alone.
-  absl::flat_hash_map<uint64_t, NamedSample> named_;  // by reading
+  absl::flat_hash_map<uint64_t, NamedSample> named_;  // by the reading's number
   std::vector<std::byte> records_;
   std::thread thread_;
 };

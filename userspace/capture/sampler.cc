@@ -115,8 +115,8 @@ void Sampler::LookUntilStopped() {
   int64_t number = 0;
   int64_t last_write_ns = start_ns;
   while (!stop_.load(std::memory_order_relaxed)) {
-    // The threads are listed first, before anything here wakes a thread that takes one of the job's
-    // off its CPU.
+    // The threads are listed first, because later steps wake threads of ours, which may take the
+    // job's threads off their CPUs.
     absl::StatusOr<std::vector<abi::pt_thread_state>> threads = programs_->ListThreads();
     TakeNews();
     programs_->Drain([this](const abi::pt_raw_sample& raw) { OnRunning(raw); });

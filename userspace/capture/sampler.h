@@ -27,7 +27,7 @@ namespace proftrace {
 
 class Sampler {
  public:
-  // `period_ns`: the time between two samples of a thread; 0: only wakers are sampled.
+  // `period_ns` is the time between two samples of a thread. 0: only wakers are sampled.
   Sampler(std::unique_ptr<SamplePrograms> programs, int64_t period_ns);
   ~Sampler();
   Sampler(const Sampler&) = delete;
@@ -43,19 +43,19 @@ class Sampler {
   // Takes no more samples. TakeRecords() still gives the samples that were taken.
   void Stop();
 
-  // Does what SampleWriter::TakeRecords() does.
+  // Calls `append` for each record that is ready (SampleWriter::TakeRecords()).
   void TakeRecords(const std::function<void(std::span<const std::byte>)>& append) {
     writer_.TakeRecords(append);
   }
 
-  // Does what SampleWriter::Settle() does.
+  // Waits until all samples have names, or `longest_ns` are over (SampleWriter::Settle()).
   uint64_t Settle(int64_t longest_ns) { return writer_.Settle(longest_ns); }
 
   // Return how many looks until now had no room, and how many were at threads that ran while they
   // were read. May be called on any thread.
   uint64_t lost() const { return programs_->lost() + writer_.lost(); }
   uint64_t unsteady() const { return unsteady_; }
-  // Returns what SampleWriter::failure() does.
+  // Returns the result of SampleWriter::failure().
   std::string failure() const { return writer_.failure(); }
 
  private:
@@ -71,7 +71,7 @@ class Sampler {
     int32_t call = -1;
     uint8_t state = 0;
   };
-  // What was read of a thread at rest, kept until it is known that the thread did not run
+  // The reading of a thread at rest, which is kept until it is known that the thread did not run
   // meanwhile.
   struct Reading {
     abi::pt_thread_state thread;
@@ -91,7 +91,8 @@ class Sampler {
   void LookUntilStopped();
   void DrainUntilStopped();
   void TakeNews();
-  // Looks at the threads, as they were just listed. `elapsed`: periods since the last look.
+  // Looks at the threads, as they were just listed. `elapsed` is the number of periods since the
+  // last look.
   void Look(const std::vector<abi::pt_thread_state>& threads, uint32_t elapsed);
   void OnRunning(const abi::pt_raw_sample& raw);
   Reading Read(const abi::pt_thread_state& thread);

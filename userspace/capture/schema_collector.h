@@ -1,6 +1,6 @@
 // Reads operators' schemas and process groups out of recorded processes and writes them into the
-// capture. It does so on a thread of its own, because it takes up to a tenth of a second for each
-// process, which neither the first probe nor the ring may wait for.
+// capture. It works on a thread of its own, because it takes up to a tenth of a second for each
+// process, and neither the first probe nor the ring may wait that long.
 #pragma once
 
 #include <condition_variable>
@@ -35,8 +35,8 @@ class SchemaCollector {
   // Reads the schemas of `operators` now.
   void Collect(Pid pid, const ProbePlan& plan, uint32_t image,
                const std::vector<OperatorInfo>& operators);
-  // Reads what the process's environment says now of the job that it belongs to, and the process's
-  // groups if its rank or its threads' names say that it has any.
+  // Reads what the process's environment now tells about its job, and the process groups if its
+  // rank or its threads' names say that it has any.
   void CollectJob(Pid pid, const ProbePlan& plan);
   // Waits until everything requested is written. Nothing may be requested afterwards.
   void Finish();

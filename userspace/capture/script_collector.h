@@ -1,4 +1,4 @@
-// Has the names read that rows of TorchScript need (Module Hierarchy), and writes them into the
+// Gets the names that rows of TorchScript need (Module Hierarchy), and writes them into the
 // capture. Records name the code that an interpreter ran only by addresses
 // (bpf/abi/script_records.h). Each pair of code and node is read once, while its process runs, and
 // tried again a few times where that fails.
@@ -37,10 +37,10 @@ class ScriptCollector {
   ScriptCollector(const ScriptCollector&) = delete;
   ScriptCollector& operator=(const ScriptCollector&) = delete;
 
-  // Has the process's rows tell what its interpreters run. To be called before the process's first
-  // probe, and again when it runs another program. Returns the layout that jumps need for that;
-  // where they cannot tell, the layout's index of the state is 0. Adds a reason to `gaps` where
-  // there is nothing to tell.
+  // Has the code that the process's interpreters run recorded with the process's rows. To be called
+  // before the process's first probe, and again when it runs another program. Returns the layout
+  // that jumps need for that; where jumps cannot record that code, the layout's index of the state
+  // is 0. Adds a reason to `gaps` where no code is recorded.
   abi::pt_script_layout Prepare(BpfPrograms* programs, Pid pid, uint32_t image,
                                 const std::shared_ptr<const ProbePlan>& plan,
                                 std::vector<Unsupported>* gaps);
@@ -55,7 +55,7 @@ class ScriptCollector {
   using Place = std::pair<uint64_t, uint64_t>;  // code, node
   struct State {
     uint8_t tries = 0;
-    bool is_settled = false;  // it is being asked for, is known, or will never be asked for again
+    bool is_settled = false;  // it is being asked for, is known, or is given up
   };
   struct Process {
     ScriptReading reading;

@@ -1,5 +1,5 @@
-// Finds recorded processes that gave no row although they ran, so that nobody takes that for a
-// recording that works. Not thread-safe.
+// Finds recorded processes that gave no row although they ran, so that nobody takes such a
+// recording for a complete one. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_set.h>
@@ -24,7 +24,7 @@ class SilentProcesses {
   // How many processes are named; the others are counted.
   static constexpr size_t kMostNamed = 8;
 
-  // Takes a record of the window. Cheap: called for each.
+  // Takes a record of the window. It must be cheap, because it is called for each record.
   void Observe(const abi::pt_record& head) {
     if (head.pid == last_pid_ || !IsOfRow(head.kind)) return;
     last_pid_ = head.pid;
@@ -32,8 +32,8 @@ class SilentProcesses {
   }
 
   // Names those of `pids` that had no row: "PID 17 (2.00 s of CPU time)". nullopt where each of
-  // them had a row or did not run. `explained`: processes for which another message says why they
-  // have none.
+  // them had a row or did not run. `explained` has the processes for which another message says why
+  // they have no row.
   std::optional<std::string> Describe(std::span<const Pid> pids, const ProcessCpuTimes& cpu_times,
                                       const std::set<uint32_t>& explained) const;
 
@@ -49,8 +49,8 @@ class SilentProcesses {
   uint32_t last_pid_ = 0;
 };
 
-// Returns a sentence that says why they may be silent. `records_lost`: their records may be among
-// the lost ones.
+// Returns a sentence that says why these processes may be silent. With `records_lost`, their
+// records may be among the lost ones.
 std::string WhySilent(const std::string& processes, bool records_lost);
 
 }  // namespace proftrace

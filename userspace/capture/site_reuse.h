@@ -1,7 +1,7 @@
-// Tells how cold the places are at which a job is recorded. A trampoline, or the kernel's data of a
-// probe, is still in the CPU's nearest caches where it is used again within microseconds of the
-// job's own time; where it is used once a step, it is not. Looks at only some of the records. Not
-// thread-safe.
+// Tells how cold, in the sense of CPU caches, the places are at which a job is recorded. A
+// trampoline, or the kernel's data of a probe, is still in the CPU's nearest caches where it is
+// used again within microseconds of the job's own time; where it is used once a step, it is not.
+// Only some of the records are looked at. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -24,7 +24,7 @@ class SiteReuse {
   static constexpr double kColdNs = 60'000;
   static constexpr uint64_t kFewest = 200;
 
-  // `ns_per_hit`: the nanoseconds that a hit takes, which do not count as the job's own time.
+  // Sets the nanoseconds that a hit takes, which do not count as the job's own time.
   void SetCost(double ns_per_hit) { ns_per_hit_ = ns_per_hit; }
   // Takes every record, thread by thread in their order.
   void Observe(const abi::pt_record& head);

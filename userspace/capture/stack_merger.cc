@@ -10,8 +10,8 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMostWords = sizeof(abi::pt_python_stack_record::words) / 8;
-// The most code objects that are known by their contents. A job that makes code all the time comes
-// to it; then code objects are told of again.
+// The most code objects that are known by their contents. A job that makes code all the time
+// reaches this number; from then on code objects are given out again.
 constexpr size_t kMostKeptCodes = 1 << 16;
 constexpr size_t kMostKeptNumbers = 1 << 18;  // in each of the two tables
 constexpr uint64_t kModuleAddress = (uint64_t{1} << PT_PYTHON_MODULE_ADDRESS_BITS) - 1;
@@ -97,8 +97,8 @@ void StackMerger::Add(std::span<const std::byte> record, RecordOrigin origin,
   on_record(record);
   if (head.kind != abi::PT_THREAD_EXIT) return;
   threads_.erase(head.tid);
-  // This must not be done in Observe(), where the thread's end, which the kernel tells of, comes
-  // before the last records of its jumps.
+  // This must not be done in Observe(), where the thread's end, which the kernel reports, comes
+  // before the last records of the thread's jumps.
   tellers_.erase({head.tid, RecordOrigin::kJump});
   tellers_.erase({head.tid, RecordOrigin::kProbe});
   handles_.erase({head.pid, head.tid});
@@ -209,7 +209,8 @@ uint64_t StackMerger::ModuleAt(const abi::pt_record& head, uint64_t address, Rec
   address &= kModuleAddress;
   const ModuleHandles& own = HandlesOf(head, origin);
   if (const auto told = own.find(address); told != own.end()) return told->second;
-  // The source's own record of the module is lost, but another one may have told of it.
+  // The source's own record of the module is lost, but the other source may have recorded the
+  // module.
   const auto& all = modules_[head.pid];
   const auto module = all.find(address);
   return module == all.end() ? address : module->second.handle;
@@ -271,7 +272,7 @@ bool StackMerger::ReadStack(const abi::pt_python_stack_record& record, size_t wo
 void StackMerger::Tell(const abi::pt_record& head, const Stack& stack, Thread* thread,
                        const OnRecord& on_record) {
   Stack& told = thread->told;
-  // A stack that is not known is told as such, and only once.
+  // A stack that is not known is given out as an empty one, and only once.
   if (!stack.is_known && (!told.is_known || told.frames.empty())) return;
   if (stack.is_known && told.is_known && stack.frames == told.frames && stack.flags == told.flags) {
     return;

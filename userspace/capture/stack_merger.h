@@ -1,13 +1,13 @@
-// Merges Python's stacks from two sources, jumps and probes. Each source tells of a thread's stack
-// by the frames that are new since the stack that the same source told of before; the merged
-// records hold the frames that are new since the last stack of the thread, whichever source told of
+// Merges Python's stacks from two sources, jumps and probes. A source's record of a thread's stack
+// has only the frames that are new since the stack that the same source recorded before; a merged
+// record has the frames that are new since the last stack of the thread, whichever source recorded
 // that one. Each row has the stack that its own source read.
 //
-// Jumps tell of a code object once in each thread, and number code objects by process: each code
-// object comes out once, with a number that is the recording's own. Modules come out once, too.
-// Modules that lie at the same address one after the other are told apart by the bits above the
-// address, because the records that tell of them do not wait for the stacks that have them. Not
-// thread-safe.
+// Jumps record a code object once in each thread, and number code objects by process; the merger
+// gives out each code object once, with a number of the recording's own. The merger gives out
+// modules once, too. Modules that lie at the same address one after the other are told apart by the
+// bits above the address, because the records of modules do not wait for the stacks that contain
+// the modules. Not thread-safe.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -35,19 +35,20 @@ class StackMerger {
   using DistanceOfCopy =
       std::function<std::optional<uint32_t>(Pid pid, uint64_t code, uint32_t copy)>;
 
-  // `distance_of`: is called for the copies that jumps tell of.
+  // `distance_of` is called for the copies that jumps record.
   explicit StackMerger(DistanceOfCopy distance_of) : distance_of_(std::move(distance_of)) {}
 
   // Takes each source's records in the order in which it gives them. Records of code and of modules
   // go to `on_record` at once, as stacks of other threads may refer to them, too. Returns the
-  // record that is to be merged, valid until the next call; empty where the record was dealt with.
+  // record that is to be merged, valid until the next call; empty where no record is to be merged.
   std::span<const std::byte> Observe(std::span<const std::byte> record, RecordOrigin origin,
                                      const OnRecord& on_record);
-  // Takes the records that Observe() returned, once RecordMerger has put those of each thread in
-  // the order of both sources.
+  // Takes the records that Observe() returned, once RecordMerger has put the two sources' records
+  // of each thread in order.
   void Add(std::span<const std::byte> record, RecordOrigin origin, const OnRecord& on_record);
 
-  // The first number of code objects that jumps tell of; probes count from 1 on.
+  // The first number that is given out for code objects that jumps record. Probes number theirs
+  // from 1 on.
   static constexpr uint32_t kFirstCode = 1U << 30;
 
  private:
@@ -69,12 +70,12 @@ class StackMerger {
     Stack told;
     RecordOrigin last = RecordOrigin::kProbe;
   };
-  // The code object or module that a thread's records are telling of.
+  // The code object or module that the last records of a thread describe.
   struct Teller {
     uint32_t pid = 0;
     bool skips_class = false;  // the module was known, so the name of its class is left out
-    // A code object that jumps tell of, while more of its records may come.
-    uint32_t code = 0;  // its number in the process; 0 = none
+    // The code object of a jump's records, while more of its records may come.
+    uint32_t code = 0;  // its number in the process; 0: none
     // How far the copy that the thread runs lies behind the code object's own instructions.
     std::optional<uint32_t> distance = 0;
     std::vector<std::byte> pieces;  // whole records
@@ -86,11 +87,11 @@ class StackMerger {
               const OnRecord& on_record);
   void OnModule(std::span<const std::byte> record, RecordOrigin origin, Teller* teller,
                 const OnRecord& on_record);
-  // Returns a stack's record with the numbers of code and modules that came out; it lies in
-  // renumbered_.
+  // Returns a stack's record with our numbers of code objects and our handles of modules. The
+  // result lies in renumbered_.
   std::span<const std::byte> Renumber(std::span<const std::byte> record, RecordOrigin origin);
-  // The handles of modules that a thread's stacks have, by the modules' addresses: the jumps of
-  // each thread tell of modules by themselves, and all probes of a process together.
+  // Our handles of the modules in a thread's stacks, by the modules' addresses. The jumps of each
+  // thread record modules for that thread, and probes for the whole process.
   using ModuleHandles = absl::flat_hash_map<uint64_t, uint64_t>;
   ModuleHandles& HandlesOf(const abi::pt_record& head, RecordOrigin origin) {
     return handles_[{head.pid, origin == RecordOrigin::kJump ? head.tid : 0}];
@@ -100,15 +101,15 @@ class StackMerger {
     std::optional<uint32_t> distance;
   };
   void KeepNumber(std::pair<uint32_t, uint32_t> theirs, Code ours);
-  // Returns the number that came out for a code object of a jump; nullopt: the records that told of
-  // it are lost.
+  // Returns our number of a jump's code object; nullopt: the records of the code object are lost.
   std::optional<Code> NumberOf(std::pair<uint32_t, uint32_t> theirs);
   uint64_t ModuleAt(const abi::pt_record& head, uint64_t address, RecordOrigin origin);
   // Reads a stack into `stack`. Returns false where it cannot be read; the stack is not known then.
   static bool ReadStack(const abi::pt_python_stack_record& record, size_t words, Stack* stack);
-  // Ends the code object that is being told of: all its records have come.
+  // Gives out the code object that `teller` holds, because all its records have come.
   void EndCode(Teller* teller, const OnRecord& on_record);
-  // Hands out records that tell of `stack`, before the record with this head.
+  // Gives out the records that describe `stack`, with time and thread of `head`, whose record comes
+  // next.
   void Tell(const abi::pt_record& head, const Stack& stack, Thread* thread,
             const OnRecord& on_record);
   void OnProcessEnd(uint32_t pid);
@@ -116,17 +117,16 @@ class StackMerger {
   const DistanceOfCopy distance_of_;
   absl::flat_hash_map<uint32_t, Thread> threads_;                           // by tid
   absl::flat_hash_map<std::pair<uint32_t, RecordOrigin>, Teller> tellers_;  // by tid
-  // The numbers that came out, by pid and the process's own number. When numbers_ is full it takes
-  // the place of older_numbers_. Numbers that a stack has had since, or that a job has told of
-  // since, stay.
+  // Our numbers, by pid and the process's own number. When numbers_ is full it takes the place of
+  // older_numbers_. Numbers that were used in a stack or recorded again since then are kept.
   using CodeNumbers = absl::flat_hash_map<std::pair<uint32_t, uint32_t>, Code>;
   CodeNumbers numbers_;
   CodeNumbers older_numbers_;
   absl::flat_hash_map<std::string, uint32_t> codes_;  // by pid and contents
-  // The last module that was told of at an address.
+  // The last module that was recorded at an address.
   struct Module {
     uint64_t type = 0;
-    uint64_t handle = 0;  // the handle that came out
+    uint64_t handle = 0;  // the handle that we gave out
   };
   absl::flat_hash_map<uint32_t, absl::flat_hash_map<uint64_t, Module>> modules_;  // by pid
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, ModuleHandles> handles_;     // by pid and tid

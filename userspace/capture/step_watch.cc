@@ -97,7 +97,7 @@ void StepWatch::OnBegin(const abi::pt_record& head, uint64_t what, ThreadState& 
     return;
   }
   const int64_t now_ns = static_cast<int64_t>(head.time_ns);
-  CloseCall(thread, now_ns);  // its end was lost
+  CloseCall(thread, now_ns);  // the open call's end was lost
   const std::optional<ItemClass> item_class = SiteClass(Pid{head.pid}, head.site);
   if (!item_class.has_value()) return;
   StepItem item;
@@ -116,7 +116,7 @@ void StepWatch::OnBegin(const abi::pt_record& head, uint64_t what, ThreadState& 
 
 void StepWatch::OnEnd(const abi::pt_record& head, ThreadState& thread) {
   if (!thread.is_open || thread.in_leaf) return;
-  // The end of a row that encloses the call: the call's own end was lost.
+  // A row that encloses the call has ended, so the call's own end was lost.
   if (IsBelow(thread.sp, head.sp)) {
     CloseCall(thread, static_cast<int64_t>(head.time_ns));
     return;

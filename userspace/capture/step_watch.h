@@ -28,9 +28,9 @@ class StepWatch {
   // Returns the label of a site of a process's probe plan; nullopt when it is not known.
   using SiteLabel = std::function<std::optional<Label>(Pid pid, uint16_t site)>;
 
-  // `start_ns`: the time from which records are complete. `most_steps`: about how many of the last
-  // steps of each thread are kept; a thread that has ended is then forgotten. 0 = all steps are
-  // kept, and among threads that have ended those of the best one.
+  // `start_ns` is the time from which records are complete. `most_steps` is about the number of
+  // last steps of each thread that are kept; a thread that has ended is then forgotten. 0: all
+  // steps are kept, and of the threads that have ended, those of the best one.
   StepWatch(SiteLabel site_label, int64_t start_ns, size_t most_steps = 0)
       : site_label_(std::move(site_label)), start_ns_(start_ns), most_steps_(most_steps) {}
 
@@ -49,14 +49,14 @@ class StepWatch {
 
  private:
   struct OpenAnnotation {
-    uint64_t handle = 0;  // 0 = not known yet
+    uint64_t handle = 0;  // 0: not known yet
     uint64_t item = 0;    // as the finder numbers them
   };
   // The items of one thread: calls that nothing encloses, and annotations, which may enclose items.
   struct ThreadState {
     ThreadState(int64_t start_ns, size_t most_steps);
     StepFinder finder;
-    uint64_t markers = 0;  // items that tell steps
+    uint64_t markers = 0;  // items by which steps are recognised
     uint64_t items = 0;
     bool is_open = false;  // the last item is a call that still runs
     bool last_begin_was_item = false;
@@ -64,7 +64,7 @@ class StepWatch {
     uint32_t sp = 0;
     uint32_t nested_same = 0;  // open calls of the same site within it
     bool in_leaf = false;      // within an annotation that is one item, with all calls in it
-    uint64_t leaf_handle = 0;  // 0 = not known yet
+    uint64_t leaf_handle = 0;  // 0: not known yet
     std::vector<OpenAnnotation> annotations;  // that enclose items, the innermost last
   };
 
@@ -85,8 +85,8 @@ class StepWatch {
   SiteLabel site_label_;
   int64_t start_ns_;
   size_t most_steps_;
-  // Time of the latest record; it stands for now, so that records which are still to come make no
-  // pause.
+  // The time of the latest record. It is taken as the present time, so that records that are still
+  // to come do not look like a pause.
   int64_t now_ns_ = 0;
   std::optional<int64_t> end_ns_;
   absl::node_hash_map<uint64_t, ThreadState> threads_;  // by pid and tid

@@ -33,12 +33,12 @@ class StretchMeter {
   void Observe(const abi::pt_record& head) { Count(head, /*is_jump=*/false); }
   void ObserveJump(const abi::pt_record& head) { Count(head, /*is_jump=*/true); }
   // Returns the stretch that ended at the last Cut(), once all records of it were observed;
-  // nullopt: there was none, or it was taken. `ns_per_system_record`: the cost of a record of
-  // system activity, which is taken off its CPU time. Operators are counted by the probe in the
-  // function that each of them calls; where that is not there, by their share of the hits in the
-  // last stretch that had it.
+  // nullopt: there was none, or it was taken. `ns_per_system_record` is the cost of a record of
+  // system activity, which is taken off the CPU time. Operators are counted by the probe in the
+  // function that each of them calls; without that probe, by their share of the hits in the last
+  // stretch that had it.
   std::optional<ComparedStretch> Take(double ns_per_system_record);
-  // Returns the CPU time that was used since the stretch began.
+  // Returns the nanoseconds of CPU time that were used since the stretch began.
   int64_t UsedNs() const { return CpuTimeNs() - open_.begin_cpu_ns; }
 
  private:
@@ -60,7 +60,7 @@ class StretchMeter {
   std::optional<Counts> ended_;
   Counts open_;
   bool is_open_ = false;
-  double operators_a_hit_ = 0;  // 0 = not known
+  double operators_a_hit_ = 0;  // 0: not known
 };
 
 }  // namespace proftrace

@@ -7,7 +7,8 @@
 
 namespace proftrace {
 
-// Returns the facts by the call's number. The last entry is for all calls that are not x86-64's.
+// Returns the facts about each system call, by its number. The last entry is for all calls that are
+// not x86-64's.
 std::vector<abi::pt_system_call> SystemCallFactsForKernel();
 
 }  // namespace proftrace

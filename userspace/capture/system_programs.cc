@@ -131,8 +131,8 @@ struct SystemPrograms::Impl {
     return absl::OkStatus();
   }
 
-  // Tells the programs with which system calls threads go on that were in restart_syscall when they
-  // were found.
+  // Tells the programs which system calls are continued by threads that were in restart_syscall
+  // when they were found.
   void TellRestartedCalls() const {
     const int map = bpf_map__fd(skeleton->maps.restarted_calls);
     uint32_t tid = 0;
@@ -148,8 +148,8 @@ struct SystemPrograms::Impl {
     }
   }
 
-  // Tells the programs which of the process's threads wait for a lock of Python, among those that
-  // waited as for a semaphore when they were found.
+  // Tells the programs which of the process's threads wait for a lock of Python. Only threads that
+  // were waiting for something like a semaphore when they were found are looked at.
   void TellBegunWaits(Pid pid, const PythonReading& python) const {
     const int map = bpf_map__fd(skeleton->maps.begun_waits);
     std::vector<uint32_t> tids;
@@ -315,7 +315,7 @@ absl::Status SystemPrograms::OpenFaultCounters() {
       UniqueFd fd(static_cast<int>(
           syscall(SYS_perf_event_open, &attributes, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
       if (fd.get() < 0) {
-        error = errno;  // ENODEV: that CPU is off
+        error = errno;  // ENODEV: this CPU is off
         continue;
       }
       bpf_link* link = bpf_program__attach_perf_event(program, fd.get());

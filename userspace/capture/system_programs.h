@@ -42,29 +42,31 @@ class SystemPrograms {
   // the middle of, and, with `follow_children`, the processes that it forks. May be called on any
   // thread.
   absl::Status AddProcess(Pid pid);
-  // Records many processes at once: the kernel's threads are gone through a single time.
+  // Records many processes at once, for which the kernel's list of threads is gone through a single
+  // time.
   absl::Status AddProcesses(std::span<const Pid> pids);
 
-  // Tells, from here on, waits for Python's locks from waits for work, in the process and those
-  // that it forks. Does nothing where the scheduler is not recorded. May be called on any thread.
+  // Distinguishes, from here on, waits for Python's locks from waits for work, in the process and
+  // in the processes that it forks. Does nothing where the scheduler is not recorded. May be called
+  // on any thread.
   void AddPython(Pid pid, const PythonReading& python);
   bool wants_python() const { return wants_python_; }
 
   // Hands over all records that are there.
   void Drain(const RecordCallback& callback);
   // Makes records of the calls and waits that threads are in the middle of, up to now. The rest of
-  // each is recorded as if it began now.
+  // each call and wait is recorded as if it began now.
   void TellOpen();
   // Does what TellOpen() does, and ends the recording. Drain() gives the rest of the records.
   void Stop();
 
-  // Returns how many records found no room, and how many threads could not be followed for want of
-  // room.
+  // Returns the number of records that found no room, plus the number of threads that could not be
+  // followed for want of room.
   uint64_t lost() const;
   // Returns how much longer a system call takes when it is recorded: the median of a loop in this
   // process; nullopt where no calls are recorded.
   std::optional<double> ns_per_call() const { return ns_per_call_; }
-  // Returns the activities that this kernel does not tell of.
+  // Returns the activities that cannot be recorded on this kernel.
   const std::vector<Unsupported>& gaps() const { return gaps_; }
 
  private:
@@ -72,7 +74,8 @@ class SystemPrograms {
   SystemPrograms();
   absl::Status Attach(const SystemActivities& activities);
   absl::Status OpenFaultCounters();
-  // `plain_ns`: the nanoseconds that a system call takes while it is not recorded.
+  // Measures ns_per_call_. `plain_ns` is the nanoseconds that a system call takes while it is not
+  // recorded.
   absl::Status MeasureCall(double plain_ns);
 
   std::unique_ptr<Impl> impl_;

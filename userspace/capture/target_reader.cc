@@ -101,7 +101,7 @@ std::string TargetReader::AskNow(Question question) {
     std::condition_variable changed;
     std::optional<std::string> result;
   };
-  // It lives longer than this call where no answer comes in time.
+  // The object lives longer than this call where no answer comes in time.
   const auto waiting = std::make_shared<Waiting>();
   Ask(std::move(question), [waiting](std::string_view result) {
     const std::lock_guard lock(waiting->mutex);

@@ -29,19 +29,19 @@ class TargetReader {
   struct Question {
     Pid pid{};
     // The process's address space (CaptureMetadata::images): as long as this number stays the same,
-    // the memory that was opened is read on. 0 = not known.
+    // the process's memory stays open for the next questions. 0: not known.
     uint32_t image = 0;
     std::string input;
   };
   // Runs in the worker. Returns what was read of the process; empty where it could not be read.
   using Reading = std::function<std::string(Pid pid, std::string_view input)>;
-  // Takes what Reading has returned; empty also where no worker is left to read. Called on the
-  // reader's thread, or on the thread that asks.
+  // Takes the result of Reading; empty also where no worker is left to read. Called on the reader's
+  // thread, or on the thread that asks.
   using OnRead = std::function<void(std::string_view result)>;
 
-  // `title`: the worker's name in ps(1), at most 15 characters. `does` completes "the process that
-  // …", for example "reads names". `reading` works on a copy of this process as it was when the
-  // worker began.
+  // `title` is the worker's name in ps(1), at most 15 characters. `does` completes "the process
+  // that …", for example "reads names". `reading` works on a copy of this process as it was when
+  // the worker began.
   TargetReader(std::string title, std::string does, Reading reading);
   ~TargetReader();
   TargetReader(const TargetReader&) = delete;
@@ -86,7 +86,7 @@ class TargetReader {
 
   // The next members are for the thread alone.
   std::optional<Task> asked_;
-  std::optional<TargetAnswers> answers_;  // about the process that `asked_` is about
+  std::optional<TargetAnswers> answers_;  // for the process of `asked_`
   std::thread thread_;
 };
 

@@ -16,8 +16,8 @@
 namespace proftrace {
 
 // Returns the class of a C++ object by its vtable, demangled: "torch::autograd::AccumulateGrad".
-// `vtable`: the address that objects point to. The word before it points to the typeinfo, whose
-// second word points to the mangled name (Itanium C++ ABI 2.9.5).
+// `vtable` is the address that objects point to. The word before that address points to the
+// typeinfo, whose second word points to the mangled name (Itanium C++ ABI 2.9.5).
 std::optional<std::string> ReadClassName(const TargetMemory& memory, uint64_t vtable);
 
 // Reads PyTypeObject::tp_name: the word after ob_refcnt, ob_type and ob_size.
@@ -26,7 +26,7 @@ std::optional<std::string> ReadPythonTypeName(const TargetMemory& memory, uint64
 // Where a process keeps torch's list of symbols (c10::InternedStrings).
 struct SymbolList {
   MemoryRange torch_data;  // the memory that the list lies in
-  uint64_t place = 0;      // 0 = not known yet
+  uint64_t place = 0;      // 0: not known yet
   bool old_string_abi = false;
 };
 struct SymbolText {
@@ -42,8 +42,9 @@ std::optional<SymbolText> SymbolOf(std::string_view answer);
 // Asks for the names of a frame of TorchScript's interpreter; ScriptIn() reads the answer.
 std::string AskScriptNames(const ScriptReading& reading, uint64_t code, uint64_t node);
 
-// Returns what LastOperator() does; 0 also where it cannot be read, or no worker is left. `reader`
-// has a worker that runs ReadTargetWords(). `image`: as in TargetReader::Question.
+// Has the worker of `reader`, which runs ReadTargetWords(), call LastOperator(), and returns the
+// result. 0 also where the process cannot be read, or no worker is left. `image` is as in
+// TargetReader::Question.
 uint64_t AskLastOperator(TargetReader* reader, Pid pid, uint32_t image, const ProbePlan& plan);
 
 // Runs in the worker. Returns the answer to a question; empty where the process cannot be read.

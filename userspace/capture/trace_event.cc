@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kGroup = "proftrace";
 constexpr std::string_view kPid = "pid_";  // no name may begin with a digit
-// The kernel takes no more than this in one write.
+// The most bytes of one write. The kernel takes its input in pieces of less than 4096 bytes.
 constexpr size_t kMostBytes = 4000;
 constexpr size_t kMostEventsBytes = size_t{16} << 20;
 

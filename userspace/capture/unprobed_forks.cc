@@ -19,7 +19,8 @@ void UnprobedForks::OnExit(Pid pid, int64_t time_ns) {
   const auto it = forks_.find(Raw(pid));
   if (it == forks_.end()) return;
   const bool was_live = it->second != 0 && it->second <= time_ns;
-  // A child that ends after the window is still one that had no probes by its end.
+  // A child that ends after the window still counts as a child that had no probes at the window's
+  // end.
   if (!was_live && time_ns >= end_ns_) return;
   if (!was_live && time_ns >= start_ns_) ++ended_;
   forks_.erase(it);

@@ -1,6 +1,7 @@
 // Counts the forked children of recorded processes that ended before their probes were live, so
 // that nothing of what they ran is recorded. A child that runs another program first does not
-// count, nor does one that runs in its parent's memory (vfork), where the parent's probes are.
+// count. Nor does a child that runs in its parent's memory (vfork), because it has the parent's
+// probes.
 //
 // The kernel's records of processes come here at once, but are followed later, so their times
 // decide.
@@ -16,7 +17,7 @@
 
 namespace proftrace {
 
-// The caller locks.
+// Not thread-safe: the caller must hold a lock.
 class UnprobedForks {
  public:
   // Begins the window. A child that ends outside of it is no loss; until this call all time is
@@ -24,10 +25,10 @@ class UnprobedForks {
   void BeginWindow(int64_t start_ns) { start_ns_ = start_ns; }
   void EndWindow(int64_t end_ns) { end_ns_ = end_ns; }
 
-  // `is_recorded`: whether the parent is recorded, by the forks and execs that were followed until
-  // now.
+  // Notes a fork. `is_recorded` says whether the parent is recorded, as far as forks and execs were
+  // followed until now.
   void OnFork(Pid parent, Pid child, int64_t time_ns, bool is_recorded);
-  // Notes a child that was found, not told of by the kernel.
+  // Notes a child that was found, or whose fork the kernel has reported.
   void OnFound(Pid child) { forks_.try_emplace(Raw(child), 0); }
   void OnExec(Pid pid);
   // Notes that a process is not recorded by its old program's plan any more.
@@ -45,7 +46,7 @@ class UnprobedForks {
   size_t waiting() const;
 
  private:
-  std::map<uint32_t, int64_t> forks_;  // by pid: since when its probes are live; 0 = they are not
+  std::map<uint32_t, int64_t> forks_;  // when a child's probes went live, by pid; 0: not yet
   std::set<uint32_t> execs_;           // pids that run another program, which is not followed yet
   uint64_t ended_ = 0;
   int64_t start_ns_ = std::numeric_limits<int64_t>::max();

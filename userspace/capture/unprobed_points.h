@@ -8,8 +8,9 @@
 
 namespace proftrace {
 
-// Describes the gaps by kind of row, with the number of places; rows of torch's own
-// at::RecordFunction by their function. `sites`: the plan's.
+// Describes the gaps, one for each kind of row, with the number of places. Rows of
+// at::RecordFunction in torch's own code are described by their function. `sites` has the plan's
+// sites.
 std::vector<Unsupported> DescribeUnprobed(const std::vector<ModulePlan>& modules,
                                           const std::vector<SiteInfo>& sites);
 

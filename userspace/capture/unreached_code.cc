@@ -101,7 +101,7 @@ class ModuleLook {
              const ReadModuleFile& read_file, const ModulePlan& module)
       : places_(mappings, module), memory_(memory), read_file_(read_file), module_(module) {}
 
-  // `refused`: sites that the kernel has not taken.
+  // Counts the places without a probe. `refused` has the sites that the kernel has not taken.
   UnreachedCode Look(const std::set<uint16_t>& refused) const {
     UnreachedCode result = NothingOf(module_);
     for (std::vector<Place>& places : places_.Find()) {

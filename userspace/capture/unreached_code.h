@@ -22,7 +22,7 @@ namespace proftrace {
 // The places of one file that have no probe although the kernel has accepted probes there.
 struct UnreachedCode {
   std::string module;      // its name, from the target
-  size_t points = 0;       // of the plan
+  size_t points = 0;       // places in the plan
   size_t not_of_file = 0;  // executable memory lies there that is not mapped from the file
   size_t unmapped = 0;     // nothing executable lies there
   size_t without = 0;      // the file's code lies there, without a breakpoint
@@ -42,11 +42,12 @@ std::vector<UnreachedCode> FindUnreachedCode(const std::vector<Mapping>& mapping
                                              const ReadModuleFile& read_file,
                                              const std::vector<ModulePlan>& modules,
                                              const AttachReport& report);
-// Does that for a running process; empty where it cannot be read or has ended.
+// Does the same for a running process; empty where the process cannot be read or has ended.
 std::vector<UnreachedCode> FindUnreachedCode(Pid pid, const std::vector<ModulePlan>& modules,
                                              const AttachReport& report);
 
-// Whether a running process has at least one of the module's probes.
+// Whether a running process has at least one of the module's probes; true also where that cannot be
+// found out.
 bool HasAnyProbe(Pid pid, const ModulePlan& module, const AttachReport& report);
 
 // Returns the files of `modules` whose code the process runs from memory that is not mapped from
@@ -54,7 +55,8 @@ bool HasAnyProbe(Pid pid, const ModulePlan& module, const AttachReport& report);
 // counted: by now a budget may have taken probes out, and the process may have unloaded a library.
 std::vector<UnreachedCode> FindMovedCode(const std::vector<Mapping>& mappings,
                                          const std::vector<ModulePlan>& modules);
-// Does that for a running process; empty where its mappings cannot be read or it has ended.
+// Does the same for a running process; empty where its mappings cannot be read, or the process has
+// ended.
 std::vector<UnreachedCode> FindMovedCode(Pid pid, const std::vector<ModulePlan>& modules);
 
 // Says in one sentence how many places of which files are not reached, and why; nullopt where all

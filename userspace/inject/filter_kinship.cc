@@ -37,7 +37,8 @@ bool IsInSessionOf(uint32_t pid, uint32_t leader) {
   return getsid(static_cast<pid_t>(pid)) == static_cast<pid_t>(leader);
 }
 
-// Returns the process and its ancestors, up to the first one that does not have `filters` filters.
+// Returns the process and its ancestors, up to the first one that does not have `filters` filters,
+// or that may only have adopted an orphan.
 std::vector<uint32_t> LineOf(uint32_t pid, int filters) {
   std::vector<uint32_t> line;
   while (pid != 0 && line.size() < kMostAncestors && FiltersOfAllThreads(Pid{pid}) == filters) {

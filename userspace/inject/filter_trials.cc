@@ -21,15 +21,17 @@
 namespace proftrace {
 namespace {
 
-// A filter that asks another process (SECCOMP_RET_USER_NOTIF) may get no answer.
+// How long the calls of one child may take. A filter that asks another process
+// (SECCOMP_RET_USER_NOTIF) may get no answer.
 constexpr int64_t kLongestTrialNs = 2'000'000'000;
 constexpr useconds_t kTrialLookUs = 200;
-// The descriptor that an injection's calls name. The child closes it first.
+// The descriptor that the calls name in their arguments. The child closes it first, so that the
+// calls fail.
 constexpr int kNamedDescriptor = 3;
 
 // What the child reports in shared memory. Its parent reads it when the child has ended.
 struct Progress {
-  std::atomic<size_t> begun{0};  // how many of the calls
+  std::atomic<size_t> begun{0};  // how many calls were begun
   std::atomic<bool> is_refused{false};
 };
 

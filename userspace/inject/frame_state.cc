@@ -19,7 +19,8 @@ struct FrameFpTail {
 };
 static_assert(sizeof(FrameFpTail) == 48);
 constexpr size_t kFpTailOffset = 464;
-// Its first word tells which components are not in their initial state.
+// The place of the XSAVE header, whose first word tells which components are not in their initial
+// state.
 constexpr size_t kHeaderOffset = 512;
 constexpr uint32_t kLegacyBytes = 576;
 constexpr uint32_t kFpMagic1 = 0x46505853;
@@ -70,9 +71,9 @@ absl::StatusOr<std::vector<uint8_t>> MakeFrameState(std::vector<uint8_t> area,
   tail.magic1 = kFpMagic1;
   tail.extended_bytes = tail.state_bytes + sizeof(kFpMagic2);
   std::memcpy(area.data() + kFpTailOffset, &tail, sizeof(tail));
-  // The end mark is written behind the state that the frame states, and behind the largest that the
-  // thread may have: kernels differ in where they look. The bytes in between belong to components
-  // in their initial state.
+  // Kernels differ in where they look for the end mark. So it is written at three places: behind
+  // the state of the size that the frame tells, behind the largest state without AMX tile data, and
+  // behind the whole area. The bytes in between belong to components in their initial state.
   area.resize(area_bytes + sizeof(kFpMagic2));
   const uint32_t usual_bytes = std::min(area_bytes, EndOf(all & ~kTileData, layout));
   for (const uint32_t end :

@@ -24,7 +24,7 @@ StateLayout ReadStateLayout();
 // Makes the state that rt_sigreturn takes back, from an area as ptrace gives it, which has room for
 // all components of the processor. The result has only the components that the thread may use: the
 // kernel gives AMX tiles room at their first use, and would take a larger frame for one with only
-// x87 and SSE. Fails with kUnavailable where `area` is none.
+// x87 and SSE. Fails with kUnavailable if `area` is too short to be such an area.
 absl::StatusOr<std::vector<uint8_t>> MakeFrameState(std::vector<uint8_t> area,
                                                     const StateLayout& layout);
 

@@ -1,5 +1,5 @@
-// The system calls that an injection needs: those that a stopped thread makes for us, and those
-// made when a library is loaded and a thread is started.
+// The system calls that an injection needs: the calls that a stopped thread makes for us, and the
+// calls by which a library is loaded and a thread is started.
 #pragma once
 
 #include <absl/status/status.h>
@@ -19,7 +19,7 @@ constexpr uint64_t kNoFile = ~uint64_t{0};
 std::span<const FilteredCall> InjectionCalls();
 
 // Checks that the filters of a thread that we have stopped let all of the injection's calls
-// through. `instruction`: the address that the calls will be made at.
+// through. `instruction` is the address at which the calls will be made.
 absl::Status CheckInjectionCalls(Pid pid, int tid, uint64_t instruction);
 
 // Checks in the same way the calls that unmap what an injection or patches have mapped.

@@ -2,14 +2,14 @@
 // in the data page, sizes and states to C++ and to the assembler.
 //
 // The region is one private mapping: data page | code page | stack. The data page is
-// MADV_WIPEONFORK, so that a child that is forked meanwhile reads INJECT_IDLE, and its threads pass
-// by.
+// MADV_WIPEONFORK, so that a child that is forked meanwhile reads INJECT_IDLE there, and the
+// child's threads do no work.
 #pragma once
 
 // The values of the word at INJECT_STATE.
 #define INJECT_IDLE 0    /* threads pass by */
 #define INJECT_ARMED 1   /* the first thread that comes by does the work */
-#define INJECT_WORKING 2 /* one does */
+#define INJECT_WORKING 2 /* a thread is doing the work */
 #define INJECT_DONE 3    /* INJECT_RESULT is what the library's function returned */
 #define INJECT_FAILED 4  /* the loader refused: INJECT_ERROR says why */
 
@@ -21,12 +21,12 @@
 #define INJECT_DLSYM 24
 #define INJECT_DLERROR 32
 #define INJECT_ERRNO_LOCATION 40
-#define INJECT_FUNCTION 48  /* of a library that is loaded already; 0 = load it */
+#define INJECT_FUNCTION 48  /* its address if the library is loaded; 0: load the library */
 #define INJECT_STACK_TOP 56 /* multiple of 64 */
 #define INJECT_XSAVE_BYTES 64
 #define INJECT_ALL_SIGNALS 72 /* a kernel sigset */
 #define INJECT_SAVED_SIGNALS 80
-#define INJECT_LIBRARY_FD 88 /* 32 bits; closed once it is loaded; -1 = none */
+#define INJECT_LIBRARY_FD 88 /* 32 bits; closed when the library is loaded; -1: no memfd */
 #define INJECT_CALLER_STACK 96
 #define INJECT_OWNER 108         /* 32 bits: PID of the proftrace that put it here */
 #define INJECT_OWNER_START 112   /* its start in clock ticks: PIDs are used again */

@@ -274,7 +274,8 @@ absl::Status InjectionRegion::Unmap(QuietMoment* moment) {
   // A call whose return was not seen may have been made all the same.
   if (!unmapped.ok() && IsStillThere()) return unmapped.status();
   address_ = 0;
-  // The page is dropped if it still equals the file's, so that nobody else has changed it.
+  // A page that equals the file's again holds nobody's changes, so the process's copy of it is
+  // dropped.
   const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid_);
   for (const PatchSite& site : sites_) {
     const uint64_t page = site.address & ~uint64_t{INJECT_PAGE_BYTES - 1};

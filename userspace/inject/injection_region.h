@@ -38,16 +38,17 @@ class InjectionRegion {
       SystemCallPlaces system_calls);
 
   // Maps the region at `address` and makes the memfd for the library, by one thread that is stopped
-  // for that alone. `name`: of the memfd; if empty, none is made.
+  // only for these calls. `name` is the memfd's name; if it is empty, no memfd is made.
   absl::Status Map(uint64_t address, const std::string& name);
   // Writes code, stubs and `data` (INJECT_PAGE_BYTES bytes) into the region.
   absl::Status Fill(const std::vector<PatchSite>& sites, std::vector<uint8_t> data);
-  // Writes the jumps, with all threads stopped.
+  // Writes the jumps, with all threads stopped. Leaves out a site whose code has changed since it
+  // was chosen.
   absl::Status Patch();
   // Takes the jumps away, and the region as soon as no thread is in it. Text pages that equal their
-  // file become the file's again. Fails with a sentence that says what stays. It is kUnavailable,
-  // with INJECT_WORKING in data(), while a thread still does the work; no other thread can begin it
-  // any more, and Remove() may be called again.
+  // file become the file's again. Fails with a sentence that says what stays. The error is
+  // kUnavailable, with INJECT_WORKING in data(), while a thread still does the work; no other
+  // thread can begin it any more, and Remove() may be called again.
   absl::Status Remove();
 
   // Returns the state, INJECT_…. Fails if the process is gone or runs another program.
@@ -76,10 +77,10 @@ class InjectionRegion {
   Pid pid_;
   const WritableMemory& memory_;
   SystemCallPlaces system_calls_;
-  uint64_t address_ = 0;  // 0 = not mapped
-  int library_fd_ = -1;   // in the process
+  uint64_t address_ = 0;  // 0: the region is not mapped
+  int library_fd_ = -1;   // the memfd's number in the process; -1: there is none
   std::vector<PatchSite> sites_;
-  std::vector<uint64_t> stubs_;  // of the sites
+  std::vector<uint64_t> stubs_;  // the stubs' addresses, one for each site
   std::vector<uint8_t> data_;
   StopTimes stops_;
 };

@@ -21,7 +21,7 @@
 namespace proftrace {
 namespace {
 
-constexpr int kMostPlacings = 4;  // another mapping of the job may take the free place
+constexpr int kMostPlacings = 4;  // tries, because the job may take the free place first
 constexpr size_t kMostFunctionBytes = size_t{64} << 10;
 constexpr useconds_t kSafePointUs = 500;
 
@@ -49,7 +49,7 @@ uint64_t XsaveBytes() {
   return __get_cpuid_count(0xd, 0, &a, &b, &c, &d) == 0 ? 0 : b;
 }
 
-// Returns the state's letter ('R', 'S', 'T', …); 0 = there is no such process.
+// Returns the state's letter ('R', 'S', 'T', …); 0: there is no such process.
 char ProcessState(Pid pid) {
   const std::string status = ReadSmallFile("/proc/" + std::to_string(Raw(pid)) + "/status", 4096);
   const std::string_view state = StatusValue(status, "State");
@@ -233,8 +233,8 @@ absl::Status Injection::SendLibrary(int library_fd) const {
   return absl::OkStatus();
 }
 
-// Tries once more if the first try fails: a call of the thread may have failed, or a thread may
-// have stood in the way.
+// Tries a second time, because in the first try a call of the target's thread may have failed, or a
+// thread may have stood in the way.
 absl::Status Injection::TakeOut(InjectionRegion* region) {
   const absl::Status removed = region->Remove();
   return removed.ok() || region->address() == 0 ? removed : region->Remove();
@@ -262,7 +262,7 @@ absl::Status Injection::WaitForWork(InjectionRegion* region) {
     removed = TakeOut(region);
     if (region->data().empty()) return removed;
     std::memcpy(&state, region->data().data() + INJECT_STATE, sizeof(state));
-    // A thread came by at the very last moment; its work is waited for.
+    // If a thread came by at the very last moment, its work is waited for.
     if (state != INJECT_WORKING || is_working) break;
   }
   std::memcpy(&report_.result, region->data().data() + INJECT_RESULT, sizeof(report_.result));

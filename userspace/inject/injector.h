@@ -4,12 +4,13 @@
 // The closest peer calls dlopen from wherever a thread happens to be, and hung 20 of 20 training
 // jobs that way.
 //
-// Three things are done to the process, and each is undone at the end or on an error: a mapping is
-// made near the code, a jump is written into the entry of each safe point (all threads are stopped
-// meanwhile: milliseconds), and a memfd holds the library. If proftrace is killed at any moment,
-// the process goes on: the kernel lets stopped threads go, a thread that was making system calls
-// for us returns by itself, a jump that stays leads to code that does nothing after its first time,
-// and the next injection takes the jump away.
+// Three things are done to the process, and each is undone at the end or on an error (only the
+// loaded library stays): a mapping is made near the code, a jump is written behind the first
+// instruction of each safe point (all threads are stopped meanwhile, for milliseconds), and a memfd
+// holds the library. If proftrace is killed at any moment, the process goes on: the kernel lets
+// stopped threads go, a thread that was making system calls for us returns by itself, a jump that
+// stays leads to code that does nothing after its first time, and the next injection takes the jump
+// away.
 #pragma once
 
 #include <absl/status/status.h>
@@ -28,7 +29,8 @@ namespace proftrace {
 // An exported function whose callers hold no lock of libc when they enter it.
 using SafePoint = FunctionName;
 
-// Returns the functions that every operator and every CUDA launch of a PyTorch job calls first.
+// Returns the function that every operator of a PyTorch job calls first, and frequent calls of the
+// CUDA Runtime and Driver.
 std::vector<SafePoint> TorchSafePoints();
 
 struct InjectionRequest {
@@ -38,11 +40,10 @@ struct InjectionRequest {
   std::string library_name;
   std::string function;  // exported by it: int f(void)
   std::vector<SafePoint> safe_points = TorchSafePoints();
-  // How long it may take until a thread comes by, unless `is_cancelled` is set before; then, how
-  // long the function may take to return.
+  // How long to wait until a thread comes by. Setting `is_cancelled` (may be null) ends that wait.
   int64_t arrival_limit_ns = 5'000'000'000;
   const std::atomic<bool>* is_cancelled = nullptr;
-  int64_t work_limit_ns = 10'000'000'000;
+  int64_t work_limit_ns = 10'000'000'000;  // how long the function may take to return
 };
 
 struct InjectionReport {
@@ -50,7 +51,8 @@ struct InjectionReport {
   int64_t longest_stop_ns = 0;  // from the first thread's interrupt until all go on
   int64_t longest_wait_ns = 0;  // the part of that until the last thread stood still
   int64_t total_ns = 0;
-  // How often all threads were stopped: twice when no thread was in the way.
+  // How often all threads were stopped. It is three times at least: for the jumps, for taking them
+  // away, and for unmapping the region.
   uint32_t stops = 0;
   uint32_t leftovers = 0;  // injections that were killed, whose parts were taken away before
 };

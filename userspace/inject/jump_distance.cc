@@ -10,7 +10,7 @@ constexpr uint8_t kInterrupt = 0xcd;  // int
 
 bool IsMarker(uint8_t byte) { return byte == kBreakpointOpcode || byte == kInterrupt; }
 
-// Returns the index of the distance's uppermost byte that is not safe; -1 = all bytes are.
+// Returns the index of the distance's uppermost byte that is not safe. -1: all bytes are safe.
 int UnsafeByte(uint32_t distance) {
   for (int byte = kDistanceBytes - 1; byte >= 0; --byte) {
     if (IsMarker(static_cast<uint8_t>(distance >> (8 * byte)))) return byte;

@@ -1,4 +1,4 @@
-// Tells which distances a jump may have that is written over a file's code.
+// Tells which distances are allowed for a jump that is written over a file's code.
 //
 // A jump's four bytes of distance replace bytes of instructions, and in another process anybody may
 // have a probe of the kernel at those instructions. When such a probe is taken away, the kernel

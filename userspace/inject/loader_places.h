@@ -31,7 +31,7 @@ struct FunctionName {
   std::string symbol;       // the mangled name
 };
 struct ExportedFunction {
-  uint64_t address = 0;  // in the target; 0 = there is none
+  uint64_t address = 0;  // in the target; 0: there is none
   uint64_t bytes = 0;
 };
 
@@ -40,7 +40,8 @@ std::vector<ExportedFunction> FindExportedFunctions(Pid pid, const std::vector<M
                                                     const std::vector<FunctionName>& wanted);
 
 // Reads the bytes at `address` from the file that is mapped there: code without the breakpoints and
-// jumps that others have put into the process. Returns false if the file's mapping has fewer bytes.
+// jumps that others have put into the process. Returns false if no file's code is mapped there, or
+// if the mapping ends before the last byte.
 bool ReadMappedFile(Pid pid, const std::vector<Mapping>& mappings, uint64_t address, void* buffer,
                     size_t bytes);
 

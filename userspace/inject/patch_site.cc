@@ -15,11 +15,11 @@ namespace proftrace {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
-constexpr size_t kMostBetweenPushes = 2;  // register moves, before a second probe
+constexpr size_t kMostBetweenPushes = 2;  // the most register moves before a second probe
 constexpr uint8_t kNop = 0x90;
 constexpr uint8_t kCall = 0xe8;
 // lea -128(%rsp), %rsp; pushfq; push %rax. The stack pointer is moved past the red zone by lea,
-// because that leaves the flags alone.
+// because lea does not change the flags.
 constexpr std::array<uint8_t, 7> kEnter = {0x48, 0x8d, 0x64, 0x24, 0x80, 0x9c, 0x50};
 // pop %rax; popfq; lea 128(%rsp), %rsp.
 constexpr std::array<uint8_t, 10> kLeave = {0x58, 0x9d, 0x48, 0x8d, 0xa4,

@@ -14,7 +14,7 @@
 namespace proftrace {
 
 inline constexpr size_t kJumpBytes = 5;        // jmp rel32
-inline constexpr size_t kMostPatchBytes = 24;  // of the whole instructions that a jump replaces
+inline constexpr size_t kMostPatchBytes = 24;  // the most that a jump may replace
 
 struct PatchSite {
   uint64_t address = 0;  // in the target
@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<uint8_t>> JumpTo(const PatchSite& site, uint64_t targ
 size_t StubBytes(const PatchSite& site);
 
 // Makes the code that the jump leads to: it saves the flags and rax, calls `work`, runs the site's
-// instructions, and jumps back behind them. `address`: the stub's address.
+// instructions, and jumps back behind them. `address` is the stub's address.
 absl::StatusOr<std::vector<uint8_t>> MakeStub(const PatchSite& site, uint64_t address,
                                               uint64_t work);
 

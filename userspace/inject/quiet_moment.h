@@ -16,8 +16,9 @@
 
 namespace proftrace {
 
-// Lets the calling thread run before all ordinary threads, if that is permitted: threads stay
-// stopped until it has run. It sleeps between its looks at them.
+// Lets the calling thread run before all ordinary threads, if that is permitted, because the
+// threads of the job stay stopped until the calling thread has run. The calling thread sleeps
+// between its looks at them.
 class Hurry {
  public:
   Hurry();
@@ -66,15 +67,15 @@ class QuietMoment {
   StoppedThreads& threads_;
   StopTimes* times_;
   StoppedThreads* held_;
-  int64_t begin_ns_ = 0;  // 0 = the stop was noted
+  int64_t begin_ns_ = 0;  // 0: the stop was noted already
   int64_t still_ns_ = 0;  // when all threads stood still, or the wait for them ended
 };
 
 // Stops all threads of the process and calls `work` when none of them continues at an address for
-// which `is_in_the_way` is true (null: every place will do); then lets them go on. `work` runs on a
-// new thread of ours (StoppedThreads::Use). Returns its result, or kUnavailable if there was no
-// such moment. Adds to `times`. `held` (may be null): threads of the process that stand still
-// already; they are checked as well, and not let go.
+// which `is_in_the_way` is true (null: a thread may continue anywhere); then lets them go on.
+// `work` runs on a new thread of ours (StoppedThreads::Use). Returns its result, or kUnavailable if
+// there was no such moment. Adds to `times`. `held` (may be null) has threads of the process that
+// stand still already; they are checked as well, and are not let go.
 absl::Status AtQuietMoment(Pid pid, const WritableMemory& memory,
                            const std::function<bool(uint64_t)>& is_in_the_way,
                            const std::function<absl::Status(QuietMoment*)>& work, StopTimes* times,

@@ -25,7 +25,7 @@ namespace {
 constexpr int64_t kCallLimitNs = 2'000'000'000;
 constexpr int kSpins = 50;  // looks without a pause, because most calls return within microseconds
 constexpr useconds_t kLookUs = 20;
-constexpr uint64_t kRedZoneBytes = 256;  // 128 by the ABI
+constexpr uint64_t kRedZoneBytes = 256;  // twice the ABI's red zone
 constexpr uint64_t kDirectionFlag = 0x400;
 
 // The kernel's internal results of a call that a stop has interrupted (include/linux/errno.h).

@@ -33,7 +33,7 @@ class RemoteCalls {
   RemoteCalls& operator=(RemoteCalls&&) = delete;
 
   // Makes the call and returns the kernel's result: a negative errno if the call failed. Fails if
-  // the thread is gone.
+  // the thread is gone, or with kUnavailable if the call does not return in two seconds.
   absl::StatusOr<int64_t> Call(long number, const std::array<uint64_t, 6>& arguments);
   // Returns the address of kScratchBytes bytes on the thread's stack that calls may read and write.
   uint64_t scratch_address() const { return frame_ + kScratchOffset; }

@@ -9,7 +9,7 @@ namespace proftrace {
 namespace {
 
 constexpr uint64_t kRoomPageBytes = 4096;
-constexpr uint64_t kReach = 0x7800'0000;  // of a jump, less the length that one module may have
+constexpr uint64_t kReach = 0x7800'0000;  // a jump's reach, less room for the length of one module
 constexpr uint64_t kMargin = 0x10000;  // left free beside other mappings, if there is room for it
 constexpr uint64_t kLowest = 0x10000;
 // How many pages are tried from each end of a gap. Over so many pages, every unsafe byte of a
@@ -22,10 +22,10 @@ uint64_t Less(uint64_t address, int64_t change) {
   return address > less ? address - less : 0;
 }
 
-// The properties of the room that is looked for.
+// The properties of the room that is wanted.
 struct Wanted {
-  uint64_t lowest;   // address at which a jump may lie
-  uint64_t highest;  // address behind the highest jump
+  uint64_t lowest;   // the lowest address at which a jump may lie
+  uint64_t highest;  // the address behind the highest jump
   uint64_t bytes;
   const std::function<bool(uint64_t)>& accepts;
 
@@ -50,7 +50,7 @@ uint64_t FindRoom(const std::vector<Mapping>& mappings, const Wanted& wanted, ui
   const auto take = [&](uint64_t at) {
     if (distance(at) < kReach && (best == 0 || distance(at) < distance(best))) best = at;
   };
-  // Takes the safe address nearest to each end of [first, last], which are pages.
+  // Takes the safe page nearest to `last`, and without `at_end` also the one nearest to `first`.
   const auto take_within = [&](uint64_t first, uint64_t last, bool at_end) {
     for (int i = 0; !at_end && i < kMostPages && first + i * kRoomPageBytes <= last; ++i) {
       if (!wanted.IsSafe(first + i * kRoomPageBytes)) continue;

@@ -1,8 +1,8 @@
 // Finds out whether a process's seccomp filters let a system call through. Docker's default profile
-// filters every container, and lets all calls through that injection needs; other filters kill the
-// process for them. Filters are read if that is allowed (MayReadSeccompFilters()). Otherwise they
-// are known if they are this process's own (filter_kinship.h), which then tries what they allow
-// (filter_trials.h), or if the user says which profile they are (StateSeccomp()).
+// filters every container, and lets all calls through that injection needs; other filters may kill
+// the process for these calls. Filters are read if that is allowed (MayReadSeccompFilters()).
+// Otherwise they are known if they are this process's own (filter_kinship.h), which then tries what
+// they allow (filter_trials.h), or if the user says which profile they are (StateSeccomp()).
 #pragma once
 
 #include <absl/status/status.h>
@@ -28,7 +28,7 @@ uint32_t RunSeccompFilter(std::span<const sock_filter> filter, const seccomp_dat
 // cannot be read: without CAP_SYS_ADMIN, or if proftrace itself has a filter.
 absl::StatusOr<std::vector<std::vector<sock_filter>>> ReadSeccompFilters(int tid);
 
-// Returns the seccomp mode of a thread, by /proc: 0 = none, 1 = strict, 2 = filters.
+// Returns the seccomp mode of a thread, by /proc. 0: none; 1: strict; 2: filters.
 int SeccompMode(Pid pid, int tid);
 // Returns how many filters the thread has; 0 before Linux 5.9.
 int SeccompFilterCount(Pid pid, int tid);
@@ -40,7 +40,8 @@ struct FilteredCall {
   long number;
   const char* name;
   std::array<uint64_t, 6> arguments;
-  // An error does no harm: only filters that kill, or ask another process, refuse the call.
+  // Whether an error does no harm. Then a filter that answers with an error does not count as
+  // refusing the call; one that kills the thread, sends a signal, or asks another process does.
   bool may_fail = false;
 };
 
@@ -49,21 +50,22 @@ struct FilteredCall {
 // of the calls that they refuse.
 absl::Status CheckFiltersUnseen(Pid pid, std::span<const FilteredCall> calls);
 
-// Whether the filters can be checked so: the process has none, or they may be read or are known.
+// Whether CheckFiltersUnseen() can judge the process: it has no filters, or they may be read or are
+// known.
 bool AreFiltersKnown(Pid pid);
 
-// Takes the user's word for the filters of jobs that cannot be read: `runtime-default` means the
-// default profile of a container's runtime, which answers forbidden calls with an error. The
-// statement holds in this process and those that it forks. Returns false for an unknown profile.
+// Takes the user's word for filters that cannot be read: `runtime-default` means the default
+// profile of a container's runtime, which answers forbidden calls with an error. The statement
+// holds in this process and those that it forks. Returns false for an unknown profile.
 bool StateSeccomp(const std::string& profile);
 bool IsRuntimeDefaultStated();
 
-// Checks that the filters let each of the calls through. Fails with one sentence that names the
-// first call that they refuse.
+// Checks that the filters let each of the calls through when it is made at the address
+// `instruction`. Fails with one sentence that names the first call that they refuse.
 absl::Status CheckSeccomp(const std::vector<std::vector<sock_filter>>& filters,
                           std::span<const FilteredCall> calls, uint64_t instruction);
-// Checks the calls for a thread that we have stopped, if it has filters: by their code if they can
-// be read, else by what is known of them.
+// Checks the calls for a thread that we have stopped, if it has filters: by the filters' code if
+// that can be read, otherwise by the known facts about the filters.
 absl::Status CheckSeccompOf(Pid pid, int tid, std::span<const FilteredCall> calls,
                             uint64_t instruction);
 

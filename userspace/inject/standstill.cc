@@ -19,7 +19,7 @@ constexpr useconds_t kThawLookUs = 20'000;
 struct ThreadLook {
   char state = 0;  // of /proc/PID/status: 'R', 'S', 'D', 'T', 't', …
   std::string tracer;
-  std::string switches;  // how often it got a processor or lost one
+  std::string switches;  // how often the thread has left a processor
 
   bool operator==(const ThreadLook&) const = default;
 };
@@ -36,8 +36,8 @@ ThreadLook LookAtThread(Pid pid) {
   return state;
 }
 
-// Returns the command that thaws a frozen group; empty = the group is not frozen. Version 1 is read
-// for each group above as well, because a frozen group freezes those below it.
+// Returns the command that thaws a frozen group; empty: the group is not frozen. The groups above
+// are looked at as well, because a frozen group freezes the groups below it.
 std::string HowToThaw(const ControlGroup& group) {
   for (const std::string& folder : group.folders) {
     if (group.is_v2) {
@@ -87,7 +87,7 @@ std::optional<Standstill> FindStandstill(Pid pid) {
                                    Raw(pid), "' lets it go on")};
   }
   if (state.state != 't') return std::nullopt;
-  // A thread of this program may hold it, for microseconds.
+  // A thread of this program may hold the process for some microseconds.
   const bool is_ours = access(absl::StrCat("/proc/self/task/", state.tracer).c_str(), F_OK) == 0;
   if (is_ours || state.tracer == "0" || state.tracer.empty()) return std::nullopt;
   usleep(kBetweenLooksUs);

@@ -13,9 +13,9 @@
 namespace proftrace {
 
 enum class StandstillKind : uint8_t {
-  kFrozen,   // its threads do not reach a stop by ptrace, or make no system call there
-  kStopped,  // by SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU
-  kHeld,     // in a stop of another program's ptrace
+  kFrozen,   // its threads reach no stop by ptrace, or make no system calls in such a stop
+  kStopped,  // SIGSTOP, SIGTSTP, SIGTTIN or SIGTTOU has stopped it
+  kHeld,     // another program's ptrace has stopped it
 };
 
 struct Standstill {

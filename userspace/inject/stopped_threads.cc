@@ -25,7 +25,7 @@ constexpr int kStopSpins = 50;  // looks without a pause: most threads stop with
 constexpr useconds_t kStopLookUs = 20;
 constexpr int64_t kLongestHoldNs = 500'000'000;
 constexpr int64_t kWaitForOneNs = 100'000'000;
-// How long a handler on another stack is waited for.
+// How long to wait until a signal handler that runs on another stack has ended.
 constexpr int64_t kWaitForStackNs = 1'000'000'000;
 constexpr useconds_t kStackRetryUs = 1000;
 
@@ -45,7 +45,7 @@ absl::Status OnOwnThread(const std::function<void()>& work) {
   return absl::OkStatus();
 }
 
-// Returns the PID of the thread's tracer; "0" = it has none.
+// Returns the PID of the thread's tracer; "0": it has none.
 std::string TracerOf(int tid) {
   const std::string status = ReadSmallFile("/proc/" + std::to_string(tid) + "/status", 8192);
   return std::string(StatusValue(status, "TracerPid"));
@@ -53,7 +53,7 @@ std::string TracerOf(int tid) {
 
 absl::Status SeizeRefusal(int tid, const std::string& tracer, int error) {
   const std::string thread = "thread " + std::to_string(tid);
-  // A thread of ours that is about to end may still trace it.
+  // Another thread of ours may still trace the thread until it ends.
   if (access(("/proc/self/task/" + tracer).c_str(), F_OK) == 0) {
     return absl::UnavailableError(thread + " is held by another part of proftrace");
   }
@@ -112,7 +112,7 @@ bool StoppedThreads::Seize(int tid, long options, absl::Status* status) {
     const bool is_ours = waitid(P_PID, static_cast<id_t>(tid), &ignored,
                                 WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL | __WNOTHREAD) == 0;
     const std::string tracer = TracerOf(tid);
-    // The tracer may have let it go meanwhile.
+    // The tracer may have let the thread go meanwhile, so that it can be seized now.
     if (!is_ours && tracer == "0") {
       error = ptrace(PTRACE_SEIZE, tid, nullptr, options) == 0 ? 0 : errno;
       if (error == ESRCH) return false;
@@ -222,7 +222,8 @@ absl::Status StoppedThreads::StopAll(int64_t deadline_ns, const std::set<int>& e
   for (StoppedThread& thread : threads_) {
     if (!thread.is_stopped) continue;
     if (ptrace(PTRACE_GETREGS, thread.tid, nullptr, &thread.registers) == 0) continue;
-    // A thread that was killed is gone. For any other, nobody can say where it stands.
+    // A thread that was killed is gone. Where any other thread stands is not known without its
+    // registers.
     thread.is_gone = errno == ESRCH && ThreadHasEnded(static_cast<uint32_t>(thread.tid));
     if (!thread.is_gone && status.ok()) {
       status = absl::UnavailableError("the registers of thread " + std::to_string(thread.tid) +

@@ -44,9 +44,9 @@ class StoppedThreads {
   // Does `work` on a new thread of ours and waits for it. Afterwards all threads go on. Fails as
   // `work` does, or with kUnavailable if this thread does not get its turn (trace_turn.h).
   static absl::Status Use(Pid pid, const std::function<absl::Status(StoppedThreads*)>& work);
-  // Does `work` on a new thread of ours while the process's first thread stands still. If that does
-  // not stop within half a second, it goes on, and `work` is called on the calling thread with
-  // null.
+  // Does `work` on a new thread of ours while the process's first thread stands still. If the first
+  // thread does not stop within half a second, or cannot be stopped, `work` is called with null on
+  // the calling thread, while all threads of the process run.
   static void WhileHeld(Pid pid, const std::function<void(StoppedThreads*)>& work);
 
   ~StoppedThreads() { Release(); }
@@ -65,7 +65,7 @@ class StoppedThreads {
   absl::Status StopOne(int64_t deadline_ns, const ThreadCheck& check = nullptr);
 
   std::vector<StoppedThread>& threads() { return threads_; }
-  // Lets all threads go on, except the thread `tid` (0 = none). A thread that has not stopped yet
+  // Lets all threads go on, except the thread `tid` (0: none). A thread that has not stopped yet
   // is let go as soon as it has and somebody looks, at the latest when the object's thread ends.
   void Release(int keep_tid = 0);
   // Returns when the last Release() had let go all stopped threads (CLOCK_MONOTONIC).
@@ -73,8 +73,8 @@ class StoppedThreads {
 
  private:
   explicit StoppedThreads(Pid pid) : pid_(pid) {}
-  // Interrupts the thread and adds it to `threads_`. Returns false if it was there already, is
-  // gone, or may not be stopped; sets `status` then in the last case.
+  // Interrupts the thread and adds it to `threads_`. Returns false if the thread was there already,
+  // is gone, or may not be stopped; only in the last case `status` is set to an error.
   bool Seize(int tid, long options, absl::Status* status);
   // Whether the thread has stopped by now, or is gone.
   bool HasStopped(StoppedThread* thread);
@@ -89,7 +89,7 @@ class StoppedThreads {
 
   Pid pid_;
   std::vector<StoppedThread> threads_;
-  std::vector<StoppedThread> late_;  // they are let go as soon as they have stopped
+  std::vector<StoppedThread> late_;  // threads that are let go as soon as they have stopped
   std::vector<int> born_;
   int64_t let_go_ns_ = 0;
 };

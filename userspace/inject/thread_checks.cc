@@ -11,7 +11,8 @@ constexpr uint64_t kPageBytes = 4096;
 // How far above a thread's stack pointer its stack is searched for frames. A handler that has used
 // more stack is not seen.
 constexpr uint64_t kMostStackBytes = uint64_t{1} << 20;
-// In struct sigcontext_64 behind rip: the flags, then cs in the low half of a word.
+// In the kernel's struct sigcontext_64, the word behind rip has the flags, and the next word has cs
+// in its lowest 16 bits.
 constexpr uint64_t kUserCodeSegment = 0x33;
 constexpr uint64_t kAlwaysSetFlag = 0x2;
 constexpr uint64_t kMostFlags = uint64_t{1} << 22;

@@ -15,8 +15,8 @@ namespace proftrace {
 struct TraceFacts {
   uint32_t own_user = 0;     // the effective user of this process
   uint32_t target_user = 0;  // the effective user of the target
-  // Whether the target lets its own user look into it: not if prctl(PR_SET_DUMPABLE) says no, or if
-  // its program gave it more rights.
+  // Whether the target lets its own user look into it. False if prctl(PR_SET_DUMPABLE) has switched
+  // that off, or if the target's program file gave it more rights than the user has.
   bool is_dumpable = true;
   std::optional<int> ptrace_scope;  // the sysctl kernel.yama.ptrace_scope; none without Yama
   int error = 0;                    // errno of the attempt

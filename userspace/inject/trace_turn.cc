@@ -15,7 +15,8 @@ constexpr std::chrono::seconds kWait{30};
 }  // namespace
 
 std::shared_ptr<TraceTurn::Mutex> TraceTurn::MutexOf(Pid pid) {
-  // There is one table for the whole program, because ptrace has one state for the whole program.
+  // There is one table for the whole program, because a thread that one part of the program traces
+  // cannot be traced by any other part.
   static std::mutex all_mutex;
   static auto& all = *new std::map<uint32_t, std::weak_ptr<Mutex>>;
   const std::lock_guard lock(all_mutex);

@@ -14,9 +14,9 @@ namespace proftrace {
 
 class TraceTurn {
  public:
-  // Waits up to half a minute for the turn, then fails with kUnavailable. The thread that has it
-  // may take it again. It must not wait for anything that the process does, and must give the turn
-  // back itself.
+  // Waits up to half a minute for the turn, then fails with kUnavailable. The thread that has the
+  // turn may take it again. While a thread has the turn, it must not wait for anything that the
+  // process does, and it must destroy the object itself.
   static absl::StatusOr<TraceTurn> Take(Pid pid);
 
  private:

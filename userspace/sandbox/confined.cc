@@ -22,7 +22,7 @@
 namespace proftrace {
 namespace {
 
-// Limits the work on results. It takes an hour for a capture of one day of a busy job.
+// The limit for work on results, which takes an hour for a capture of one day of a busy job.
 constexpr int64_t kMostCpuSeconds = 12 * 3600;
 // A child that shows a recording runs as long as the recording.
 constexpr int64_t kMostViewerCpuSeconds = int64_t{365} * 24 * 3600;

@@ -1,4 +1,4 @@
-// Does work on bytes that others may have made up in a child process without rights. Whoever
+// Does work, on bytes that others may have made up, in a child process without rights. Somebody who
 // misuses a mistake in that work does not get the rights of proftrace, and a crash of the child
 // becomes a sentence for the user.
 #pragma once

@@ -118,8 +118,8 @@ bool LimitSystemCalls(SystemCalls allowed) {
     return filter.Load();
   }
   if (allowed == SystemCalls::kShowing) {
-    // Only the calling thread's own priority may be set, and without rights a thread can only lower
-    // it.
+    // A priority may be set only for the id 0: the calling thread, its process group or its user.
+    // Without rights, a thread can only lower a priority.
     filter.Allow(SCMP_SYS(setpriority), Is(1, 0));
     // TIOCSTI is left out, because with it the process could type text into the terminal.
     for (const uint64_t request : {uint64_t{TCSETS}, uint64_t{TCSETSW}, uint64_t{TCSETSF}}) {

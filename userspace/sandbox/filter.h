@@ -6,7 +6,7 @@ namespace proftrace {
 enum class SystemCalls {
   kComputing,  // computing, and reading, writing and messages on descriptors that are open already
   kReadingFiles,  // also opening files to read them, and making files without a name
-  kMakingFiles,
+  kMakingFiles,   // also making, writing, renaming and removing files and directories
   kServing,  // as kComputing, and accepting connections on a listening socket that is open already
   // as kReadingFiles, and setting the modes of an open terminal and the thread's own priority
   kShowing,

@@ -16,7 +16,7 @@ namespace {
 // Rights by the version of Landlock. They are spelled out here, because linux/landlock.h of a build
 // host may be older than the kernel.
 constexpr uint64_t kOfFirst = (uint64_t{1} << 13) - 1;  // up to LANDLOCK_ACCESS_FS_MAKE_SYM
-constexpr uint64_t kRefer = uint64_t{1} << 13;          // since 2: into another directory
+constexpr uint64_t kRefer = uint64_t{1} << 13;          // since 2: renaming into another directory
 constexpr uint64_t kTruncate = uint64_t{1} << 14;       // since 3
 constexpr uint64_t kDeviceIoctl = uint64_t{1} << 15;    // since 5
 constexpr uint64_t kReading = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;

@@ -19,12 +19,13 @@ struct Reach {
   std::vector<int> write_descriptors;
 };
 
-// Returns the version of Landlock that this kernel has; 0 = it has none, or does not use it.
+// Returns the version of Landlock that this kernel has. 0: the kernel has no Landlock, or does not
+// use it.
 int LandlockVersion();
 
-// From here on, the calling thread and the threads that it starts can open nothing outside of
-// `reach`, and can trace no process. NoNewRights() must have been called before. False: the kernel
-// cannot do this.
+// Limits the calling thread and all threads that it starts later: they can open nothing outside of
+// `reach`, and can trace no process that is not limited in the same way. NoNewRights() must have
+// been called before. False: the kernel cannot do this.
 bool LimitReach(const Reach& reach);
 
 }  // namespace proftrace

@@ -103,8 +103,8 @@ bool DropCapabilities(std::initializer_list<int> kept) {
   uint64_t mask = 0;
   for (const int capability : kept) mask |= uint64_t{1} << capability;
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-  // Dropping from the bounding set needs CAP_SETPCAP. A process without it fails here, which does
-  // no harm.
+  // Dropping from the bounding set needs CAP_SETPCAP. Without that capability the call fails, which
+  // does no harm.
   for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability) {
     if ((mask >> capability & 1) == 0) (void)prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   }

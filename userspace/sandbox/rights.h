@@ -28,7 +28,7 @@ bool HasCapability(int capability);
 
 // Says how the user can get the rights that eBPF needs and that this process lacks: "run 'sudo
 // /usr/bin/proftrace', or give it CAP_BPF …". For root in a container, says which options the
-// container must be started with.
+// container must be started with. If no capability is missing, says what else may be in the way.
 std::string HowToGetRights();
 
 // Sets limits for this process: no core file, `cpu_s` seconds of processor time from here on, and

@@ -23,7 +23,7 @@ struct WorkerAnswer {
   UniqueFd fd;  // may be none
 };
 
-// The worker's side.
+// The worker's end of the connection to the process that started it.
 class WorkerChannel {
  public:
   explicit WorkerChannel(int fd) : fd_(fd) {}
@@ -45,8 +45,8 @@ struct WorkerOrder {
   std::string title;
   // Completes "the process that …" in messages, for example with "reads the libraries of PID 7".
   std::string what;
-  // The descriptors that stay open in the worker, beside standard input and output; all others are
-  // closed.
+  // The descriptors that stay open in the worker, beside standard input, output and error; all
+  // others are closed.
   std::vector<int> keeps;
   // The limit of the worker's processor time, in seconds. The worker is ended when that time, or
   // ten times as much real time, is over.
@@ -59,10 +59,10 @@ struct WorkerOrder {
 };
 
 // Runs `work` in a child process and returns its result. `answer` is called in this process, for
-// the worker's questions. Where the worker ends early, by a mistake or a limit, fails with
-// kHostUnfit or kBug and a sentence; where `order.stop` was set, fails with kNoTarget. The child
-// has a copy of this process's memory, so that `work` may use objects in it, but it must not take a
-// lock that another thread may hold.
+// the worker's questions. Fails as `work` does. Where the worker ends early, by a mistake or a
+// limit, fails with kHostUnfit or kBug and a sentence; where `order.stop` was set, fails with
+// kNoTarget. The child has a copy of this process's memory, so that `work` may use objects in it,
+// but it must not take a lock that another thread may hold.
 absl::StatusOr<std::string> RunWorker(
     const WorkerOrder& order,
     const std::function<absl::StatusOr<std::string>(WorkerChannel* channel)>& work,
