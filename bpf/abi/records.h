@@ -3,10 +3,10 @@
  * The records that the BPF programs write into the ring and that a capture file holds: shared by
  * BPF (C11) and C++.
  *
- * Every record begins with struct pt_record and is pt_record.words * 8 bytes long. Kinds are only
- * appended, a kind's layout only grows at its end: a reader skips a kind that it does not know by
- * its size. Fixed width, little endian, padding explicit. Contents come from a foreign process: no
- * reader may trust them.
+ * Every record begins with struct pt_record and is pt_record.words * 8 bytes long. New kinds are
+ * only appended, and a kind's layout only grows at its end, so that a reader skips a kind that it
+ * does not know by its size. Fields have fixed widths, little endian, with explicit padding. No
+ * reader may trust the contents, because they come from a foreign process.
  */
 #ifndef PROFTRACE_BPF_ABI_RECORDS_H
 #define PROFTRACE_BPF_ABI_RECORDS_H
@@ -50,8 +50,8 @@ enum pt_kind_role {
 	PT_ROLE_PROCESSES = 4, /* it tells which process a thread belongs to */
 };
 
-/* The stack pointer is kept as sp >> 3, cut to 32 bits: compare by signed difference, right within
- * +-8 GiB. */
+/* The stack pointer is kept as sp >> 3, cut to 32 bits. Stack pointers are compared by their signed
+ * difference, which is right within +-8 GiB. */
 struct pt_record {
 	pt_u64 time_ns; /* CLOCK_MONOTONIC */
 	pt_u32 pid;	/* tgid, in the tracer's PID namespace */
@@ -75,8 +75,8 @@ struct pt_node_record {
 	struct pt_record head;
 	pt_u64 vtable;	    /* of the Node */
 	pt_u64 python_type; /* PyTypeObject* of a PyNode's object, else meaningless; 0 = not read */
-	/* Only if the vtable is known to be PyNode's (then the record is longer by this): tp_name
-	 * and a NUL. If it is full, PT_TEXT_MORE records follow, the last not full. */
+	/* This field is there only if the vtable is known to be PyNode's: tp_name and a NUL. If the
+	 * name fills the field, PT_TEXT_MORE records follow, the last not full. */
 	char type_name[PT_TYPE_NAME_BYTES];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_node_record) == 104, "pt_node_record");
@@ -106,15 +106,15 @@ struct pt_text_more_record {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_text_more_record) == 2032, "pt_text_more_record");
 
-/* A row that has an object of its own, and is identified by that object's address. It need not
- * begin and end on one thread. */
+/* A row that has an object of its own, by whose address it is identified. Such a row may begin and
+ * end on different threads. */
 struct pt_guard_record {
 	struct pt_record head;
 	pt_u64 handle; /* the address of the object */
 	pt_u64 object; /* PT_FRAME_BEGIN: the frame's code, which does not move, while frames may */
 	pt_u32 scope;  /* at::RecordScope, as the target passed it */
-	pt_u32 length; /* of the name; PT_TEXT_READ_FAILED */
-	/* Only if the name is not the site's own (then the record is longer by this). */
+	pt_u32 length; /* of the name, as PT_TEXT_LENGTH; or PT_TEXT_READ_FAILED */
+	/* Only if the name is not the site's own; else the record ends here. */
 	char text[PT_TEXT_BYTES];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_guard_record) == 296, "pt_guard_record");
@@ -128,7 +128,7 @@ struct pt_pair_record {
 PT_STATIC_ASSERT(sizeof(struct pt_pair_record) == 40, "pt_pair_record");
 
 struct pt_fork_record {
-	struct pt_record head; /* pid, tid: of the parent; site: 1 = it shares its memory (vfork) */
+	struct pt_record head; /* pid, tid: of the parent; site: 1 = both share memory (vfork) */
 	pt_u32 child_pid;
 	pt_u32 child_tid;
 };
@@ -172,7 +172,7 @@ PT_STATIC_ASSERT(sizeof(struct pt_call_record) == 2040, "pt_call_record");
 enum pt_inputs_flag {
 	PT_INPUTS_CUT = 1,	   /* there was no room for all values: `values` is not complete */
 	PT_INPUTS_FAILED = 2,	   /* something could not be read */
-	PT_INPUTS_IMPLAUSIBLE = 4, /* something that should be a tensor or a list is none */
+	PT_INPUTS_IMPLAUSIBLE = 4, /* something that should be a tensor or a list is not one */
 	PT_INPUTS_UNTOLD = 8,	   /* it is not known what torch shows of a Python object */
 };
 
@@ -186,11 +186,11 @@ enum pt_value {
 	PT_VALUE_BOOL = 5,	/* bit 8 */
 	PT_VALUE_DOUBLE = 6,	/* the next word */
 	PT_VALUE_COMPLEX = 7,	/* the next two words */
-	PT_VALUE_LIST = 8,	/* of scalars; bits 8..63: how many values follow */
-	PT_VALUE_TENSORS = 9,	/* of tensors; bits 8..63: how many values follow */
+	PT_VALUE_LIST = 8,	/* a list of scalars; bits 8..63: how many values follow */
+	PT_VALUE_TENSORS = 9,	/* a list of tensors; bits 8..63: how many values follow */
 	PT_VALUE_SPILLED = 10,	/* a double in vector register number bits 8..15 */
 	PT_VALUE_SYMBOLIC = 11, /* a number that torch.compile traces with */
-	/* Only in PT_KEYWORDS, whose lists are of texts. */
+	/* These are only in PT_KEYWORDS, where a PT_VALUE_LIST is a list of texts. */
 	PT_VALUE_TEXT = 12, /* bits 8..15 bytes a character, 0 = UTF-8; bit 16 set = cut; bits 32..
 			       how many bytes, which follow */
 	PT_VALUE_NULL = 13, /* torch shows "NULL" */
@@ -200,8 +200,8 @@ enum pt_value {
 
 enum pt_tensor_flag {
 	PT_TENSOR_STRIDED = 1, /* its strides are known */
-	/* A word a dimension: size in the low half, stride in the high one. Else all sizes, then
-	 * all strides. */
+	/* Each dimension has one word: its size in the low half, its stride in the high half. If
+	 * this is not set, words with all sizes come first, then words with all strides. */
 	PT_TENSOR_PACKED = 2,
 };
 
@@ -265,8 +265,8 @@ enum pt_role {
 				       Device) */
 	PT_ROLE_DEVICE_OUT_OF_MEMORY = 36, /* reportOutOfMemoryToProfiler(int64_t, size_t, size_t,
 					      Device) */
-	/* At a call of getStepCallbacksUnlessEmpty, where the dispatch key set is known:
-	   PT_KEY_SET_*. */
+	/* At a call of getStepCallbacksUnlessEmpty, where the dispatch key set is known
+	   (PT_KEY_SET_*). */
 	PT_ROLE_OPERATOR_BEGIN = 40, /* PT_ROLE_BEGIN, and the sequence number */
 	PT_ROLE_SEQUENCE = 41,	     /* the sequence number alone */
 	/* PT_ROLE_OPERATOR_BEGIN, and the inputs (--record-shapes); the place is the number of a
@@ -279,11 +279,11 @@ enum pt_role {
 	PT_ROLE_RANGE_POP = 71,	  /* f() */
 	PT_ROLE_RANGE_MARK = 72,  /* f(const char *name): a range that is over at once */
 	PT_ROLE_SIZED_BEGIN = 80, /* PT_ROLE_BEGIN, with the value of the argument */
-	/* Jumps only: where Python, as it ends, frees the states of its threads. No record. */
+	/* For jumps only: where Python, as it ends, frees its threads' states. No record. */
 	PT_ROLE_PYTHON_END = 81,
 };
 
-/* The handle of all ranges of a thread: the last open one ends first. Pointers are not odd. */
+/* The handle of all ranges of a thread: the last one ends first. It is odd; pointers are even. */
 #define PT_RANGE_HANDLE(tid) ((unsigned long long)(tid) << 32 | 1)
 
 /*
@@ -355,8 +355,8 @@ enum pt_register {
 enum pt_place_base {
 	PT_PLACE_RAX = 0, /* registers by their hardware numbers: rax, rcx, rdx, rbx, rsp, rbp, rsi,
 			     rdi, r8 to r15 */
-	PT_PLACE_ADDRESS = 16,	/* pt_place.address */
-	PT_PLACE_CONSTANT = 17, /* pt_place.address, a number that is no address */
+	PT_PLACE_ADDRESS = 16,	/* the address in pt_place.address */
+	PT_PLACE_CONSTANT = 17, /* the number in pt_place.address, which is no address */
 	PT_PLACE_UNKNOWN = 18,
 };
 enum pt_place_form {
@@ -369,7 +369,7 @@ enum pt_place_form {
 				       reads. Only for PT_ROLE_PLACED_BEGIN */
 };
 struct pt_place {
-	pt_u64 address; /* of some bases; see PT_COOKIE_NODE */
+	pt_u64 address; /* for two of the bases, and for PT_COOKIE_NODE's bits */
 	pt_s32 offsets[PT_PLACE_OFFSETS];
 	pt_u8 base;	   /* enum pt_place_base */
 	pt_u8 count;	   /* of offsets, at least 1 */
@@ -377,19 +377,18 @@ struct pt_place {
 	pt_u8 text_offset; /* PT_PLACE_PYTHON_STRING: sizeof(PyASCIIObject) */
 	pt_u32 inputs;	   /* of the row that begins there: key of the map `row_inputs`, 0 = none */
 	pt_u8 is_byte;	   /* set = only the lowest byte is the value */
-	pt_u8 is_content;  /* set = the content to be of the object whose address is the argument */
+	pt_u8 is_content;  /* set = what the object at the argument's address will contain */
 	pt_u8 index;	   /* 1 + a register by its hardware number, 0 = no index */
 	pt_u8 index_shift; /* added: register << shift */
 	pt_u8 index_step;  /* after which of the offsets, from 0 */
 	pt_u8 reserved;
-	pt_u16 otherwise; /* 1 + index of the place that is read instead if this one leads
-			   * through a null pointer; 0 = none */
+	pt_u16 otherwise; /* 1 + index of the place read instead if this gives 0; 0 = none */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_place) == 48, "pt_place");
 
 /* How an argument is passed, and whether torch shows it. */
 enum pt_argument_kind {
-	PT_ARGUMENT_OTHER = 0,	       /* nothing */
+	PT_ARGUMENT_OTHER = 0,	       /* torch shows nothing of it */
 	PT_ARGUMENT_TENSOR = 1,	       /* address of an at::Tensor */
 	PT_ARGUMENT_TENSORS = 2,       /* address of the first at::Tensor, count */
 	PT_ARGUMENT_TENSOR_ITEMS = 3,  /* address of a c10::IListRef<at::Tensor> */
@@ -435,7 +434,7 @@ enum pt_argument_place {
 	PT_ARGUMENT_STACK = 6,	  /* + index of the word behind the signature's first_word */
 	PT_ARGUMENT_VECTOR_REGISTER = 0xe0, /* + number: not readable at the entry */
 	PT_ARGUMENT_IN_MEMORY = 0xfd,	    /* of a flag: `flag_offset` bytes from the address */
-	PT_ARGUMENT_NULL_IS_NONE = 0xfe,    /* of a flag: null with a count means no value */
+	PT_ARGUMENT_NULL_IS_NONE = 0xfe,    /* of a flag: null with a count above 0 is no value */
 	PT_ARGUMENT_NOWHERE = 0xff,
 };
 
@@ -515,12 +514,12 @@ enum pt_node_class {
 	PT_NODE_PLAIN = 3,  /* any other: its nodes are named by its class */
 };
 
-/* The reasons for dropped records: indexes into the map `drops`. */
+/* The reasons why records are dropped: indexes into the map `drops`. */
 enum pt_drop {
 	PT_DROP_RING_FULL = 0,
 	PT_DROP_READ_FAILED = 1,
-	PT_DROP_FORK = 2, /* a PT_FORK: the loader does not know of the child */
-	PT_DROP_EXIT = 3, /* a PT_THREAD_EXIT: the loader does not know that a process has ended */
+	PT_DROP_FORK = 2, /* a PT_FORK was lost: the loader does not know of the child */
+	PT_DROP_EXIT = 3, /* a PT_THREAD_EXIT was lost: the loader does not see a process's end */
 	PT_DROP_COUNT = 4,
 };
 
