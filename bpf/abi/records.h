@@ -36,16 +36,17 @@ typedef __s8 pt_s8;
 #define PT_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
 #endif
 
-/* The kinds of records: record_kinds.def lists them. */
+/* The kinds of records. record_kinds.def lists and describes them. */
 enum pt_kind {
 #define PT_RECORD_KIND(name, number, structure, least, roles) name = number,
 #include "bpf/abi/record_kinds.def"
 #undef PT_RECORD_KIND
 };
 
-/* What a kind of record is for, beside being an event of its thread. */
+/* Says what a kind of record is for, besides telling of an event of its thread. The values are
+ * bits. */
 enum pt_kind_role {
-	PT_ROLE_DEFINES = 1, /* it defines what later records refer to by number */
+	PT_ROLE_DEFINES = 1, /* it describes something that later records refer to by a number */
 	PT_ROLE_STACKS = 2,  /* it tells of Python's code and stacks, and has no time of its own */
 	PT_ROLE_PROCESSES = 4, /* it tells which process a thread belongs to */
 };
@@ -95,7 +96,8 @@ struct pt_text_record {
 PT_STATIC_ASSERT(sizeof(struct pt_text_record) == 280, "pt_text_record");
 #define PT_TEXT_READ_FAILED 0xffffffffu
 
-/* The part of a longer name from `offset` on. Several follow, up to PT_NAME_BYTES of the name. */
+/* The part of a longer name from `offset` on. Several such records may follow, up to PT_NAME_BYTES
+ * of the name. */
 #define PT_TEXT_MORE_BYTES 2000
 #define PT_NAME_BYTES 4096 /* names are cut here */
 struct pt_text_more_record {
@@ -114,7 +116,8 @@ struct pt_guard_record {
 	pt_u64 object; /* PT_FRAME_BEGIN: the frame's code, which does not move, while frames may */
 	pt_u32 scope;  /* at::RecordScope, as the target passed it */
 	pt_u32 length; /* of the name, as PT_TEXT_LENGTH; or PT_TEXT_READ_FAILED */
-	/* Only if the name is not the site's own; else the record ends here. */
+	/* This field is there only if the name is not the site's own; else the record ends before
+	 * it. */
 	char text[PT_TEXT_BYTES];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_guard_record) == 296, "pt_guard_record");
@@ -143,7 +146,7 @@ struct pt_exit_record {
 PT_STATIC_ASSERT(sizeof(struct pt_exit_record) == 48, "pt_exit_record");
 
 /*
- * Inputs: a sequence of values. Each begins with a word that has its enum pt_value in the low byte.
+ * Inputs: a sequence of values. Each value begins with a word whose low byte is its enum pt_value.
  * The values of a PT_INPUTS and of its PT_INPUTS_MOREs are one sequence, cut at any word.
  */
 struct pt_inputs_record {
@@ -158,7 +161,8 @@ struct pt_inputs_record {
 PT_STATIC_ASSERT(sizeof(struct pt_inputs_record) == 2040, "pt_inputs_record");
 #define PT_INPUTS_HEAD_BYTES 32
 
-/* An operator with its inputs, if they fit. If not, they come before it, in a PT_INPUTS. */
+/* The begin of an operator, with its inputs if they fit. If they do not fit, they come before it,
+ * in a PT_INPUTS. */
 struct pt_call_record {
 	struct pt_record head;
 	pt_u64 facts; /* bits 0..47: the sequence number + 1, 0 = none; 48..55: the number of
@@ -206,7 +210,8 @@ enum pt_tensor_flag {
 };
 
 /* PT_ALLOCATION and PT_FREE do not need sp and site: these hold bits 0..31 and 32..47 of the
- * block's address. Only a process that asks mmap for them has more bits (5-level paging). */
+ * block's address. An address has more bits only in a process that asks mmap for such addresses
+ * (5-level paging). */
 
 struct pt_memory_record {
 	struct pt_record head;
@@ -287,10 +292,11 @@ enum pt_role {
 #define PT_RANGE_HANDLE(tid) ((unsigned long long)(tid) << 32 | 1)
 
 /*
- * Where the key set is, and which keys matter: bits 24..27 a register (by its hardware number),
- * bit 28 set = in memory there, at the signed offset of bits 32..47; bits 48..56 the bytes from the
- * stack pointer there up to that of the entry, in units of 8; 57..62 the lowest of the three
- * autograd keys; 63 set = only the highest key of the set counts (before 2.2).
+ * Tells where the dispatch key set is, and which keys matter: bits 24..27 a register (by its
+ * hardware number); bit 28 set = the set is in memory there, at the signed offset of bits 32..47;
+ * bits 48..56 the bytes from the stack pointer there up to that of the entry, in units of 8; bits
+ * 57..62 the lowest of the three autograd keys; bit 63 set = only the highest key of the set counts
+ * (before 2.2).
  * PT_ROLE_PLACED_BEGIN: bits 24..47 are as above, where bit 29 is set; the rest is in the process's
  * struct pt_autograd_layout.
  * PT_ROLE_GUARD_BEGIN: bit 31 set = torch gives the row the thread's sequence number.
@@ -310,14 +316,14 @@ enum pt_role {
 	((unsigned long long)((sequence) / 8 & 0xff) << 48 |                                       \
 	 (unsigned long long)((thread) / 8 & 0xff) << 56)
 
-/* A thread_local variable: at `offset` in the memory that the tls_index (of the ABI for TLS:
- * module, offset) at `index` names. */
+/* A thread_local variable. It lies at `offset` in the memory of the tls_index (of the ABI for TLS:
+ * module, offset) whose address is `index`. */
 struct pt_thread_variable {
 	pt_u64 index; /* 0 = not known */
 	pt_s64 offset;
 };
 
-/* Where one process keeps the state that sequence numbers come from: the value of the map
+/* The variables from which one process's sequence numbers come: the value of the map
  * `autograd_layouts`. */
 struct pt_autograd_layout {
 	struct pt_thread_variable sequence;	 /* the next number */
@@ -341,15 +347,15 @@ enum pt_register {
 #define PT_COOKIE(site, role, reg, offset)                                                         \
 	((unsigned long long)((site)&0xffff) | (unsigned long long)((role)&0xff) << 16 |           \
 	 (unsigned long long)((reg)&0xff) << 24 | (unsigned long long)((offset)&0xffff) << 32)
-/* For probes whose link may be replaced by another one: tells which of the two links a probe is
- * in. No role uses this bit. */
+/* Tells which of two links a probe is in, because its link may be replaced by another one. No role
+ * uses this bit. */
 #define PT_COOKIE_GENERATION (1ULL << 30)
 #define PT_COOKIE_PLACE(place) ((unsigned long long)((place)&0xffff) << 48)
 
 /*
- * Where the target keeps something, from its registers on: value = base + offsets[0], then for each
- * further offset value = *(u64 *)value + offset. With an index, a register's value is added too,
- * after the offset of one step, for an element of an array.
+ * How to find a value of the target, from its registers on: value = base + offsets[0], then for
+ * each further offset value = *(u64 *)value + offset. With an index, which is for an element of an
+ * array, a register's value is also added, after the offset of one step.
  */
 #define PT_PLACE_OFFSETS 6
 enum pt_place_base {
@@ -382,7 +388,8 @@ struct pt_place {
 	pt_u8 index_shift; /* added: register << shift */
 	pt_u8 index_step;  /* after which of the offsets, from 0 */
 	pt_u8 reserved;
-	pt_u16 otherwise; /* 1 + index of the place read instead if this gives 0; 0 = none */
+	/* 1 + the index of the place that is read instead if this place gives 0; 0 = none. */
+	pt_u16 otherwise;
 };
 PT_STATIC_ASSERT(sizeof(struct pt_place) == 48, "pt_place");
 
@@ -433,8 +440,9 @@ enum pt_argument_place {
 				     rbp, r12 to r15 */
 	PT_ARGUMENT_STACK = 6,	  /* + index of the word behind the signature's first_word */
 	PT_ARGUMENT_VECTOR_REGISTER = 0xe0, /* + number: not readable at the entry */
-	PT_ARGUMENT_IN_MEMORY = 0xfd,	    /* of a flag: `flag_offset` bytes from the address */
-	PT_ARGUMENT_NULL_IS_NONE = 0xfe,    /* of a flag: null with a count above 0 is no value */
+	PT_ARGUMENT_IN_MEMORY = 0xfd,	 /* of a flag: it is `flag_offset` bytes from the address */
+	PT_ARGUMENT_NULL_IS_NONE = 0xfe, /* of a flag: a null address is no value, unless the
+					    count is 0, too */
 	PT_ARGUMENT_NOWHERE = 0xff,
 };
 
@@ -488,8 +496,8 @@ struct pt_signature {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_signature) == 448, "pt_signature");
 
-/* The inputs of a row that is no whole function: the words of its arguments, each at its own
- * place where the row begins. */
+/* The inputs of a row that is only a part of a function. The words of its arguments each have a
+ * place of their own, where the row begins. */
 #define PT_ROW_WORDS 20 /* numbered as enum pt_argument_place: six registers, then the stack */
 struct pt_row_inputs {
 	pt_u32 signature; /* a key of the map `signatures`; 0 = that of the operator (the map
