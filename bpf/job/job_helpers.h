@@ -459,7 +459,7 @@ static __always_inline long bpf_probe_read_user_str(void *text_to, __u32 bytes, 
 }
 
 /* Returns the class of a node by its vtable. The loader tells which vtables are those of Python's
- * nodes. Of any other node, only fields that every node has are read. */
+ * nodes. Only fields that every node has are read of any other node. */
 static __always_inline __u32 node_class_of(__u64 vtable)
 {
 	for (int i = 0; i < PATCH_PYTHON_NODES; ++i) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Demotions: operators whose calls are only counted, to keep a budget (--max-overhead). And the
- * handover of probes from one link to another link that has fewer of them.
+ * Counts the calls of operators that are demoted: only counted, to keep a budget (--max-overhead).
+ * Also hands probes over from one link to another link that has fewer of them.
  */
 #ifndef PROFTRACE_BPF_DEMOTIONS_H
 #define PROFTRACE_BPF_DEMOTIONS_H

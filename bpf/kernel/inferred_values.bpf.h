@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Reads Python objects for which torch would infer a type (torch::jit::tryToInferType): an
- * annotation is called with a list or a tuple of them. An object whose type torch may infer in
- * another way gets PT_INPUTS_UNTOLD, because it is not known what torch would show of it.
+ * annotation is called with a list or a tuple of them. If an object is of any other class, the
+ * inputs get PT_INPUTS_UNTOLD, because it is not known what torch would make of it.
  */
 #ifndef PROFTRACE_BPF_INFERRED_VALUES_H
 #define PROFTRACE_BPF_INFERRED_VALUES_H

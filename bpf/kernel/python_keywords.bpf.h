@@ -33,8 +33,8 @@ static __noinline int put_characters(struct input_buffer *buffer, __u64 address,
 	if (!bytes)
 		return 0;
 	words = (bytes + 7) / 8;
-	buffer->words[position + words - 1] =
-	    0; /* the rest of the last word, so that equal texts are equal words */
+	/* Zeros fill up the last word, so that equal texts are equal words. */
+	buffer->words[position + words - 1] = 0;
 	if (bpf_probe_read_user(&buffer->words[position], bytes, (void *)address))
 		buffer->flags |= PT_INPUTS_FAILED;
 	buffer->position = position + words;

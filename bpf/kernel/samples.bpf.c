@@ -197,10 +197,10 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-/* Samples a thread that wakes a sleeping thread while it is in a system call, if both belong to
- * sampled processes. If an interrupt wakes the sleeping thread during that call, the interrupted
- * thread is taken for the waker, as in on_system_waking. Interrupts are off, so no other waking
- * uses the CPU's buffer. */
+/* Samples the current thread if it is in a system call and wakes a sleeping thread, and if both
+ * threads belong to sampled processes. If an interrupt wakes the sleeping thread during that call,
+ * the interrupted thread is taken for the waker, as in on_system_waking. Interrupts are off, so no
+ * other waking uses the CPU's buffer. */
 SEC("tp_btf/sched_waking")
 int on_waker(__u64 *ctx)
 {

@@ -83,8 +83,8 @@ static __always_inline bool waits_for_no_file(struct pt_regs *regs, __s32 number
 	return false;
 }
 
-/* Returns the flag of enum pt_off_cpu_flag that the arguments of the call tell, in which the thread
- * waits; 0 = none. */
+/* Returns a flag of enum pt_off_cpu_flag, by the arguments of the call in which the thread waits; 0
+ * = none. */
 static __always_inline __u8 told_by_arguments(struct task_struct *task, __s32 number, __u8 abi)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);

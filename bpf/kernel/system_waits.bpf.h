@@ -2,7 +2,7 @@
 /*
  * Tells what a thread waits for in futex(2): a lock that another thread holds, or anything else
  * that another thread does (a condition variable, a semaphore, a queue, a barrier, a thread's end).
- * For C and C++, the value tells that which the call expects in the word. Python's locks are
+ * For C and C++, the value that the call expects in the word tells it. Python's locks are
  * semaphores, and Python's threads wait for work by semaphores as well; for these, the object and
  * the innermost frame tell it.
  *
