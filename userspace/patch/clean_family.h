@@ -20,8 +20,8 @@ struct CleanedProcess {
 
 // Cleans the process `pid` first; where that fails, cleans no other one. Then cleans its
 // descendants and the processes that share its ring. Returns the result for `pid`, and for each
-// other process in which something was left and that has not ended meanwhile. The result for `pid`
-// is kNoTarget where `pid` itself has ended.
+// other process in which something was left or which could not be cleaned, except those that have
+// ended meanwhile. The result for `pid` is kNoTarget where `pid` itself has ended.
 std::vector<CleanedProcess> CleanFamily(Pid pid);
 
 }  // namespace proftrace
