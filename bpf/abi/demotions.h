@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Operators whose calls are only counted (--max-overhead). */
+/* Demotions: operators whose calls are only counted, to keep a budget (--max-overhead). */
 #ifndef PROFTRACE_BPF_ABI_DEMOTIONS_H
 #define PROFTRACE_BPF_ABI_DEMOTIONS_H
 
@@ -10,7 +10,7 @@ namespace proftrace::abi
 {
 #endif
 
-/* The key of the map `demotions`. */
+/* The operator at a site, in one process: the key of the map `demotions`. */
 struct pt_demotion_key {
 	pt_u32 tgid;
 	pt_u32 site;
@@ -19,9 +19,10 @@ PT_STATIC_ASSERT(sizeof(struct pt_demotion_key) == 8, "pt_demotion_key");
 #define PT_MOST_DEMOTIONS 4096 /* a power of two */
 
 enum pt_demotion {
-	/* Begins are only counted; ends are still recorded, as calls may be open. */
+	/* Begins are only counted. Ends are still recorded, because calls that began earlier may be
+	 * open. */
 	PT_DEMOTION_BEGINS = 1,
-	PT_DEMOTION_WHOLE = 2, /* neither begins nor ends are recorded */
+	PT_DEMOTION_WHOLE = 2, /* begins are only counted, and ends are not recorded */
 };
 
 #ifdef __cplusplus

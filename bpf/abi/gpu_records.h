@@ -26,10 +26,10 @@ enum pt_gpu_kind {
 	PT_GPU_MEMCPY = 98,    /* struct pt_gpu_memcpy_record */
 	PT_GPU_MEMSET = 99,    /* struct pt_gpu_memset_record */
 	PT_GPU_SYNC = 100,     /* struct pt_gpu_sync_record */
-	PT_GPU_CALL = 101,     /* struct pt_gpu_call_record: of the CUDA Runtime or Driver */
+	PT_GPU_CALL = 101,     /* struct pt_gpu_call_record: a call of the CUDA Runtime or Driver */
 	PT_GPU_EXTERNAL = 102, /* struct pt_gpu_external_record */
 	PT_GPU_MARKER = 103,   /* struct pt_gpu_marker_record: NVTX */
-	PT_GPU_OVERHEAD = 104, /* struct pt_gpu_overhead_record: of CUPTI and of the driver */
+	PT_GPU_OVERHEAD = 104, /* struct pt_gpu_overhead_record: time of CUPTI and of the driver */
 	PT_GPU_MEMORY = 105,   /* struct pt_gpu_memory_record: cudaMalloc and similar calls */
 	PT_GPU_POOL = 106,     /* struct pt_gpu_pool_record */
 	PT_GPU_DEVICE = 107,   /* struct pt_gpu_device_record */
@@ -45,19 +45,20 @@ enum pt_gpu_kind {
 #define PT_GPU_TEXT_BYTES 1984
 #define PT_GPU_NAME_LIMIT 65536 /* longer names are cut there */
 
-/* The parts of one name follow each other; `length` is that of the whole name. */
+/* A name may take several records, one for each part, which follow each other. */
 struct pt_gpu_name_record {
 	struct pt_record head;
 	pt_u64
 	    id; /* of the text: equal texts may have several ids, never the reverse. 0 = no name */
-	pt_u32 length;
+	pt_u32 length;		      /* of the whole name, in bytes */
 	pt_u32 offset;		      /* of this part in the name, in bytes */
 	char text[PT_GPU_TEXT_BYTES]; /* the record ends with the last 8 bytes that are in use */
 };
 PT_STATIC_ASSERT(sizeof(struct pt_gpu_name_record) == 2024, "pt_gpu_name_record");
 #define PT_GPU_NAME_HEAD_BYTES 40
 
-#define PT_GPU_NOWHERE 0xffffffffu /* no device, context, stream or graph, or it is not told */
+/* There is no device, context, stream or graph, or CUPTI does not tell which one. */
+#define PT_GPU_NOWHERE 0xffffffffu
 
 struct pt_gpu_kernel_record {
 	struct pt_record head;
@@ -70,7 +71,7 @@ struct pt_gpu_kernel_record {
 	pt_u32 device;
 	pt_u32 context;
 	pt_u32 stream;
-	pt_u32 graph; /* PT_GPU_NOWHERE = not of a graph */
+	pt_u32 graph; /* PT_GPU_NOWHERE = not launched by a graph */
 	pt_s32 grid[3];
 	pt_s32 block[3];
 	pt_s32 cluster[3]; /* zeros = none */
@@ -160,7 +161,7 @@ struct pt_gpu_external_record {
 PT_STATIC_ASSERT(sizeof(struct pt_gpu_external_record) == 40, "pt_gpu_external_record");
 
 struct pt_gpu_marker_record {
-	/* The time at which it was set; its thread, if it is a thread's marker. */
+	/* time_ns: when the marker was set; tid: its thread, if it is the marker of a thread. */
 	struct pt_record head;
 	pt_u64 name;   /* 0 at the end of a range */
 	pt_u64 domain; /* name of the NVTX domain; 0 = the default one */
@@ -249,7 +250,7 @@ struct pt_gpu_graph_record {
 PT_STATIC_ASSERT(sizeof(struct pt_gpu_graph_record) == 56, "pt_gpu_graph_record");
 
 struct pt_gpu_event_record {
-	struct pt_record head; /* the time at which the device reached it; 0 = not told */
+	struct pt_record head; /* time_ns: when the device reached the event; 0 = not told */
 	pt_u32 correlation;
 	pt_u32 event;
 	pt_u32 device;
@@ -277,24 +278,24 @@ struct pt_gpu_clock_record {
 PT_STATIC_ASSERT(sizeof(struct pt_gpu_clock_record) == 40, "pt_gpu_clock_record");
 
 /*
- * The shared memory holds struct pt_agent_page, and then the ring, whose size `ring_bytes` is a
- * power of two. `written` and `taken` count bytes since the beginning. A record lies whole in the
- * ring and may wrap around its end. Only the agent's one thread writes; a record that has no room
- * is counted in `ring_dropped` and left out.
+ * The shared memory holds struct pt_agent_page, and behind it the ring, which has `ring_bytes`
+ * bytes, a power of two. `written` and `taken` count bytes since the beginning. Each record lies
+ * whole in the ring, but may wrap around the ring's end. Only one thread, the agent's, writes
+ * records. A record for which there is no room is counted in `ring_dropped` and left out.
  */
 #define PT_AGENT_MAGIC 0x5047414546544f52ull
 #define PT_AGENT_VERSION 1
 #define PT_AGENT_PAGE_BYTES 4096
 #define PT_AGENT_RING_BYTES (16u << 20)
-#define PT_AGENT_MEMORY_NAME "proftrace_gpu" /* of its memfd, as in /proc/PID/maps */
+#define PT_AGENT_MEMORY_NAME "proftrace_gpu" /* of the memfd, as /proc/PID/maps shows it */
 #define PT_AGENT_MESSAGE_BYTES 256
 
 enum pt_agent_state {
 	PT_AGENT_STARTING = 0,
-	PT_AGENT_RUNNING = 1, /* activity is being recorded */
-	PT_AGENT_STOPPED =
-	    2, /* all is in the ring, CUPTI is left alone, no thread of ours is left */
-	PT_AGENT_FAILED = 3,   /* as PT_AGENT_STOPPED, because of an error; `message` tells it */
+	PT_AGENT_RUNNING = 1,  /* activity is being recorded */
+	PT_AGENT_STOPPED = 2,  /* all records are in the ring, CUPTI is not used any more, the
+				  agent's thread has ended */
+	PT_AGENT_FAILED = 3,   /* as PT_AGENT_STOPPED, because of an error, which `message` tells */
 	PT_AGENT_FLUSHING = 4, /* on the way to a stop: CUPTI is asked for its last records */
 };
 
@@ -308,7 +309,7 @@ enum pt_agent_failure {
 	PT_AGENT_NO_CUPTI = 1,	    /* no libcupti is mapped, and none was found */
 	PT_AGENT_OLD_CUPTI = 2,	    /* a version whose layouts the agent does not know */
 	PT_AGENT_TAKEN = 3,	    /* another subscriber has CUPTI (torch.profiler, nsys) */
-	PT_AGENT_NOT_PERMITTED = 4, /* the driver does not permit it */
+	PT_AGENT_NOT_PERMITTED = 4, /* the driver does not permit profiling */
 	PT_AGENT_CUPTI_ERROR = 5,   /* any other error; see `cupti_result` */
 	PT_AGENT_NO_MEMORY = 6,
 	PT_AGENT_ABANDONED = 7, /* the loader went away */
@@ -329,7 +330,7 @@ struct pt_agent_page {
 	pt_u32 driver_version;	/* cuDriverGetVersion: 12040; 0 = not known */
 	pt_u32 runtime_version; /* cudaRuntimeGetVersion; 0 = not known */
 	pt_u64 cupti_records;	/* records of any kind that CUPTI gave */
-	/* Records of CUPTI's that were written: without names, clocks, counts. */
+	/* Records of CUPTI that were written; names, clocks and counts are not among these. */
 	pt_u64 ring_records;
 	pt_u64 ring_dropped;   /* records for which the ring had no room */
 	pt_u64 unread_records; /* of kinds or layouts that the agent does not know */
@@ -340,8 +341,8 @@ struct pt_agent_page {
 	/* Written by the loader. */
 	pt_u32 command; /* enum pt_agent_command; a futex: to be woken after each change */
 	pt_u32 reserved;
-	pt_u64 heartbeat_ns; /* CLOCK_MONOTONIC: when the loader last looked. If that is longer
-			      * ago than PT_AGENT_HEARTBEAT_LIMIT_NS, the agent stops by itself */
+	pt_u64 heartbeat_ns; /* CLOCK_MONOTONIC: when the loader last looked. If that was more than
+			      * PT_AGENT_HEARTBEAT_LIMIT_NS ago, the agent stops by itself */
 	/* Written by the agent; older agents leave zeros. */
 	pt_u64 incomplete_buffers; /* buffers that CUPTI handed over with an incomplete record:
 				    * the rest of the buffer could not be read */

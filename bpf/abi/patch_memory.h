@@ -20,49 +20,51 @@
 #define PATCH_RING_MAGIC 0
 #define PATCH_RING_VERSION 8	  // 32 bits
 #define PATCH_RING_SLOTS 12	  // 32 bits
-#define PATCH_RING_DEADLINE 16	  // in counts of the time stamp counter: nobody writes from then on
+#define PATCH_RING_DEADLINE 16	  // time stamp counter: from then on, no thread writes
 #define PATCH_RING_TID_OFFSET 24  // 32 bits, signed: from a thread's control block to its id
 #define PATCH_RING_SALT 28	  // 32 bits: a position plus this is the number of a place
 #define PATCH_RING_LIMIT 32	  // words that a slot may hold before it is full
 #define PATCH_RING_MASK 40	  // words of a slot - 1
 #define PATCH_RING_UNSLOTTED 48	  // records of threads that found no slot
 #define PATCH_RING_OWNER 56	  // 32 bits: PID of the proftrace that reads
-#define PATCH_RING_OWNER_START 64 // its start in clock ticks
-#define PATCH_RING_SELF 72	  // where the job has the ring
+#define PATCH_RING_OWNER_START 64 // when that process started, in clock ticks
+#define PATCH_RING_SELF 72	  // the ring's address in the job
 #define PATCH_RING_JUMPS 80	  // how many addresses of jumps lie behind the last slot
 #define PATCH_RING_READ_FAILED 88 // how often a part of a record could not be read
-#define PATCH_RING_INPUTS 96	  // where the job has each slot's buffer for inputs; 0 = none
-// Where the job has, for each site, a number of 16 bits. 0 = the site's calls are recorded. Any
-// other number: they are only counted, by the counter with the number in bits 1..15, and with bit
-// 0, their ends are not recorded either.
+#define PATCH_RING_INPUTS 96	  // address in the job of the slots' buffers for inputs; 0 = none
+// The address in the job of a table that has a number of 16 bits for each site. 0 = the site's
+// calls are recorded. Any other number: the calls are only counted. Bits 1..15 are then the number
+// of the counter, and bit 0 is set if the ends of calls are not recorded either.
 #define PATCH_RING_DEMOTIONS 104
-// Changed when the reader reports a loss that the threads do not know of: they must then report all
-// of Python's code objects and stacks again.
+// Changes when the reader notices a loss that the threads do not know of: each thread must then
+// report all of its Python code objects and stacks again.
 #define PATCH_RING_STACKS_LOST 112  // 32 bits
 #define PATCH_RING_PYTHON_CODES 116 // 32 bits: how many code objects have been reported
-// The offset from a thread's control block to its pointer to a PyThreadState, which itself tells
-// whose thread it is. 0 = stacks are not recorded.
+// The offset from a thread's control block to the thread's pointer to its PyThreadState, which has
+// a field that tells whose state it is. 0 = Python stacks are not recorded.
 #define PATCH_RING_PYTHON_STATE 120 // 32 bits, signed
-// 32 bits: jumps see the end of each operator, or the catch of its exception.
+// 32 bits, 1 or 0: whether jumps see the end of each operator, or else the catch of its exception.
 #define PATCH_RING_ENDS_ARE_SEEN 124
 #define PATCH_RING_FINALIZING 128    // address of a word that is not 0 as soon as Python ends
 #define PATCH_RING_PYTHON_LAYOUT 136 // struct pt_python_layout
-// Counts of the time stamp counter that Python's end waits for readers at most.
+// How long Python's end waits at most for threads that read their stacks, in counts of the time
+// stamp counter.
 #define PATCH_RING_END_WAIT 224
-// Address of the jump at which Python's end waits; 0 = there is none.
+// The address of the jump at which Python's end waits; 0 = there is none.
 #define PATCH_RING_PYTHON_END 232
-// 32 bits: how many seccomp filters each thread of the process had when it got the ring, plus 1;
-// if it is not known, this is 0. While the number is the same the filters are the same, because
-// none is ever taken away.
+// 32 bits: how many seccomp filters each thread of the process had when the process got the ring,
+// plus 1; 0 = not known. As long as the number is the same, the filters are the same, because the
+// kernel never takes one away.
 #define PATCH_RING_FILTERS 240
 // struct pt_script_layout. The index of its state's variable is 0 if rows of TorchScript do not
 // tell their modules.
 #define PATCH_RING_SCRIPT_LAYOUT 248
-// A bit for each thread that found no slot: its number is the highest bits of the product of the
-// thread's control block address and PATCH_SLOT_SPREAD. At least so many threads found none.
+// A bit is set for each thread that found no slot. The number of the bit is the highest bits of the
+// product of the thread's control block address and PATCH_SLOT_SPREAD. Several threads may have the
+// same bit, so at least as many threads as bits are set found no slot.
 #define PATCH_RING_UNSLOTTED_THREADS 512
 #define PATCH_RING_UNSLOTTED_BITS 10
-#define PATCH_RING_REGIONS 1024 // address and bytes of each region; 0 ends them
+#define PATCH_RING_REGIONS 1024 // address and bytes of each region; an address of 0 ends the list
 #define PATCH_RING_MOST_REGIONS 64
 #define PATCH_RING_HEADER_BYTES 4096
 
@@ -70,28 +72,29 @@
 #define PATCH_SLOT_BITS 9
 #define PATCH_SLOTS (1 << PATCH_SLOT_BITS)
 #define PATCH_SLOT_SHIFT 7 // log2 of a slot's bytes in the table
-// The address of the thread control block, or one of the values below. The owner of a slot that has
-// had a thread is never 0 again, so a search ends at a 0: no thread has a slot behind it.
+// The address of the control block of the thread that has the slot, or one of the values below. A
+// slot that has once had a thread never has the owner 0 again. So a search ends at a slot with the
+// owner 0, because no thread that looks there can have a slot behind it.
 #define PATCH_SLOT_OWNER 0
-#define PATCH_SLOT_TAIL 8	// position behind the last record
+#define PATCH_SLOT_TAIL 8	// the position behind the last record
 #define PATCH_SLOT_FLOOR 16	// PATCH_SLOT_HEAD as the writer last saw it
-#define PATCH_SLOT_WORDS 24	// where the job has the slot's words
+#define PATCH_SLOT_WORDS 24	// the address of the slot's words in the job
 #define PATCH_SLOT_LOST 32	// records lost since the last PT_LOSS
 #define PATCH_SLOT_ANNOUNCED 40 // 32 bits: the thread whose PT_THREAD_NUMBER has been written
 #define PATCH_SLOT_LOSSES 44	// 32 bits: how often a record was lost
 // The Stack of the running call that enters an annotation (0 = no such call runs), and the stack
 // pointer at the call's entry.
 #define PATCH_SLOT_ENTER 48
-#define PATCH_SLOT_HEAD 64   // position that the reader has got to
-#define PATCH_SLOT_COUNTS 72 // where the job has the slot's counters of calls
-#define PATCH_SLOT_STACKS 80 // where the job has the slot's struct job_stacks; 0 = none
-// The owner may be one of these instead of an address. FREED: any thread that has no slot in one of
-// the places where it looks may take the slot. TAKEN: the slot is in the reader's hands, for a
-// moment.
+#define PATCH_SLOT_HEAD 64   // the position up to which the reader has taken records
+#define PATCH_SLOT_COUNTS 72 // address of the slot's counters of calls in the job
+#define PATCH_SLOT_STACKS 80 // address of the slot's struct job_stacks in the job; 0 = none
+// Values of the owner that are no addresses. FREED: any thread that has no slot in one of the
+// places where it looks may take this slot. TAKEN: the reader is about to free the slot.
 #define PATCH_SLOT_FREED 1
 #define PATCH_SLOT_TAKEN 3
-// This bit is set in an owner whose thread seems to have ended. Only a thread with its control
-// block at that address, the same thread or a later one, may take the slot back, by a cmpxchg.
+// This bit is set in the owner if the owner's thread seems to have ended. Only a thread whose
+// control block is at that address (the same thread, or a later one) may take the slot back, by a
+// cmpxchg.
 #define PATCH_SLOT_RETIRED 1
 #define PATCH_SLOT_PROBES 16 // slots that a thread looks at before it gives up
 // A factor for the address of a thread's control block: the highest bits of the product are the
@@ -116,13 +119,13 @@
 #define PATCH_STACKS_BYTES (24 * 4096)
 #define PATCH_STACKS_OPEN_SP 48
 #define PATCH_STACKS_OPEN_SITE 64
-// How many words a writer leaves free for signal handlers, which may write after it has looked for
-// room and before it has reserved it.
+// How many words a writer leaves free for signal handlers: a handler may write records after the
+// writer has looked for room, and before the writer has reserved it.
 #define PATCH_HANDLER_WORDS 1536
 
 // Offsets in the control page.
-#define PATCH_CONTROL_RING 0 // where the job has the ring; 0 = recording is off
-// Marks a region as ours even if its ring does not exist yet, or not any more.
+#define PATCH_CONTROL_RING 0 // the ring's address in the job; 0 = recording is off
+// Marks a region as proftrace's, even if its ring does not exist yet, or does not exist any more.
 #define PATCH_CONTROL_MAGIC 8	     // PATCH_RING_MAGIC_VALUE
 #define PATCH_CONTROL_REGION 16	     // bytes of the region
 #define PATCH_CONTROL_OWNER 24	     // as PATCH_RING_OWNER
@@ -134,19 +137,21 @@
 // Vtables of torch::autograd::PyNode and similar classes; 0 = none.
 #define PATCH_CONTROL_PYTHON_NODES 112
 #define PATCH_PYTHON_NODES 8	      // how many there may be
-#define PATCH_CONTROL_ANNOTATIONS 176 // OperatorDef*, enum pt_annotation_step; 0 ends them
+#define PATCH_CONTROL_ANNOTATIONS 176 // OperatorDef*, enum pt_annotation_step; null ends them
 #define PATCH_ANNOTATIONS 8	      // how many there may be
 #define PATCH_CONTROL_FIELDS 304      // bytes of all fields up to here
-// Where the struct pt_places are, which cookies count from 1 on.
+// The address of the struct pt_places, which cookies refer to by a number, 1 for the first.
 #define PATCH_CONTROL_PLACES 512
-#define PATCH_CONTROL_PLACE_COUNT 520 // how many there are
-// Where the offsets to the struct pt_signatures are, which count from there and have 32 bits each;
-// a signature is no longer than its arguments need. Then the number of signatures, and the number
-// of the one for autograd nodes, counted from 1 on; 0 = none.
+#define PATCH_CONTROL_PLACE_COUNT 520 // how many places there are
+// The address of the offsets of the struct pt_signatures. Each offset has 32 bits and counts from
+// that address; a signature is no longer than its arguments need. Then follow the number of
+// signatures, and the number of the signature for autograd nodes (1 = the first; 0 = there is
+// none).
 #define PATCH_CONTROL_SIGNATURES 528
 #define PATCH_CONTROL_SIGNATURE_COUNT 536
 #define PATCH_CONTROL_NODE_SIGNATURE 544
-// The address in PATCH_CONTROL_RING, which stays here as long as a thread may be in the recorder.
+// The ring's address for the jump at Python's end. It stays here when PATCH_CONTROL_RING is 0
+// already, because threads may still be in the recorder.
 #define PATCH_CONTROL_PYTHON_END 552
 #define PATCH_CONTROL_BYTES 4096
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The meaning of a probe whose own cookie is only a number; bpf/kernel/cookies.bpf.h tells when
- * that is so. */
+/* The meaning of a probe whose own cookie is only an index into a table. bpf/kernel/cookies.bpf.h
+ * tells when that is so. */
 #ifndef PROFTRACE_BPF_ABI_PROBE_COOKIE_H
 #define PROFTRACE_BPF_ABI_PROBE_COOKIE_H
 

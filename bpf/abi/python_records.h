@@ -26,7 +26,8 @@ struct pt_python_layout {
 	pt_u16 thread_id;	    /* pthread_self() of its thread: the base of the segment fs */
 	pt_u16 thread_frame; /* to the pointer to its innermost frame, or (thread_indirect) to
 			      * the pointer to the structure that has it */
-	/* 0 = none; else 1 + the frame pointer's offset there (3.11 and 3.12: _PyCFrame). */
+	/* 0 = thread_frame leads to the frame itself; else 1 + the frame pointer's offset in the
+	 * structure (3.11 and 3.12: _PyCFrame). */
 	pt_u16 thread_indirect;
 	pt_u16 frame_bytes; /* how much of a frame is read: up to the end of the last field
 			       below, at most PT_PYTHON_FRAME_BYTES */
@@ -42,7 +43,7 @@ struct pt_python_layout {
 	pt_u16 code_qualified_name; /* 0 = none (up to 3.10) */
 	pt_u16 code_first_line;	    /* 4 bytes */
 	pt_u16 code_lines;	    /* pointer to the bytes of co_linetable, or co_lnotab (3.9) */
-	/* Its instructions begin here (3.11 and later); 0 = elsewhere. */
+	/* The code's instructions begin here (3.11 and later); 0 = they lie elsewhere. */
 	pt_u16 code_instructions;
 	pt_u16 text_length;  /* in a str: 8 bytes, in characters */
 	pt_u16 text_state;   /* 4 bytes: bits 2..4 bytes a character, bit 6 ASCII */
@@ -57,7 +58,7 @@ struct pt_python_layout {
 	pt_u8 instruction_shift;
 	/* How many bits of the 4 bytes at text_state lie below those of text_state. */
 	pt_u8 text_shift;
-	/* 1 byte: C code called the frame (3.11); 0 = frames do not tell. */
+	/* 1 byte, not 0 = C code called the frame (3.11). The offset is 0 if frames do not tell. */
 	pt_u16 frame_entry;
 	pt_u16 code_arguments; /* 4 bytes: how many positional arguments the code takes */
 	pt_s16 state_place;    /* from a thread's control block (pthread_self()) to its pointer
@@ -74,9 +75,9 @@ struct pt_python_layout {
 PT_STATIC_ASSERT(sizeof(struct pt_python_layout) == 88, "pt_python_layout");
 #define PT_PYTHON_FRAME_BYTES 128
 
-#define PT_PYTHON_MOST_FRAMES 128   /* of a stack that are recorded: the innermost ones */
-#define PT_PYTHON_NAME_BYTES 4000   /* of a name, or a file's name, that are kept */
-#define PT_PYTHON_LINES_BYTES 65536 /* of a table of line numbers that are kept */
+#define PT_PYTHON_MOST_FRAMES 128   /* most frames of a stack that are recorded: the innermost */
+#define PT_PYTHON_NAME_BYTES 4000   /* most bytes of a name, or of a file's name, that are kept */
+#define PT_PYTHON_LINES_BYTES 65536 /* most bytes of a table of line numbers that are kept */
 
 /* A code object that was not seen before, or that has the address of an earlier one. The record
  * comes before each stack of its thread that has the code; on other threads it may come a little
@@ -85,7 +86,7 @@ struct pt_python_code_record {
 	struct pt_record head; /* sp: 0 in captures; in a job's ring, the copy of the
 				* instructions that the thread runs (pt_python_layout.frame_copy) */
 	pt_u64 address;
-	pt_u32 id; /* of this recording, from 1 on */
+	pt_u32 id; /* unique in this recording, from 1 on */
 	pt_s32 first_line;
 };
 PT_STATIC_ASSERT(sizeof(struct pt_python_code_record) == 40, "pt_python_code_record");
@@ -95,19 +96,19 @@ enum pt_python_part {
 	PT_PYTHON_NAME = 1,
 	PT_PYTHON_QUALIFIED_NAME = 2,
 	PT_PYTHON_LINES = 3,	  /* co_linetable, or co_lnotab */
-	PT_PYTHON_CLASS_NAME = 4, /* of an nn.Module: `id` is 0 */
+	PT_PYTHON_CLASS_NAME = 4, /* of the last PT_PYTHON_MODULE; `id` is 0 */
 };
 
-/* A part of the code object that the last PT_PYTHON_CODE of the same thread announced; it is
- * continued from `offset` on. */
+/* A part (enum pt_python_part) of the code object that the last PT_PYTHON_CODE of the same thread
+ * announced. A part may take several records; each has the bytes from `offset` on. */
 #define PT_PYTHON_TEXT_BYTES 232
 #define PT_PYTHON_MORE_TEXT_BYTES 1984
 struct pt_python_text_record {
 	struct pt_record head;
 	pt_u32 id;
 	pt_u32 offset; /* bytes */
-	pt_u32 total;  /* bytes of the whole part, kept or not */
-	pt_u16 bytes;  /* how many of its bytes are here */
+	pt_u32 total;  /* bytes of the whole part, kept or cut */
+	pt_u16 bytes;  /* how many bytes of the part are in this record */
 	pt_u8 part;    /* enum pt_python_part */
 	pt_u8 width;   /* bytes per character: 1 (Latin-1), 2 or 4; 0 = could not be read */
 	/* Room for PT_PYTHON_TEXT_BYTES or PT_PYTHON_MORE_TEXT_BYTES; the record's size tells
@@ -120,9 +121,10 @@ PT_STATIC_ASSERT(sizeof(struct pt_python_text_record) == 2024, "pt_python_text_r
 /*
  * The Python stack of this thread from here on: the `common` outermost frames of the stack before,
  * then the frames in `words`, outer frames first. A frame is one word: bits 0..31 are the number of
- * the instruction (each of two bytes), and 32..62 the code's id. If bit 63 is set, the next word
- * names the nn.Module whose call the frame is, as its PT_PYTHON_MODULE did: by the module's
- * address, and above that (tier patch) by how many other modules had that address before.
+ * the instruction (an instruction has two bytes), bits 32..62 the code's id. If bit 63 is set, the
+ * frame is the call of an nn.Module, and the next word names the module as its PT_PYTHON_MODULE
+ * did: by the module's address, and in the bits above that (tier patch) by how many other modules
+ * had that address before.
  */
 #define PT_PYTHON_MODULE_ADDRESS_BITS 48
 struct pt_python_stack_record {

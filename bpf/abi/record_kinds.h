@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What readers know of each kind of record (record_kinds.def). C++ only. */
+/* The facts that readers know of each kind of record (record_kinds.def). C++ only. */
 #ifndef PROFTRACE_BPF_ABI_RECORD_KINDS_H
 #define PROFTRACE_BPF_ABI_RECORD_KINDS_H
 
@@ -29,7 +29,8 @@ inline constexpr std::array<RecordKind, 256> kRecordKinds = [] {
 	return kinds;
 }();
 
-/* Whether the record has no time of its own: records that follow, however late, refer to it. */
+/* Whether the record is one of those that describe Python stacks. Such a record has no time of its
+ * own, because records that follow refer to it, however late they come. */
 constexpr bool IsOfStacks(pt_u8 kind)
 {
 	return (kRecordKinds[kind].roles & PT_ROLE_STACKS) != 0;

@@ -3,10 +3,10 @@
  * The records that the BPF programs write into the ring and that a capture file holds: shared by
  * BPF (C11) and C++.
  *
- * Every record begins with struct pt_record and is pt_record.words * 8 bytes long. Kinds are only
- * appended, a kind's layout only grows at its end: a reader skips a kind that it does not know by
- * its size. Fixed width, little endian, padding explicit. Contents come from a foreign process: no
- * reader may trust them.
+ * Every record begins with struct pt_record and is pt_record.words * 8 bytes long. New kinds are
+ * only appended, and a kind's layout only grows at its end, so that a reader skips a kind that it
+ * does not know by its size. Fields have fixed widths, little endian, with explicit padding. No
+ * reader may trust the contents, because they come from a foreign process.
  */
 #ifndef PROFTRACE_BPF_ABI_RECORDS_H
 #define PROFTRACE_BPF_ABI_RECORDS_H
@@ -36,22 +36,23 @@ typedef __s8 pt_s8;
 #define PT_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
 #endif
 
-/* The kinds of records: record_kinds.def lists them. */
+/* The kinds of records. record_kinds.def lists and describes them. */
 enum pt_kind {
 #define PT_RECORD_KIND(name, number, structure, least, roles) name = number,
 #include "bpf/abi/record_kinds.def"
 #undef PT_RECORD_KIND
 };
 
-/* What a kind of record is for, beside being an event of its thread. */
+/* Says what a kind of record is for, besides telling of an event of its thread. The values are
+ * bits. */
 enum pt_kind_role {
-	PT_ROLE_DEFINES = 1, /* it defines what later records refer to by number */
+	PT_ROLE_DEFINES = 1, /* it describes something that later records refer to by a number */
 	PT_ROLE_STACKS = 2,  /* it tells of Python's code and stacks, and has no time of its own */
 	PT_ROLE_PROCESSES = 4, /* it tells which process a thread belongs to */
 };
 
-/* The stack pointer is kept as sp >> 3, cut to 32 bits: compare by signed difference, right within
- * +-8 GiB. */
+/* The stack pointer is kept as sp >> 3, cut to 32 bits. Stack pointers are compared by their signed
+ * difference, which is right within +-8 GiB. */
 struct pt_record {
 	pt_u64 time_ns; /* CLOCK_MONOTONIC */
 	pt_u32 pid;	/* tgid, in the tracer's PID namespace */
@@ -75,8 +76,8 @@ struct pt_node_record {
 	struct pt_record head;
 	pt_u64 vtable;	    /* of the Node */
 	pt_u64 python_type; /* PyTypeObject* of a PyNode's object, else meaningless; 0 = not read */
-	/* Only if the vtable is known to be PyNode's (then the record is longer by this): tp_name
-	 * and a NUL. If it is full, PT_TEXT_MORE records follow, the last not full. */
+	/* This field is there only if the vtable is known to be PyNode's: tp_name and a NUL. If the
+	 * name fills the field, PT_TEXT_MORE records follow, the last not full. */
 	char type_name[PT_TYPE_NAME_BYTES];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_node_record) == 104, "pt_node_record");
@@ -95,7 +96,8 @@ struct pt_text_record {
 PT_STATIC_ASSERT(sizeof(struct pt_text_record) == 280, "pt_text_record");
 #define PT_TEXT_READ_FAILED 0xffffffffu
 
-/* The part of a longer name from `offset` on. Several follow, up to PT_NAME_BYTES of the name. */
+/* The part of a longer name from `offset` on. Several such records may follow, up to PT_NAME_BYTES
+ * of the name. */
 #define PT_TEXT_MORE_BYTES 2000
 #define PT_NAME_BYTES 4096 /* names are cut here */
 struct pt_text_more_record {
@@ -106,15 +108,16 @@ struct pt_text_more_record {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_text_more_record) == 2032, "pt_text_more_record");
 
-/* A row that has an object of its own, and is identified by that object's address. It need not
- * begin and end on one thread. */
+/* A row that has an object of its own, by whose address it is identified. Such a row may begin and
+ * end on different threads. */
 struct pt_guard_record {
 	struct pt_record head;
 	pt_u64 handle; /* the address of the object */
 	pt_u64 object; /* PT_FRAME_BEGIN: the frame's code, which does not move, while frames may */
 	pt_u32 scope;  /* at::RecordScope, as the target passed it */
-	pt_u32 length; /* of the name; PT_TEXT_READ_FAILED */
-	/* Only if the name is not the site's own (then the record is longer by this). */
+	pt_u32 length; /* of the name, as PT_TEXT_LENGTH; or PT_TEXT_READ_FAILED */
+	/* This field is there only if the name is not the site's own; else the record ends before
+	 * it. */
 	char text[PT_TEXT_BYTES];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_guard_record) == 296, "pt_guard_record");
@@ -128,7 +131,7 @@ struct pt_pair_record {
 PT_STATIC_ASSERT(sizeof(struct pt_pair_record) == 40, "pt_pair_record");
 
 struct pt_fork_record {
-	struct pt_record head; /* pid, tid: of the parent; site: 1 = it shares its memory (vfork) */
+	struct pt_record head; /* pid, tid: of the parent; site: 1 = both share memory (vfork) */
 	pt_u32 child_pid;
 	pt_u32 child_tid;
 };
@@ -143,7 +146,7 @@ struct pt_exit_record {
 PT_STATIC_ASSERT(sizeof(struct pt_exit_record) == 48, "pt_exit_record");
 
 /*
- * Inputs: a sequence of values. Each begins with a word that has its enum pt_value in the low byte.
+ * Inputs: a sequence of values. Each value begins with a word whose low byte is its enum pt_value.
  * The values of a PT_INPUTS and of its PT_INPUTS_MOREs are one sequence, cut at any word.
  */
 struct pt_inputs_record {
@@ -158,7 +161,8 @@ struct pt_inputs_record {
 PT_STATIC_ASSERT(sizeof(struct pt_inputs_record) == 2040, "pt_inputs_record");
 #define PT_INPUTS_HEAD_BYTES 32
 
-/* An operator with its inputs, if they fit. If not, they come before it, in a PT_INPUTS. */
+/* The begin of an operator, with its inputs if they fit. If they do not fit, they come before it,
+ * in a PT_INPUTS. */
 struct pt_call_record {
 	struct pt_record head;
 	pt_u64 facts; /* bits 0..47: the sequence number + 1, 0 = none; 48..55: the number of
@@ -172,7 +176,7 @@ PT_STATIC_ASSERT(sizeof(struct pt_call_record) == 2040, "pt_call_record");
 enum pt_inputs_flag {
 	PT_INPUTS_CUT = 1,	   /* there was no room for all values: `values` is not complete */
 	PT_INPUTS_FAILED = 2,	   /* something could not be read */
-	PT_INPUTS_IMPLAUSIBLE = 4, /* something that should be a tensor or a list is none */
+	PT_INPUTS_IMPLAUSIBLE = 4, /* something that should be a tensor or a list is not one */
 	PT_INPUTS_UNTOLD = 8,	   /* it is not known what torch shows of a Python object */
 };
 
@@ -186,11 +190,11 @@ enum pt_value {
 	PT_VALUE_BOOL = 5,	/* bit 8 */
 	PT_VALUE_DOUBLE = 6,	/* the next word */
 	PT_VALUE_COMPLEX = 7,	/* the next two words */
-	PT_VALUE_LIST = 8,	/* of scalars; bits 8..63: how many values follow */
-	PT_VALUE_TENSORS = 9,	/* of tensors; bits 8..63: how many values follow */
+	PT_VALUE_LIST = 8,	/* a list of scalars; bits 8..63: how many values follow */
+	PT_VALUE_TENSORS = 9,	/* a list of tensors; bits 8..63: how many values follow */
 	PT_VALUE_SPILLED = 10,	/* a double in vector register number bits 8..15 */
 	PT_VALUE_SYMBOLIC = 11, /* a number that torch.compile traces with */
-	/* Only in PT_KEYWORDS, whose lists are of texts. */
+	/* These are only in PT_KEYWORDS, where a PT_VALUE_LIST is a list of texts. */
 	PT_VALUE_TEXT = 12, /* bits 8..15 bytes a character, 0 = UTF-8; bit 16 set = cut; bits 32..
 			       how many bytes, which follow */
 	PT_VALUE_NULL = 13, /* torch shows "NULL" */
@@ -200,13 +204,14 @@ enum pt_value {
 
 enum pt_tensor_flag {
 	PT_TENSOR_STRIDED = 1, /* its strides are known */
-	/* A word a dimension: size in the low half, stride in the high one. Else all sizes, then
-	 * all strides. */
+	/* Each dimension has one word: its size in the low half, its stride in the high half. If
+	 * this is not set, words with all sizes come first, then words with all strides. */
 	PT_TENSOR_PACKED = 2,
 };
 
 /* PT_ALLOCATION and PT_FREE do not need sp and site: these hold bits 0..31 and 32..47 of the
- * block's address. Only a process that asks mmap for them has more bits (5-level paging). */
+ * block's address. An address has more bits only in a process that asks mmap for such addresses
+ * (5-level paging). */
 
 struct pt_memory_record {
 	struct pt_record head;
@@ -265,8 +270,8 @@ enum pt_role {
 				       Device) */
 	PT_ROLE_DEVICE_OUT_OF_MEMORY = 36, /* reportOutOfMemoryToProfiler(int64_t, size_t, size_t,
 					      Device) */
-	/* At a call of getStepCallbacksUnlessEmpty, where the dispatch key set is known:
-	   PT_KEY_SET_*. */
+	/* At a call of getStepCallbacksUnlessEmpty, where the dispatch key set is known
+	   (PT_KEY_SET_*). */
 	PT_ROLE_OPERATOR_BEGIN = 40, /* PT_ROLE_BEGIN, and the sequence number */
 	PT_ROLE_SEQUENCE = 41,	     /* the sequence number alone */
 	/* PT_ROLE_OPERATOR_BEGIN, and the inputs (--record-shapes); the place is the number of a
@@ -279,18 +284,19 @@ enum pt_role {
 	PT_ROLE_RANGE_POP = 71,	  /* f() */
 	PT_ROLE_RANGE_MARK = 72,  /* f(const char *name): a range that is over at once */
 	PT_ROLE_SIZED_BEGIN = 80, /* PT_ROLE_BEGIN, with the value of the argument */
-	/* Jumps only: where Python, as it ends, frees the states of its threads. No record. */
+	/* For jumps only: where Python, as it ends, frees its threads' states. No record. */
 	PT_ROLE_PYTHON_END = 81,
 };
 
-/* The handle of all ranges of a thread: the last open one ends first. Pointers are not odd. */
+/* The handle of all ranges of a thread: the last one ends first. It is odd; pointers are even. */
 #define PT_RANGE_HANDLE(tid) ((unsigned long long)(tid) << 32 | 1)
 
 /*
- * Where the key set is, and which keys matter: bits 24..27 a register (by its hardware number),
- * bit 28 set = in memory there, at the signed offset of bits 32..47; bits 48..56 the bytes from the
- * stack pointer there up to that of the entry, in units of 8; 57..62 the lowest of the three
- * autograd keys; 63 set = only the highest key of the set counts (before 2.2).
+ * Tells where the dispatch key set is, and which keys matter: bits 24..27 a register (by its
+ * hardware number); bit 28 set = the set is in memory there, at the signed offset of bits 32..47;
+ * bits 48..56 the bytes from the stack pointer there up to that of the entry, in units of 8; bits
+ * 57..62 the lowest of the three autograd keys; bit 63 set = only the highest key of the set counts
+ * (before 2.2).
  * PT_ROLE_PLACED_BEGIN: bits 24..47 are as above, where bit 29 is set; the rest is in the process's
  * struct pt_autograd_layout.
  * PT_ROLE_GUARD_BEGIN: bit 31 set = torch gives the row the thread's sequence number.
@@ -310,14 +316,14 @@ enum pt_role {
 	((unsigned long long)((sequence) / 8 & 0xff) << 48 |                                       \
 	 (unsigned long long)((thread) / 8 & 0xff) << 56)
 
-/* A thread_local variable: at `offset` in the memory that the tls_index (of the ABI for TLS:
- * module, offset) at `index` names. */
+/* A thread_local variable. It lies at `offset` in the memory of the tls_index (of the ABI for TLS:
+ * module, offset) whose address is `index`. */
 struct pt_thread_variable {
 	pt_u64 index; /* 0 = not known */
 	pt_s64 offset;
 };
 
-/* Where one process keeps the state that sequence numbers come from: the value of the map
+/* The variables from which one process's sequence numbers come: the value of the map
  * `autograd_layouts`. */
 struct pt_autograd_layout {
 	struct pt_thread_variable sequence;	 /* the next number */
@@ -341,22 +347,22 @@ enum pt_register {
 #define PT_COOKIE(site, role, reg, offset)                                                         \
 	((unsigned long long)((site)&0xffff) | (unsigned long long)((role)&0xff) << 16 |           \
 	 (unsigned long long)((reg)&0xff) << 24 | (unsigned long long)((offset)&0xffff) << 32)
-/* For probes whose link may be replaced by another one: tells which of the two links a probe is
- * in. No role uses this bit. */
+/* Tells which of two links a probe is in, because its link may be replaced by another one. No role
+ * uses this bit. */
 #define PT_COOKIE_GENERATION (1ULL << 30)
 #define PT_COOKIE_PLACE(place) ((unsigned long long)((place)&0xffff) << 48)
 
 /*
- * Where the target keeps something, from its registers on: value = base + offsets[0], then for each
- * further offset value = *(u64 *)value + offset. With an index, a register's value is added too,
- * after the offset of one step, for an element of an array.
+ * How to find a value of the target, from its registers on: value = base + offsets[0], then for
+ * each further offset value = *(u64 *)value + offset. With an index, which is for an element of an
+ * array, a register's value is also added, after the offset of one step.
  */
 #define PT_PLACE_OFFSETS 6
 enum pt_place_base {
 	PT_PLACE_RAX = 0, /* registers by their hardware numbers: rax, rcx, rdx, rbx, rsp, rbp, rsi,
 			     rdi, r8 to r15 */
-	PT_PLACE_ADDRESS = 16,	/* pt_place.address */
-	PT_PLACE_CONSTANT = 17, /* pt_place.address, a number that is no address */
+	PT_PLACE_ADDRESS = 16,	/* the address in pt_place.address */
+	PT_PLACE_CONSTANT = 17, /* the number in pt_place.address, which is no address */
 	PT_PLACE_UNKNOWN = 18,
 };
 enum pt_place_form {
@@ -369,7 +375,7 @@ enum pt_place_form {
 				       reads. Only for PT_ROLE_PLACED_BEGIN */
 };
 struct pt_place {
-	pt_u64 address; /* of some bases; see PT_COOKIE_NODE */
+	pt_u64 address; /* for two of the bases, and for PT_COOKIE_NODE's bits */
 	pt_s32 offsets[PT_PLACE_OFFSETS];
 	pt_u8 base;	   /* enum pt_place_base */
 	pt_u8 count;	   /* of offsets, at least 1 */
@@ -377,19 +383,19 @@ struct pt_place {
 	pt_u8 text_offset; /* PT_PLACE_PYTHON_STRING: sizeof(PyASCIIObject) */
 	pt_u32 inputs;	   /* of the row that begins there: key of the map `row_inputs`, 0 = none */
 	pt_u8 is_byte;	   /* set = only the lowest byte is the value */
-	pt_u8 is_content;  /* set = the content to be of the object whose address is the argument */
+	pt_u8 is_content;  /* set = what the object at the argument's address will contain */
 	pt_u8 index;	   /* 1 + a register by its hardware number, 0 = no index */
 	pt_u8 index_shift; /* added: register << shift */
 	pt_u8 index_step;  /* after which of the offsets, from 0 */
 	pt_u8 reserved;
-	pt_u16 otherwise; /* 1 + index of the place that is read instead if this one leads
-			   * through a null pointer; 0 = none */
+	/* 1 + the index of the place that is read instead if this place gives 0; 0 = none. */
+	pt_u16 otherwise;
 };
 PT_STATIC_ASSERT(sizeof(struct pt_place) == 48, "pt_place");
 
 /* How an argument is passed, and whether torch shows it. */
 enum pt_argument_kind {
-	PT_ARGUMENT_OTHER = 0,	       /* nothing */
+	PT_ARGUMENT_OTHER = 0,	       /* torch shows nothing of it */
 	PT_ARGUMENT_TENSOR = 1,	       /* address of an at::Tensor */
 	PT_ARGUMENT_TENSORS = 2,       /* address of the first at::Tensor, count */
 	PT_ARGUMENT_TENSOR_ITEMS = 3,  /* address of a c10::IListRef<at::Tensor> */
@@ -434,8 +440,9 @@ enum pt_argument_place {
 				     rbp, r12 to r15 */
 	PT_ARGUMENT_STACK = 6,	  /* + index of the word behind the signature's first_word */
 	PT_ARGUMENT_VECTOR_REGISTER = 0xe0, /* + number: not readable at the entry */
-	PT_ARGUMENT_IN_MEMORY = 0xfd,	    /* of a flag: `flag_offset` bytes from the address */
-	PT_ARGUMENT_NULL_IS_NONE = 0xfe,    /* of a flag: null with a count means no value */
+	PT_ARGUMENT_IN_MEMORY = 0xfd,	 /* of a flag: it is `flag_offset` bytes from the address */
+	PT_ARGUMENT_NULL_IS_NONE = 0xfe, /* of a flag: a null address is no value, unless the
+					    count is 0, too */
 	PT_ARGUMENT_NOWHERE = 0xff,
 };
 
@@ -489,8 +496,8 @@ struct pt_signature {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_signature) == 448, "pt_signature");
 
-/* The inputs of a row that is no whole function: the words of its arguments, each at its own
- * place where the row begins. */
+/* The inputs of a row that is only a part of a function. The words of its arguments each have a
+ * place of their own, where the row begins. */
 #define PT_ROW_WORDS 20 /* numbered as enum pt_argument_place: six registers, then the stack */
 struct pt_row_inputs {
 	pt_u32 signature; /* a key of the map `signatures`; 0 = that of the operator (the map
@@ -515,12 +522,12 @@ enum pt_node_class {
 	PT_NODE_PLAIN = 3,  /* any other: its nodes are named by its class */
 };
 
-/* The reasons for dropped records: indexes into the map `drops`. */
+/* The reasons why records are dropped: indexes into the map `drops`. */
 enum pt_drop {
 	PT_DROP_RING_FULL = 0,
 	PT_DROP_READ_FAILED = 1,
-	PT_DROP_FORK = 2, /* a PT_FORK: the loader does not know of the child */
-	PT_DROP_EXIT = 3, /* a PT_THREAD_EXIT: the loader does not know that a process has ended */
+	PT_DROP_FORK = 2, /* a PT_FORK was lost: the loader does not know of the child */
+	PT_DROP_EXIT = 3, /* a PT_THREAD_EXIT was lost: the loader does not see a process's end */
 	PT_DROP_COUNT = 4,
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The ring that BPF programs write and the loader reads: an array of chunks, which both have
- * mapped. Each record follows a word that tells the record's length and, written last, that the
- * record is whole. The reader sets what it has read to zero again. A record may reach beyond its
- * chunk's end into the chunk's slack, so it is never in two pieces.
+ * The ring that BPF programs write and the loader reads: an array of chunks, which is mapped into
+ * the loader. Before each record is a word that tells the record's length and, written last, that
+ * the record is whole. The reader sets what it has read to zero again. A record may reach beyond
+ * its chunk's end into the chunk's slack, so a record is never in two pieces.
  */
 #ifndef PROFTRACE_ABI_RING_H
 #define PROFTRACE_ABI_RING_H

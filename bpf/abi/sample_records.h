@@ -15,12 +15,12 @@ namespace proftrace::abi
 
 /* A process that is sampled: the value of the map `sampled`. */
 struct pt_sampled_process {
-	/* Version 0: the process has no Python, or one whose layout is not known. */
+	/* If its version is 0, the process has no Python, or one whose layout is not known. */
 	struct pt_python_layout python;
 };
 
-/* The registers that a stack is unwound with: the address, and the registers that a function
- * must preserve. */
+/* The registers that a stack is unwound with: the instruction pointer, and the registers that a
+ * function must preserve. */
 struct pt_user_registers {
 	pt_u64 ip;
 	pt_u64 sp;
@@ -41,8 +41,8 @@ struct pt_thread_state {
 	pt_u64 thread_id; /* pthread_self(): the base of the thread's segment fs */
 	pt_u32 pid;	  /* tgid, in the tracer's PID namespace */
 	pt_u32 tid;
-	pt_u32 on_cpu; /* 1 = it is running, or was until it was looked at: the following fields
-			* are out of date */
+	pt_u32 on_cpu; /* 1 = it is running, or was running until the list's reader took its CPU:
+			* the following fields are out of date */
 	pt_u32 state;  /* task_struct.__state: 0 = it waits for a CPU, 1 = it sleeps, 2 = it
 			* sleeps and no signal wakes it */
 	struct pt_user_registers registers;
@@ -51,18 +51,18 @@ PT_STATIC_ASSERT(sizeof(struct pt_thread_state) == 112, "pt_thread_state");
 
 struct pt_sampled_frame {
 	pt_u64 code; /* 0 = not a frame of Python code, but one by which C enters the interpreter */
-	pt_u64 instruction; /* in the form that the frame has it */
-	/* These two are the code object's when the frame was read. They tell later whether it is
-	 * still the same code object. */
+	pt_u64 instruction; /* its address in the code object, or (up to 3.10) its number */
+	/* The addresses of the code object's file and name when the frame was read. They tell later
+	 * whether the same code object is still at this address. */
 	pt_u64 file;
 	pt_u64 name;
 };
 
 #define PT_SAMPLE_FRAMES 128
 #define PT_SAMPLE_STACK_BYTES 32768
-#define PT_WAKER_STACK_BYTES 8192 /* of a waker: interrupts have to wait while they are copied */
-/* Bit 63 of pt_sampled_frame.instruction: C code called the frame (in versions whose frames tell
- * it). */
+#define PT_WAKER_STACK_BYTES 8192 /* of a waker: few, because interrupts wait meanwhile */
+/* This bit of pt_sampled_frame.instruction says that C code called the frame (in versions of Python
+ * whose frames tell it). */
 #define PT_SAMPLE_FRAME_IS_ENTRY (1ULL << 63)
 
 /* A thread that was running when the clock struck, or that wakes another thread. */
@@ -106,12 +106,12 @@ enum pt_sample_state {
 };
 
 enum pt_sample_flag {
-	PT_SAMPLE_NATIVE_CUT = 1, /* native frames end before the outermost one */
-	PT_SAMPLE_PYTHON_CUT = 2, /* Python frames end before the outermost one */
+	PT_SAMPLE_NATIVE_CUT = 1, /* the outermost native frames are missing */
+	PT_SAMPLE_PYTHON_CUT = 2, /* the outermost Python frames are missing */
 };
 
-/* PT_WAKER: the frame that a thread was in when it woke another thread; head has the waker and
- * the time. */
+/* PT_WAKER: the frame that a thread was in when it woke another thread. head has the thread that
+ * woke the other one, and the time. */
 struct pt_waker_record {
 	struct pt_record head;
 	pt_u32 frame; /* as pt_sample_record.frame */
@@ -136,7 +136,7 @@ struct pt_sample_function_record {
 	pt_u16 file_bytes;
 	pt_u8 kind; /* enum pt_sample_frame_kind */
 	pt_u8 reserved[3];
-	/* UTF-8: the name, then the file; only as long as both are. */
+	/* The name, then the file, in UTF-8. The record ends behind both. */
 	char text[PT_SAMPLE_TEXT_BYTES];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_sample_function_record) == 2032, "pt_sample_function_record");

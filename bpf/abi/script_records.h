@@ -29,7 +29,8 @@ struct pt_script_layout {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_script_layout) == 24, "pt_script_layout");
 
-/* At most so many frames are recorded. Calls within a graph are inlined, so few are left. */
+/* The most frames that are recorded. Calls within a graph are inlined, so a thread has few
+ * frames. */
 #define PT_SCRIPT_MOST_FRAMES 16
 
 struct pt_script_frame {

@@ -41,7 +41,7 @@ struct pt_system_call {
 			  * begin */
 	pt_u8 second_path;
 	pt_u8 second_directory; /* without `second_path`: the file that the bytes go to */
-	pt_u8 time;		/* address of a struct timespec; may have PT_SYSTEM_TIME_IS_LEFT */
+	pt_u8 time;		/* address of a timespec; may have PT_SYSTEM_TIME_IS_LEFT */
 	pt_u8 address;		/* of a struct sockaddr */
 	pt_u8 address_bytes;
 	pt_u8 structure;       /* address of a structure whose first fields are recorded */
@@ -54,14 +54,14 @@ struct pt_system_call {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_system_call) == 16, "pt_system_call");
 
-/* This is the directory of a call that changes the current directory. */
+/* The `directory` of a call that changes the current directory. */
 #define PT_SYSTEM_DIRECTORY_AT_BEGIN 0x80
 
-/* When the call ends, it writes the time that is left there. */
+/* Set in `time` if the call, at its end, writes the time that is left to where `time` points. */
 #define PT_SYSTEM_TIME_IS_LEFT 0x80
 
 enum pt_system_call_flag {
-	PT_SYSTEM_CALL_IS_IO = 1,      /* works on files or the network: `io` records it */
+	PT_SYSTEM_CALL_IS_IO = 1,      /* it works on files or the network, so `io` records it */
 	PT_SYSTEM_CALL_GIVES_FILE = 2, /* its result is a file descriptor */
 	PT_SYSTEM_CALL_RENAMES = 4,    /* files may have other names after the call */
 	/* On success `path` is gone, so the new program's path is recorded. */
@@ -73,19 +73,19 @@ enum pt_system_call_flag {
 	PT_SYSTEM_CALL_TIME_IS_TIMEVAL = 128, /* microseconds instead of nanoseconds */
 };
 
-/* Tells which record a call needs for what is recorded beside its arguments. */
+/* Tells which data, beside the arguments, the record of a call has. */
 enum pt_system_call_shape {
-	PT_SYSTEM_CALL_IS_PLAIN = 0, /* nothing */
+	PT_SYSTEM_CALL_IS_PLAIN = 0, /* no other data */
 	PT_SYSTEM_CALL_HAS_PATH = 1, /* one path */
 	PT_SYSTEM_CALL_IS_LONG = 2,  /* anything else, or several of these */
 };
 
 enum pt_system_flag {
-	PT_SYSTEM_OPEN_AT_BEGIN = 1, /* the call was under way when recording began: head.time_ns
-				      * is that moment */
+	PT_SYSTEM_OPEN_AT_BEGIN = 1, /* the call or wait was under way when recording began:
+				      * head.time_ns is that moment */
 	PT_SYSTEM_UNFINISHED = 2,    /* the call's thread ended first, or the recording did:
 				      * `result` means nothing */
-	PT_SYSTEM_HAS_TIME = 4,	     /* PT_SYSTEM_CALL: two words, as they were given to the call */
+	PT_SYSTEM_HAS_TIME = 4,	     /* PT_SYSTEM_CALL: two words, seconds and nanoseconds */
 	PT_SYSTEM_HAS_PATH = 8,
 	PT_SYSTEM_PATH_CUT = 16,
 	PT_SYSTEM_PATH_UNREAD = 32,
@@ -93,19 +93,20 @@ enum pt_system_flag {
 	PT_SYSTEM_HAS_STRUCTURE = 128,
 };
 
-#define PT_SYSTEM_FIRST_FIELD 7	     /* behind the arguments */
+#define PT_SYSTEM_FIRST_FIELD 7	     /* the number behind those of the arguments */
 #define PT_SYSTEM_STRUCTURE_BYTES 64 /* the longest is that of clone3 in its first version */
 #define PT_SYSTEM_ADDRESS_BYTES 112  /* of a struct sockaddr */
 #define PT_SYSTEM_PATH_BYTES 896     /* of one path, with its NUL */
 #define PT_SYSTEM_TAIL_BYTES (48 + 16 + PT_SYSTEM_ADDRESS_BYTES + 8 + 2 * PT_SYSTEM_PATH_BYTES)
 
-/* PT_SYSTEM_CALL. head.site is the call's number; head.sp the id of its file (PT_SYSTEM_FILE), 0
- * = none. The argument of restart_syscall is the number of the call that it continues; 0 = not
- * known. */
+/* PT_SYSTEM_CALL: a system call. head.site is the call's number; head.sp is the id of its file
+ * (PT_SYSTEM_FILE), 0 = none. The argument of restart_syscall is the number of the call that it
+ * continues; 0 = not known. */
 struct pt_system_call_record {
 	struct pt_record head;
 	pt_u64 duration_ns;
-	/* < 0 and > -4096: an error; also ERESTARTSYS and others that programs never see. */
+	/* A value below 0 and above -4096 is an error, which may be ERESTARTSYS or another one that
+	 * programs never see. */
 	pt_s64 result;
 	/* Records of this thread that were lost before this one; 65535 = that or more. */
 	pt_u16 lost;
@@ -133,9 +134,9 @@ PT_STATIC_ASSERT(sizeof(struct pt_system_call_record) ==
 struct pt_off_cpu_record {
 	struct pt_record head;
 	pt_u64 duration_ns;
-	/* The last part of `duration_ns`, in which it could run and had no CPU. */
+	/* The last part of `duration_ns`, in which the thread could run and had no CPU. */
 	pt_u64 run_queue_ns;
-	pt_u32 waker_pid; /* 0 = it was not woken, or by an interrupt */
+	pt_u32 waker_pid; /* 0 = nobody woke it, or an interrupt did */
 	pt_u32 waker_tid;
 	pt_u32 state;	 /* task_struct.__state when it left the CPU: 0 = it could have run on */
 	pt_s32 call;	 /* the system call that it was in, or that restart_syscall continued; -1
@@ -150,14 +151,14 @@ struct pt_off_cpu_record {
 PT_STATIC_ASSERT(sizeof(struct pt_off_cpu_record) == 64, "pt_off_cpu_record");
 
 enum pt_off_cpu_flag {
-	PT_OFF_CPU_VOLUNTARY = 1,  /* as the kernel counts it */
+	PT_OFF_CPU_VOLUNTARY = 1,  /* the kernel counts it as voluntary */
 	PT_OFF_CPU_IO = 2,	   /* it waited for a disk (task_struct.in_iowait) */
-	PT_OFF_CPU_FAULT = 4,	   /* in a page fault */
-	PT_OFF_CPU_NEW = 8,	   /* a new thread, which had not run before */
+	PT_OFF_CPU_FAULT = 4,	   /* it was in a page fault */
+	PT_OFF_CPU_NEW = 8,	   /* it was a new thread, which had not run before */
 	PT_OFF_CPU_FILE_LOCK = 16, /* it waited for a lock of fcntl(F_SETLKW) */
 	PT_OFF_CPU_NO_FILE = 32,   /* in poll(2) or select(2) without any file */
-	/* Set only in futex(2); older captures have neither of them. */
-	PT_OFF_CPU_LOCK = 64,	/* for a lock that another thread holds */
+	/* These two are set only in futex(2); older captures have neither of them. */
+	PT_OFF_CPU_LOCK = 64,	/* it waited for a lock that another thread holds */
 	PT_OFF_CPU_EVENT = 128, /* it waited for anything else that another thread does */
 };
 
@@ -167,7 +168,7 @@ enum pt_awaited_lock {
 	PT_AWAITED_GIL = 1, /* the lock of Python's interpreter; PT_OFF_CPU_LOCK is set as well */
 };
 
-/* The facts that are needed to tell which lock a Python process waits for: the value of the map
+/* The facts by which the lock that a Python process waits for is recognized: the value of the map
  * `waiting_pythons`. */
 struct pt_waiting_python {
 	pt_u64 gil; /* the address of the interpreter's lock; 0 = not known */
@@ -175,10 +176,11 @@ struct pt_waiting_python {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_waiting_python) == 96, "pt_waiting_python");
 
-/* The size of struct _gil_runtime_state: the lock, its condition and its mutex. */
+/* An upper bound for the size of struct _gil_runtime_state, which has the interpreter's lock, its
+ * condition and its mutex. */
 #define PT_PYTHON_GIL_BYTES 256
 #define PT_PYTHON_TYPE_NAME 24	    /* in a PyTypeObject: tp_name */
-#define PT_PYTHON_LOCK_OF_OBJECT 16 /* in the lock objects below: the semaphore */
+#define PT_PYTHON_LOCK_OF_OBJECT 16 /* in the objects of the locks below: the semaphore */
 #define PT_PYTHON_SEMAPHORE_MOST 36 /* in a _multiprocessing.SemLock: 4 bytes, maxvalue */
 
 enum pt_python_lock {
@@ -189,10 +191,10 @@ enum pt_python_lock {
 };
 
 #define PT_WAIT_REGISTERS 6	/* rbx, rbp, r12 to r15 */
-#define PT_WAIT_STACK_WORDS 128 /* read from the stack pointer on */
+#define PT_WAIT_STACK_WORDS 128 /* words that are read from the stack pointer on */
 
-/* A thread that was waiting on a semaphore's word when its recording began: a value of the map
- * `begun_waits`. */
+/* A thread that was waiting on a semaphore's word when its recording began. It is a value of the
+ * map `begun_waits`. */
 struct pt_begun_wait {
 	pt_u32 pid;	  /* tgid, in the tracer's PID namespace */
 	pt_u32 lock;	  /* the loader's answer: enum pt_python_lock */
@@ -203,12 +205,13 @@ struct pt_begun_wait {
 };
 PT_STATIC_ASSERT(sizeof(struct pt_begun_wait) == 80, "pt_begun_wait");
 
-/* PT_FAULT: a page fault at a user's address that was resolved. head.sp is the id of its file. */
+/* PT_FAULT: a page fault, at an address of user space, that was resolved. head.sp is the id of the
+ * file that is mapped there. */
 struct pt_fault_record {
 	struct pt_record head;
 	pt_u64 duration_ns;
 	pt_u64 address;
-	pt_u64 offset; /* in the file, in bytes */
+	pt_u64 offset; /* of the address in the file, in bytes */
 	pt_u16 lost;
 	pt_u8 area;	   /* enum pt_fault_area */
 	pt_u8 fault_flags; /* enum pt_fault_flag */
@@ -218,7 +221,7 @@ PT_STATIC_ASSERT(sizeof(struct pt_fault_record) == 56, "pt_fault_record");
 
 enum pt_fault_area {
 	PT_FAULT_UNKNOWN = 0,
-	PT_FAULT_HEAP = 1,  /* brk */
+	PT_FAULT_HEAP = 1,  /* memory of brk(2) */
 	PT_FAULT_STACK = 2, /* of the first thread */
 	PT_FAULT_FILE = 3,
 	PT_FAULT_ANONYMOUS = 4, /* mmap without a file: large blocks, stacks of other threads */
@@ -230,8 +233,9 @@ enum pt_fault_flag {
 	PT_FAULT_IN_KERNEL = 4, /* caused by the kernel for the thread, in a system call */
 };
 
-/* PT_REQUEST: a request to the kernel through io_uring. head.site is its opcode; head.sp the id
- * of its file; head.tid the thread that made it. */
+/* PT_REQUEST: a request to the kernel through io_uring. head.site is its opcode, head.sp the id of
+ * its file, and head.tid the thread that submitted it (with IORING_SETUP_SQPOLL, a thread of the
+ * kernel). */
 struct pt_request_record {
 	struct pt_record head;
 	pt_u64 duration_ns;
@@ -258,7 +262,8 @@ enum pt_system_file_kind {
 enum pt_system_file_flag {
 	PT_SYSTEM_FILE_CUT = 1,	    /* the outermost names are missing */
 	PT_SYSTEM_FILE_DELETED = 2, /* the file does not have this name any more */
-	/* An anonymous namespace file: the name is that of its kind, "net". */
+	/* The file of a namespace, which has no name of its own. Its name here is that of its kind,
+	 * such as "net". */
 	PT_SYSTEM_FILE_NAMESPACE = 4,
 };
 

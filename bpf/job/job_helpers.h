@@ -29,7 +29,7 @@ typedef int8_t __s8;
 /* The registers in the kernel's layout; recorder_code.S fills them in. */
 struct pt_regs {
 	__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
-	__u64 orig_ax; /* the cookie */
+	__u64 orig_ax; /* holds the spot's cookie */
 	__u64 ip, cs, flags, sp, ss;
 };
 struct task_struct;
@@ -67,8 +67,8 @@ static __always_inline __u64 thread_pointer(void)
 	return pointer;
 }
 
-/* Returns the ring, or NULL if recording is off. A child that a signal handler forks may lose
- * the ring between any two looks; an unfinished record is then left as it is. */
+/* Returns the ring, or NULL if recording is off. If a signal handler forks, the child loses the
+ * ring between any two looks; the record that the child was writing then stays unfinished. */
 static __always_inline char *job_ring(void)
 {
 	return (char *)FIELD(__u64, proftrace_control, PATCH_CONTROL_RING);
@@ -116,8 +116,8 @@ static __always_inline __u64 bpf_get_current_task(void)
 
 #define MOST_COPIED_WORDS 16
 
-/* Copies word by word: a copy whose length is not known here would be a call, and for a few
- * words this takes a third of the time of the processor's own copy. */
+/* Copies short runs of words one by one: a copy whose length is not known at compile time would be
+ * a call, and for a few words a loop takes a third of the time of the processor's own copy. */
 static __always_inline void copy_bytes(void *to, const void *from, __u64 bytes)
 {
 	if (__builtin_constant_p(bytes) && bytes % 8 == 0 && bytes / 8 <= MOST_COPIED_WORDS)
@@ -134,8 +134,8 @@ static __always_inline void copy_bytes(void *to, const void *from, __u64 bytes)
 		asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
 }
 
-/* Reads through these helpers are of memory that the job itself reads at this moment, or that
- * lives as long as the thread does. */
+/* These helpers read only memory that the job itself reads at this moment, or that lives as long as
+ * the thread does. */
 #define LOWEST_ADDRESS 0x10000
 /* The kernel's TASK_SIZE_MAX: mappings of a process end there, and so does the first thread's
  * stack if addresses are not randomized. */
@@ -173,8 +173,8 @@ static __always_inline struct pt_script_layout *script_layout(void)
 }
 
 #define IS_MAP_OF(map, type) __builtin_types_compatible_p(__typeof__(*(map)->value), type)
-/* Keeps nothing about a thread, because the addresses of its variables are valid only while it
- * runs. */
+/* Finds no entry in maps that are about threads, because the addresses of a thread's variables are
+ * valid only while the thread runs. */
 #define bpf_map_lookup_elem(map, key)                                                              \
 	((void)(key), (__typeof__((map)->value))(IS_MAP_OF(map, struct pt_autograd_layout)         \
 						     ? (void *)autograd_layout()                   \
@@ -200,12 +200,13 @@ static __always_inline void count_drop(__u32 reason)
 {
 	char *ring = job_ring();
 
-	(void)reason; /* no other reason can occur here */
+	(void)reason; /* the only reason here is a failed read */
 	if (ring)
 		__atomic_fetch_add((__u64 *)(ring + PATCH_RING_READ_FAILED), 1, __ATOMIC_RELAXED);
 }
 
-/* The reader gives a loss the time of the record before it. */
+/* No record has to take its time after a PT_LOSS here (time_in_order()), because the reader gives
+ * each PT_LOSS the time of the record before it. */
 #define threads_with_losses 0
 
 #include "bpf/job/job_slots.h"
@@ -216,8 +217,8 @@ static __always_inline __u32 demotion_of(const char *ring, __u16 site)
 	return ((const volatile __u16 *)FIELD(__u64, ring, PATCH_RING_DEMOTIONS))[site];
 }
 
-/* Counts a call of a site that is only counted. It takes one instruction, because signal
- * handlers count as well. */
+/* Counts a call of a site whose calls are only counted. The count is one instruction, because
+ * signal handlers count as well. */
 static __noinline void count_call(char *ring, __u32 demotion)
 {
 	char *slot = own_slot(ring);
@@ -242,8 +243,8 @@ static __always_inline bool is_only_counted(char *ring, __u16 site)
 	return true;
 }
 
-/* Reserves words in one instruction: a signal handler may write records before it and after it,
- * but not in between. */
+/* Reserves words by one instruction, so that a signal handler may write records before it and after
+ * it, but not in between. Returns the position of the first word. */
 static __always_inline __u64 take_words(char *slot, __u64 words)
 {
 	asm volatile("xadd %0, %1"
@@ -285,8 +286,8 @@ static __always_inline void fill_head(struct pt_record *record, __u64 sp, __u16 
 	fill_head_at(record, bpf_ktime_get_ns(), sp, site, kind, bytes);
 }
 
-/* Reads the reader's position again. This is the slow path, for a slot that had no room at the
- * last look, or that has a loss to report. Returns whether there is room now. */
+/* Reads the reader's position again, and writes a PT_LOSS if records were lost. This is the slow
+ * path of has_room(). Returns whether there is room now. */
 static __noinline bool look_again(char *ring, char *slot)
 {
 	__u64 head = FIELD(__u64, slot, PATCH_SLOT_HEAD);
@@ -300,7 +301,8 @@ static __noinline bool look_again(char *ring, char *slot)
 	if (tail - head > limit) {
 		++FIELD(__u64, slot, PATCH_SLOT_LOST);
 		++FIELD(__u32, slot, PATCH_SLOT_LOSSES);
-		/* The next record then comes here, too, and reports the loss first. */
+		/* With this value the next record has no room by has_room(), comes here, and
+		 * reports the loss first. */
 		FIELD(__u64, slot, PATCH_SLOT_FLOOR) = tail - limit - 1;
 		return false;
 	}
@@ -340,7 +342,8 @@ static __always_inline void *reserve(__u64 bytes)
 	return record_at(ring, slot, take_words(slot, bytes / 8));
 }
 
-/* Submits a record. Its position is the last one before the tail that has its address. */
+/* Submits a record. The record's position is the last one before the tail that has the record's
+ * address. */
 static __always_inline void submit(void *record)
 {
 	char *ring = job_ring();
@@ -387,7 +390,7 @@ static __noinline bool write_copy(const __u64 *words, __u64 bytes)
 	position = take_words(slot, bytes / 8);
 	to = (__u64 *)record_at(ring, slot, position);
 	to[0] = words[0];
-	/* The low half of the second word makes the record valid. */
+	/* The low half of the second word makes the record valid, so commit() writes it last. */
 	((__u32 *)to)[3] = ((const __u32 *)words)[3];
 	for (__u64 i = 2; i < bytes / 8; ++i)
 		to[i] = words[i];
@@ -412,8 +415,8 @@ static __always_inline __u64 is_announced(void)
 }
 #define IS_ANNOUNCED() is_announced()
 
-/* Places are not used here, because the addresses of a thread's variables are valid only while
- * it runs. */
+/* The places of autograd_places.bpf.h are not used here, because the addresses of a thread's
+ * variables are valid only while the thread runs. */
 #define NO_AUTOGRAD_PLACES
 #define read_autograd_place(tid, sequence, grad_mode) (*(sequence) = *(grad_mode) = 0, false)
 #define take_autograd_place(tid, sequence, grad_mode) ((void)(tid))
@@ -455,8 +458,8 @@ static __always_inline long bpf_probe_read_user_str(void *text_to, __u32 bytes, 
 	return bytes;
 }
 
-/* Returns the class of a node. The loader tells which vtables are those of Python's nodes; from
- * other nodes nothing is read that not every node has. */
+/* Returns the class of a node by its vtable. The loader tells which vtables are those of Python's
+ * nodes. Only fields that every node has are read of any other node. */
 static __always_inline __u32 node_class_of(__u64 vtable)
 {
 	for (int i = 0; i < PATCH_PYTHON_NODES; ++i) {
@@ -471,7 +474,7 @@ static __always_inline __u32 node_class_of(__u64 vtable)
 }
 #define NODE_CLASS(key) node_class_of((key)->address)
 
-/* Names are not copied before they are put into a record. */
+/* Names are copied straight from the job's memory into a record, without a buffer in between. */
 #define NAMES_ARE_READ_IN_PLACE
 struct long_name;
 
@@ -538,8 +541,9 @@ static __always_inline __u32 *annotation_step(__u64 operator_def, __u32 *step)
 }
 #define ANNOTATION_STEP(key) annotation_step((key)->address, &(__u32){0})
 
-/* Returns the pending enter of this thread. A call that throws leaves one behind, whose Stack is
- * gone; it is replaced before the thread's next call of this kind ends. */
+/* Returns the pending enter of this thread (struct pending_enter), or NULL. A call that throws
+ * leaves one behind, whose Stack is gone; it is replaced before the thread's next call of this kind
+ * ends. */
 static __always_inline void *pending_enter(void)
 {
 	char *ring = job_ring();

@@ -13,8 +13,9 @@
 #define BUFFERS_ARE_OF_THREADS
 struct input_buffer;
 
-/* Returns the slot's buffer. NULL: inputs are not recorded, or a signal handler has interrupted
- * its thread while that was reading inputs. The buffer's first word says that it is in use. */
+/* Returns the slot's buffer, and marks it as in use by its first word. NULL: inputs are not
+ * recorded, or the buffer is in use, because a signal handler has interrupted its thread while the
+ * thread was reading inputs. */
 static __always_inline struct input_buffer *slot_buffer(const char *ring, const char *slot)
 {
 	__u64 buffers = FIELD(__u64, ring, PATCH_RING_INPUTS);

@@ -27,8 +27,8 @@ _Static_assert(PATCH_BEGIN_INFO == (PT_SPAN_BEGIN << 16 | (sizeof(struct pt_reco
 		       (PT_SPAN_BEGIN << 16 | (sizeof(struct pt_pointer_record) / 8) << 24),
 	       "begins");
 
-/* Writes that a row has no stack: the row is a signal handler's, which has interrupted its
- * thread while that was reading its stack. */
+/* Writes that a row has no stack. The row belongs to a signal handler that has interrupted its
+ * thread while the thread was reading its stack. */
 static __noinline void write_unread_stack(struct job_stacks *stacks)
 {
 	struct pt_python_stack_record *record = reserve(PT_PYTHON_STACK_HEAD_BYTES);
@@ -59,7 +59,7 @@ static __noinline void begin_stacks(const char *ring, struct job_stacks *stacks)
 		stacks->thread.count[1] = 0;
 		stacks->thread.flags = 0;
 		stacks->thread.open_sp = 0;
-		/* Each thread itself records which modules lie at an address. */
+		/* Which module lies at an address is recorded by each thread for itself. */
 		forget_modules(stacks);
 	}
 	if (stacks->lost != lost) {
@@ -89,7 +89,8 @@ static __noinline void write_stack(char *ring, __u64 sp, __u64 cookie, __u32 hol
 		/* The thread that was reading has ended in the middle of it, and this is another
 		 * thread. */
 	}
-	/* The flag is set before the check whether Python ends. */
+	/* The flag is set before the check (in python_state()) whether Python ends, so that
+	 * wait_for_readers() sees it in time. */
 	__atomic_exchange_n(&stacks->busy, 1, __ATOMIC_SEQ_CST);
 	if (unlikely(stacks->tid != current_tid(ring) || stacks->disturbed ||
 		     stacks->lost != FIELD(__u32, ring, PATCH_RING_STACKS_LOST)))
@@ -101,8 +102,8 @@ static __noinline void write_stack(char *ring, __u64 sp, __u64 cookie, __u32 hol
 		on_script_row();
 }
 
-/* Whether all variables of the thread exist, which is so once the thread has been announced.
- * Sets `number` to the result of sequence_number(0) then. */
+/* Sets `number` to the result of sequence_number(0). Returns false if a variable of the thread does
+ * not exist yet, or if the thread has not been announced. */
 static __always_inline bool find_sequence(const char *ring, const char *slot, __s64 *number)
 {
 	const struct pt_autograd_layout *layout = autograd_layout();
@@ -126,7 +127,8 @@ static __always_inline bool find_sequence(const char *ring, const char *slot, __
 	return true;
 }
 
-/* Returns the thread's sequence number, or NO_SEQUENCE. `facts`: as in proftrace_on_operator(). */
+/* Returns the sequence number of an operator with the dispatch keys `keys`, or NO_SEQUENCE.
+ * `facts`: as in proftrace_on_operator(). */
 static __always_inline __s64 find_number(const char *ring, const char *slot, __u64 keys,
 					 __u32 facts)
 {
@@ -139,7 +141,9 @@ static __always_inline __s64 find_number(const char *ring, const char *slot, __u
 	return number;
 }
 
-/* Does what on_operator_begin() does, with facts that the trampoline has worked out already. */
+/* Does what on_operator_begin() does, with facts that the trampoline has worked out already: bits
+ * 0..15 of `facts` are the site, bits 16..21 the lowest of the autograd keys, and bit 24 is set if
+ * only the highest key counts. */
 __attribute__((visibility("hidden"))) void proftrace_on_operator(__u64 keys, __u32 facts, __u64 sp)
 {
 	char *ring = job_ring();
@@ -170,7 +174,8 @@ __attribute__((visibility("hidden"))) void proftrace_on_operator(__u64 keys, __u
 	commit(ring, &record->head, position);
 }
 
-/* This flag in `facts` says that jumps see the operator's ends. */
+/* This flag in `facts` says that jumps see the operator's ends, so that a stack holds until
+ * then. */
 #define STACK_HOLDS (1U << 25)
 
 __attribute__((visibility("hidden"))) void proftrace_on_operator_stack(__u64 keys, __u32 facts,
@@ -183,7 +188,7 @@ __attribute__((visibility("hidden"))) void proftrace_on_operator_stack(__u64 key
 	proftrace_on_operator(keys, facts & ~STACK_HOLDS, sp);
 }
 
-/* Does what write_call() does, with facts that were worked out already. */
+/* Does what write_call() does for inputs that fit into one record. */
 static __always_inline void put_call(char *ring, char *slot, const struct input_buffer *buffer,
 				     __u64 sp, __u16 site, __s64 number, __u64 time)
 {
@@ -191,7 +196,7 @@ static __always_inline void put_call(char *ring, char *slot, const struct input_
 	struct pt_call_record *record;
 	__u64 position;
 
-	/* A child that was forked in the meantime has no ring. */
+	/* If the process has been forked in the meantime, the child has no ring. */
 	if (job_ring() != ring || !has_room(ring, slot))
 		return;
 	position = take_words(slot, PT_CALL_HEAD_BYTES / 8 + words);
@@ -205,9 +210,9 @@ static __always_inline void put_call(char *ring, char *slot, const struct input_
 	commit(ring, &record->head, position);
 }
 
-/* Does what on_operator_call() does, with facts that the trampoline has worked out already.
- * `kept`: the registers' values where `point_sp` was the stack pointer, in the order of the
- * signature. */
+/* Does what on_operator_call() does, with facts that the trampoline has worked out already. `kept`:
+ * the values that the registers had where the stack pointer was `point_sp`, in the order in which
+ * the signature counts them. */
 __attribute__((visibility("hidden"))) void proftrace_on_call(__u64 keys, __u32 facts, __u64 sp,
 							     struct pt_signature *signature,
 							     __u64 point_sp, const __u64 *kept)
@@ -276,7 +281,8 @@ __attribute__((visibility("hidden"))) void proftrace_on_point(struct pt_regs *ct
 	    !demotion_of(ring, cookie))
 		write_stack(ring, PT_REGS_SP(ctx), cookie, false);
 	switch (cookie >> 16 & 0xff) {
-	/* These two kinds of rows have stacks here; without stacks their records are plain. */
+	/* These two kinds of rows come here only if stacks are recorded; otherwise the trampolines
+	 * call the recorder of plain records for them. */
 	case PT_ROLE_BEGIN:
 		if (!is_only_counted(ring, cookie))
 			write_plain(ctx, cookie, PT_SPAN_BEGIN);

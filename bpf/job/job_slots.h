@@ -20,8 +20,8 @@ static __always_inline bool take_slot(char *slot, __u64 before, __u64 owner)
 					   false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* Returns the thread's own slot among those that it may have, of which `slot` is the first.
- * NULL: it has none before `end`, which may be NULL. */
+/* Returns the thread's own slot. Searches the slots that the thread may have, of which `slot` is
+ * the first, up to `end` (which may be NULL). NULL: the thread has no slot there. */
 static __always_inline char *slot_of(char *ring, char *slot, const char *end, __u64 owner)
 {
 	for (int i = 0; i < PATCH_SLOT_PROBES && slot != end; ++i) {

@@ -28,7 +28,7 @@ static __always_inline struct python_thread *this_python_thread(void);
 static __always_inline bool is_same_text(const struct pt_python_layout *layout,
 					 const struct python_code *known);
 
-/* Whether the type of `object`, which must be alive, has this name of up to 7 characters. */
+/* Whether the type of `object`, which must be alive, has the name `name` of up to 7 characters. */
 static __noinline bool has_type(__u64 object, const char *name)
 {
 	struct pt_python_layout *layout = python_layout();
@@ -51,8 +51,8 @@ static __noinline bool has_type(__u64 object, const char *name)
 	return false;
 }
 
-/* Returns which copy of its code's instructions a frame of this thread runs; 0 = the code
- * object's own. */
+/* Returns the number of the copy of its code's instructions that a frame of this thread runs; 0 =
+ * the code object's own instructions. */
 static __always_inline __u32 job_copy_of_code(const struct pt_python_layout *layout, __u64 frame)
 {
 	__u32 copy = 0;
@@ -71,8 +71,8 @@ static __always_inline __u32 next_python_code(void)
 		    : 0;
 }
 
-/* Returns a number that changes with every loss of this thread, and whenever the reader has lost
- * a record. */
+/* Returns a number that changes with every record that this thread loses, and whenever the reader
+ * has lost a record. */
 static __always_inline __u32 job_python_generation(void)
 {
 	char *ring = job_ring();
@@ -109,8 +109,9 @@ static __always_inline bool job_reads_stacks(void)
 #define IS_SAME_TEXT(layout, known) is_same_text(layout, known)
 #define ENDS_ARE_SEEN() job_ends_are_seen()
 #define python_generation job_python_generation()
-/* The reader subtracts the distance of the copy from the code object's instructions, because the
- * table with the copy's address may be replaced and freed by other threads at any moment. */
+/* Returns the address as it is. The reader subtracts the distance of the copy from the code
+ * object's instructions, because the table with the copy's address may be replaced and freed by
+ * other threads at any moment. */
 #define own_instruction(layout, frame, code, instruction) (instruction)
 #define COPY_OF_CODE(layout, frame) job_copy_of_code(layout, frame)
 #define new_python_thread() NULL
@@ -135,11 +136,11 @@ struct job_module {
 
 /* The part of a slot that holds stacks. Only the slot's thread uses it. */
 struct job_stacks {
-	__u64 busy;	 /* not 0: the thread is reading its stack into it */
-	__u64 disturbed; /* not 0: a signal handler has written a stack meanwhile */
-	__u32 tid;	 /* the thread that `thread` is about */
+	__u64 busy;	 /* not 0: the thread is reading its stack */
+	__u64 disturbed; /* not 0: a signal handler has written a stack during the last read */
+	__u32 tid;	 /* the number of the thread whose stack `thread` holds */
 	__u32 lost;	 /* the value of PATCH_RING_STACKS_LOST for which the tables are valid */
-	__u64 begun;	 /* the time at which that read began */
+	__u64 begun;	 /* the time at which the last read of the stack began */
 	struct python_thread thread;
 	struct job_code codes[JOB_CODES];
 	struct job_module modules[JOB_MODULES];
@@ -263,9 +264,10 @@ static __always_inline bool is_same_text(const struct pt_python_layout *layout,
 	return text.address == known->file_end && known->file_text == text_at(text.address);
 }
 
-/* Returns the thread's state from the variable that CPython keeps for each thread. CPython
- * clears the variable before the state is gone; but as it ends, it frees the states of other
- * threads, too, after it has waited for them (wait_for_readers()). */
+/* Returns the PyThreadState from the variable that CPython keeps for each thread; 0: the thread has
+ * none, or Python ends. CPython clears the variable before the state is gone. But as CPython ends,
+ * it also frees the states of other threads, after it has waited for these threads
+ * (wait_for_readers()). */
 static __always_inline __u64 python_state(struct python_thread *thread,
 					  const struct pt_python_layout *layout)
 {
@@ -295,9 +297,9 @@ static __always_inline bool read_python_frame(struct python_thread *thread, __u3
 	return !(thread->frame & 7) && MAY_HOLD(thread->frame, bytes);
 }
 
-/* Handles PT_ROLE_PYTHON_END: Python frees the states of other threads behind it. A thread that
- * began to read its own state before Python noted that it ends is waited for; a thread that
- * comes later sees that note. */
+/* Handles PT_ROLE_PYTHON_END, behind which Python frees the states of other threads. Waits for each
+ * thread that began to read its own state before Python noted that it ends. A thread that comes
+ * later sees that note, and reads nothing. */
 static __noinline void wait_for_readers(void)
 {
 	char *ring = (char *)FIELD(__u64, proftrace_control, PATCH_CONTROL_PYTHON_END);
@@ -318,15 +320,15 @@ static __noinline void wait_for_readers(void)
 		if (owner <= PATCH_SLOT_TAKEN || !stacks ||
 		    (owner & ~(__u64)PATCH_SLOT_RETIRED) == thread_pointer())
 			continue;
-		/* A thread that was ended in the middle of its read never clears the flag, so
-		 * there is a time limit. */
+		/* There is a time limit, because a thread that was ended in the middle of its read
+		 * never clears the flag. */
 		while (FIELD(__u64, stacks, offsetof(struct job_stacks, busy)) &&
 		       bpf_ktime_get_ns() - begun < FIELD(__u64, ring, PATCH_RING_END_WAIT))
 			__builtin_ia32_pause();
 	}
 }
 
-/* Reads in place the aligned word that contains the field. */
+/* Returns the aligned word of the frame that contains the field at `offset`, read in place. */
 static __always_inline __u64 frame_word(struct python_thread *thread, __u32 offset)
 {
 	return *(const __u64 *)(thread->frame + (offset & ~7U));

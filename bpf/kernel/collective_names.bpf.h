@@ -21,7 +21,7 @@
 #define COLLECTIVE_TUPLE 8  /* the number of elements, and two of them */
 #define COLLECTIVE_STRING 13
 
-/* These tags minus the tag of Bool in c10::IValue::Tag. */
+/* The tags of Tuple and of String minus the tag of Bool, in c10::IValue::Tag. */
 #define IVALUE_TUPLE_AFTER_BOOL 1
 #define IVALUE_STRING_AFTER_BOOL 2
 
@@ -32,9 +32,9 @@
 #define COLLECTIVE_ELEMENT(i) (COLLECTIVE_TUPLE + 1 + 2 * (i))
 #define COLLECTIVE_ELEMENT_TAG(i) (COLLECTIVE_TUPLE + 2 + 2 * (i))
 
-/* Puts the text of an IValue's string, whose std::string is of either ABI: {characters, length,
- * room or the characters themselves}, or one pointer to the characters, with length and room
- * before them. */
+/* Puts the text of an IValue's string. Its std::string may have either ABI: {characters, length,
+ * room or the characters themselves}, or one pointer to the characters, with length and room before
+ * them. */
 static __noinline int put_value_string(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -95,7 +95,8 @@ static __noinline int put_keyword_name(struct input_buffer *buffer, __u64 bytes,
 
 #define PUT_NAME(buffer, name, text) put_keyword_name(buffer, sizeof(text) - 1, (name).words)
 
-/* Reads a tuple of two, whose elements are in the object itself (c10::ivalue::TupleElements). */
+/* Reads a tuple whose elements are in the object itself (c10::ivalue::TupleElements). Returns
+ * whether it has two elements and could be read. */
 static __noinline int read_pair(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -148,8 +149,8 @@ static __noinline int put_collective_group(struct input_walk *walk, __u32 string
 	return put_value_string(walk, description);
 }
 
-/* Puts the keyword values of a row with `count` values from `address` on. Returns 0 if they are
- * not those of a collective, so that nothing is to be sent. */
+/* Puts the keyword values of a row whose `count` values lie from `address` on. Returns 0 if the row
+ * is not that of a collective, so that nothing is to be sent. */
 static __noinline int put_collective(struct input_walk *walk, __u64 address, __u64 count)
 {
 	struct input_buffer *buffer = walk->buffer;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The meaning of a probe is in its cookie, if the kernel can give each link its own cookies. In
- * Linux 6.6 to 6.9 a uprobe.multi link for one process passes only the hits of that process's first
- * thread (fixed in 6.10, and in updates of 6.6 and 6.9). There, links are for all processes, and
- * cookies are indexes of a table that tells whose hits are recorded. Before 6.6, many probes are
- * one event of the kernel's tracing, and are identified by their addresses.
+ * Finds the meaning of a probe. It is in the probe's cookie, if the kernel can give each link its
+ * own cookies. In Linux 6.6 to 6.9 a uprobe.multi link for one process passes only the hits of that
+ * process's first thread (fixed in 6.10, and in updates of 6.6 and 6.9). On such kernels links are
+ * for all processes, and cookies are indexes of a table that tells whose hits are recorded. Before
+ * 6.6, many probes are one event of the kernel's tracing, and are identified by their addresses.
  */
 #ifndef PROFTRACE_BPF_COOKIES_H
 #define PROFTRACE_BPF_COOKIES_H

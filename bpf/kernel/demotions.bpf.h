@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Operators whose calls are only counted, to keep a budget (--max-overhead), and the handover from
- * one link to another one that has fewer of their probes.
+ * Counts the calls of operators that are demoted: only counted, to keep a budget (--max-overhead).
+ * Also hands probes over from one link to another link that has fewer of them.
  */
 #ifndef PROFTRACE_BPF_DEMOTIONS_H
 #define PROFTRACE_BPF_DEMOTIONS_H
@@ -36,12 +36,12 @@ struct {
 /* The number of the handover while two links have the same probes, else 0. */
 __u32 handover = 0;
 
-/* The last hit of a thread, and the link whose program saw it first. */
+/* The last hit of a thread during a handover, and which link's program saw the hit first. */
 struct handed_hit {
 	__u64 ip;
 	__u64 sp;
-	__u32 generation;
-	__u32 handover; /* 0 = the other link's program has seen the hit as well */
+	__u32 generation; /* of the link: PT_COOKIE_GENERATION, 0 or 1 */
+	__u32 handover;	  /* 0 = the other link's program has seen the hit as well */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

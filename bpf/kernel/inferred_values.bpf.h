@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Python objects for which torch would infer a type (torch::jit::tryToInferType): an annotation is
- * called with a list or a tuple of them. For other objects it is not told what torch would make of
- * them.
+ * Reads Python objects for which torch would infer a type (torch::jit::tryToInferType): an
+ * annotation is called with a list or a tuple of them. If an object is of any other class, the
+ * inputs get PT_INPUTS_UNTOLD, because it is not known what torch would make of it.
  */
 #ifndef PROFTRACE_BPF_INFERRED_VALUES_H
 #define PROFTRACE_BPF_INFERRED_VALUES_H
@@ -27,8 +27,8 @@ static __always_inline bool find_python_items(struct input_walk *walk, __u64 obj
 	return false;
 }
 
-/* Puts an item of a sequence that is itself a value. All items of a list have the type of its
- * first one. */
+/* Puts an item of a list or a tuple that is itself a value. All items of a list must have the type
+ * of its first one. */
 static long put_inferred_item(__u32 i, struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -66,7 +66,7 @@ static __noinline int put_inferred_sequence(struct input_walk *walk, __u64 objec
 	if (!find_python_items(walk, object, is_tuple))
 		return 0;
 	if (!sequence->count && !is_tuple)
-		return 0; /* the type of an empty list cannot be told, so it is no value */
+		return 0; /* an empty list has no type of items, so it is no value */
 	++buffer->count;
 	if (!is_tuple) {
 		if (!read_words(buffer, &first, sizeof(first), sequence->items))
@@ -134,7 +134,8 @@ static long put_inferred_value(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
-/* Puts the items of `object`, a list or a tuple; null: there is none. */
+/* Puts the items of `object`, which is a list or a tuple; null: there is no such object, and
+ * nothing is put. */
 static __noinline int put_inferred_values(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -184,7 +185,7 @@ static long put_python_argument(__u32 i, struct input_walk *walk)
 		break;
 	case PYTHON_LIST:
 		put_inferred_sequence(walk, object, false);
-		if (buffer->count == count) /* the sequence is empty: torch throws */
+		if (buffer->count == count) /* the list is empty: torch throws */
 			buffer->flags |= PT_INPUTS_UNTOLD;
 		break;
 	default: /* data types and similar objects, which are numbers to torch */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Operators, autograd nodes, annotations and catches. There is one program for all uprobes; the
- * attach cookie tells what the probe means (bpf/abi/records.h). The common roles write 24 bytes and
- * read no memory of the target.
+ * Records operators, autograd nodes, annotations and catches. There is one program for all uprobes;
+ * the attach cookie tells what the probe means (bpf/abi/records.h). The common roles write 24 bytes
+ * and read no memory of the target.
  */
 #include "bpf/shared/common.bpf.h"
 #include "bpf/kernel/cookies.bpf.h"
@@ -37,9 +37,9 @@ static __always_inline int write_plain(struct pt_regs *ctx, __u64 cookie, __u8 k
 	return 0;
 }
 
-/* This map stays empty; it makes the program one that may call another program. Linux 6.13 and
- * later put larger stack frames into memory of the CPU, where each read of user memory into them
- * takes longer, but not the frames of such programs. */
+/* This map stays empty. With it, the kernel takes the program for one that may call another
+ * program. Linux 6.13 and later put larger stack frames into memory of the CPU, where each read of
+ * user memory into them takes longer, but not the frames of programs that may call another one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
@@ -76,7 +76,7 @@ int on_probe(struct pt_regs *ctx)
 	}
 	if (config_with_modules && has_script(role))
 		on_script_row();
-	/* The roles are in the order of how often they occur. */
+	/* The most frequent roles come first. */
 	if (role == PT_ROLE_END)
 		return write_plain(ctx, cookie, PT_SPAN_END);
 	if (role == PT_ROLE_OPERATOR_BEGIN)

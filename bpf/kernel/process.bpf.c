@@ -86,8 +86,8 @@ int on_process_exit(struct bpf_raw_tracepoint_args *ctx)
 	/* When the tracepoint is reached, the count of live threads does not include this thread
 	 * any more. */
 	group_dead = BPF_CORE_READ(task, signal, live.counter) == 0;
-	/* This is done even if the record has no room, because another process may get the
-	 * number soon. */
+	/* The process is removed even if the record has no room, because another process may get
+	 * its number soon. */
 	if (group_dead)
 		bpf_map_delete_elem(&traced, &tgid);
 	record = reserve(sizeof(*record));

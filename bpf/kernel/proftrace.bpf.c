@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* The one object that is loaded: it has every topic, and one set of maps. */
+/* The object with the programs that record operators, memory and processes, and with one set of
+ * maps for all of them. */
 #include "bpf/shared/memory.bpf.c"
 #include "bpf/kernel/operators.bpf.c"
 #include "bpf/kernel/process.bpf.c"

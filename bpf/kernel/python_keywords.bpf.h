@@ -33,7 +33,8 @@ static __noinline int put_characters(struct input_buffer *buffer, __u64 address,
 	if (!bytes)
 		return 0;
 	words = (bytes + 7) / 8;
-	buffer->words[position + words - 1] = 0; /* so that equal texts are equal words */
+	/* Zeros fill up the last word, so that equal texts are equal words. */
+	buffer->words[position + words - 1] = 0;
 	if (bpf_probe_read_user(&buffer->words[position], bytes, (void *)address))
 		buffer->flags |= PT_INPUTS_FAILED;
 	buffer->position = position + words;
@@ -91,8 +92,9 @@ static long put_keyword_item(__u32 i, struct input_walk *walk)
 	return !sequence->is_told || walk->buffer->flags;
 }
 
-/* Whether torch shows the sequence: a list of texts, or a tuple with an item that is neither a
- * number, nor None, nor a sequence. */
+/* Puts a list or a tuple if torch shows it. Returns whether torch does: a list whose items are all
+ * texts, or a tuple with an item that is a tensor, a text or an object of a class that is not known
+ * here. Such a tuple is shown as "NULL". */
 static __noinline int put_keyword_sequence(struct input_walk *walk, __u64 object, bool is_tuple)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -112,7 +114,8 @@ static __noinline int put_keyword_sequence(struct input_walk *walk, __u64 object
 	return !sequence->is_told;
 }
 
-/* Whether torch shows the dict: it is empty, or has keys that are not numbers. */
+/* Puts a dict if torch shows it, as "NULL". Returns whether torch does: a dict that is empty, or
+ * whose first key is a tensor, a text or an object of a class that is not known here. */
 static __noinline int put_keyword_dict(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -204,8 +207,9 @@ static long put_keyword(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
-/* Returns how many entries the dict has from buffer->address on. If it shares its table with
- * other dicts, its values are in buffer->values. */
+/* Sets buffer->address to the first entry of the dict, and returns how many entries follow from
+ * there. If the dict shares its table with other dicts, sets buffer->values to its values; else to
+ * 0. */
 static __noinline __u64 open_python_dict(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;

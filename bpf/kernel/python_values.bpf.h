@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Reads what Python calls a custom Function or an annotation with. torch turns these arguments into
- * values of its own only while a profiler runs, so they are read from Python's objects. The offsets
- * are those of CPython 3.9 to 3.14; layouts that differ between these are in struct
- * pt_torch_layout.
+ * Reads the arguments with which Python calls a custom Function or an annotation. torch turns these
+ * arguments into values of its own only while a profiler runs, so they are read from Python's
+ * objects. The offsets are those of CPython 3.9 to 3.14; layouts that differ between these are in
+ * struct pt_torch_layout.
  */
 #ifndef PROFTRACE_BPF_PYTHON_VALUES_H
 #define PROFTRACE_BPF_PYTHON_VALUES_H
@@ -189,8 +189,9 @@ static long put_python_item(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
-/* Puts a list of numbers of one kind, or a tuple of numbers of any kinds: torch makes a value of
- * both. */
+/* Counts a list of numbers of one kind, or a tuple of numbers of any kinds, as an argument, because
+ * torch makes a value of both. torch shows the numbers only of a list that is not too long. Other
+ * lists and tuples are left out, as torch does, or get PT_INPUTS_UNTOLD. */
 static __noinline int put_python_sequence(struct input_walk *walk, __u64 object, bool is_tuple)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -212,7 +213,7 @@ static __noinline int put_python_sequence(struct input_walk *walk, __u64 object,
 	put(buffer, count << 8 | PT_VALUE_LIST);
 	bpf_loop(count < MOST_SCALARS ? count : MOST_SCALARS, put_python_item, walk, 0);
 	if (!sequence->is_told) {
-		buffer->position = position; /* torch shows nothing of it */
+		buffer->position = position; /* torch makes no value of it */
 		return 0;
 	}
 	++buffer->count;
@@ -238,14 +239,16 @@ static __always_inline __u64 first_entry(const struct pt_signature *signature, _
 				  : size);
 }
 
-/* Whether all keys of the table are texts, so that its entries have no hash. */
+/* Whether all keys of the table are texts, so that its entries have no hash. `size`: as for
+ * first_entry(). */
 static __always_inline bool has_texts_alone(const struct pt_signature *signature, __u64 size)
 {
 	return signature->layout.python_dict_kind && (size >> PYTHON_TABLE_KIND_SHIFT & 0xff);
 }
 
-/* Puts a dict of which torch makes a value: one whose keys have one type, other than text.
- * Leaves out any other dict. It is not told what torch makes of keys that may be numbers. */
+/* Looks at a dict, and never puts anything. torch makes a value only of a dict whose keys have one
+ * type other than text, and leaves out any other dict. Sets PT_INPUTS_UNTOLD if the first key may
+ * be of such a type, because it is not known what torch shows then. */
 static __noinline int put_python_dict(struct input_walk *walk, __u64 object)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -267,14 +270,15 @@ static __noinline int put_python_dict(struct input_walk *walk, __u64 object)
 	address = first_entry(walk->signature, address, size);
 	if (!read_words(buffer, words, sizeof(*words), address + PYTHON_ENTRY_KEY))
 		return 0;
-	/* 0: an entry that was taken out. */
+	/* A null pointer is an entry that was taken out. */
 	kind = words[0] ? python_kind(words[0]) : PYTHON_UNREADABLE;
 	if (kind != PYTHON_TENSOR && kind != PYTHON_TEXT && kind != PYTHON_OTHER)
 		buffer->flags |= PT_INPUTS_UNTOLD;
 	return 0;
 }
 
-/* Puts an item. Leaves it out if torch makes no value of it, as torch does. */
+/* Puts an item of the arguments. Leaves out an item of which torch makes no value, as torch
+ * does. */
 static long put_python_value(__u32 i, struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -308,7 +312,8 @@ static long put_python_value(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
-/* Returns how many items the tuple has, and sets walk->values to them; 0: they cannot be read. */
+/* Returns how many items the tuple has, and sets buffer->values to their address. Returns 0 if the
+ * tuple cannot be read or has too many items. */
 static __always_inline __u64 open_python_tuple(struct input_walk *walk, __u64 tuple)
 {
 	struct input_buffer *buffer = walk->buffer;

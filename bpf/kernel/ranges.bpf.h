@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Ranges that a job marks for other profilers, through ITT or NVTX. They are annotations; each
- * thread ends its last one first. It does not matter whether another profiler listens.
+ * Records ranges that a job marks for other profilers, through ITT or NVTX, whether or not another
+ * profiler listens. Ranges are annotations; each thread ends the range first that it began last.
  */
 #ifndef PROFTRACE_BPF_RANGES_H
 #define PROFTRACE_BPF_RANGES_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Reads the inputs of rows outside the dispatcher's functions (--record-shapes). Their words are at
- * places that the analysis of data flow has found, from the row's begin on.
+ * Reads the inputs of rows outside the dispatcher's functions (--record-shapes). The words of their
+ * arguments are at places that the analysis of data flow has found; each place is valid where the
+ * row begins.
  */
 #ifndef PROFTRACE_BPF_ROW_INPUTS_H
 #define PROFTRACE_BPF_ROW_INPUTS_H
@@ -86,8 +87,8 @@ row_signature(struct pt_regs *ctx, const struct pt_row_inputs *row, const struct
 	return bpf_map_lookup_elem(&signatures, &number);
 }
 
-/* Puts the argument if its kind is one that only rows have, as their one argument. Returns false
- * for any other kind. */
+/* Puts the inputs of a row whose signature has one argument that stands for all of them. Returns
+ * false for a signature with other arguments. */
 static __always_inline bool put_row_values(struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -112,8 +113,8 @@ static __always_inline bool put_row_values(struct input_walk *walk)
 	return false;
 }
 
-/* Puts as keyword values what torch's traces have of the row beside its inputs. Returns false if
- * there is nothing. */
+/* Puts the facts that torch's traces have of the row beside its inputs, as keyword values. Returns
+ * false if there are none. */
 static __always_inline bool put_row_keywords(struct input_walk *walk)
 {
 	struct input_buffer *buffer = walk->buffer;
@@ -130,8 +131,8 @@ static __always_inline bool put_row_keywords(struct input_walk *walk)
 	return false;
 }
 
-/* Writes a row's inputs before the record of the row itself. The program itself calls this,
- * because the kernel allows no more than eight nested calls. */
+/* Writes a row's inputs, before the record of the row itself. The program itself calls this
+ * function, because the kernel allows no more than eight nested calls. */
 static __noinline int write_row_inputs(struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 sp = PT_REGS_SP(ctx); /* read once, or the compiler shares the address of this field,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Samples of the threads of recorded processes (--sample), and of threads that wake others
+ * Takes samples of the threads of recorded processes (--sample), and of threads that wake others
  * (--waker-stacks). These programs are an object of their own, with a ring of its own. A running
- * thread is sampled by a clock of its CPU, in its own context, so that neither its Python frames
- * nor its stack change while they are copied. Threads that do not run are listed by an iterator,
- * and read by the tracer, because nothing changes there until they run.
+ * thread is sampled by a clock of its CPU, in the thread's own context, so that neither its Python
+ * frames nor its stack change while they are copied. Threads that do not run are listed by an
+ * iterator; the tracer reads their stacks, because nothing changes there until they run.
  */
 #include "bpf/shared/pid_namespace.bpf.h"
 #include "bpf/shared/python_state.bpf.h"
@@ -24,8 +24,8 @@ struct {
 	__type(value, struct pt_sampled_process);
 } sampled SEC(".maps");
 
-/* One buffer for each CPU, whose clock does not interrupt itself. This is an array, because
- * values of a per-CPU map may not be as large. */
+/* There is one buffer for each CPU, because a CPU's clock does not interrupt itself. This is an
+ * array, because values of a per-CPU map may not be as large. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* set by the loader */
@@ -197,9 +197,10 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-/* Samples a thread in a system call that wakes a sleeping one, both of sampled processes. If an
- * interrupt wakes it while the thread is in a system call, the thread is taken for the waker, as
- * in on_system_waking. Interrupts are off, so no other waking uses the CPU's buffer. */
+/* Samples the current thread if it is in a system call and wakes a sleeping thread, and if both
+ * threads belong to sampled processes. If an interrupt wakes the sleeping thread during that call,
+ * the interrupted thread is taken for the waker, as in on_system_waking. Interrupts are off, so no
+ * other waking uses the CPU's buffer. */
 SEC("tp_btf/sched_waking")
 int on_waker(__u64 *ctx)
 {
@@ -227,8 +228,8 @@ int on_waker(__u64 *ctx)
 	return 0;
 }
 
-/* Whether the reader of the list has itself taken the thread off its CPU, because the kernel
- * notes the same moment for both. Without the reader, the thread would run. */
+/* Whether the thread would be running if the reader of this list had not taken its CPU. The kernel
+ * then notes the same moment for the thread's end and the reader's begin on that CPU. */
 static __always_inline bool is_pushed_aside(struct task_struct *task)
 {
 	struct task_struct *reader = (struct task_struct *)bpf_get_current_task();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * --activities syscalls,io,sched,faults: system calls, time off the CPU, page faults and requests
- * of io_uring. Each of them is one record, which is written when it is over. Children and threads
- * of a process are recorded from their first moment on.
+ * Records --activities syscalls,io,sched,faults: system calls, time off the CPU, page faults and
+ * requests of io_uring. Each of them is one record, which is written when it is over. Children and
+ * threads of a process are recorded from their first moment on.
  */
 #include "bpf/kernel/system_calls.bpf.h"
 #include "bpf/kernel/system_faults.bpf.h"
@@ -72,7 +72,8 @@ int BPF_PROG(on_system_exit, struct task_struct *task)
 
 	if (thread && !system_stopped)
 		abandon_call(task, thread, bpf_ktime_get_ns(), false);
-	/* If the scheduler is recorded, the thread's last moments are still to come. */
+	/* If the scheduler is recorded, the thread is still needed: leave_cpu() forgets it at its
+	 * last moment. */
 	if (!config_sched)
 		forget_thread(tid);
 	bpf_map_delete_elem(&begun_waits, &tid);
@@ -96,7 +97,7 @@ static __always_inline void ask_for_restarted(struct task_struct *task, __u8 abi
 	bpf_map_update_elem(&restarted_calls, &tid, &asked, BPF_ANY);
 }
 
-/* Finds what a thread that does not run is in: a system call, or a wait. */
+/* Notes the system call and the wait that a thread is in. The thread must not run. */
 static __always_inline void find_rest(struct task_struct *task, struct system_thread *thread,
 				      __u64 now)
 {
@@ -137,7 +138,7 @@ static __always_inline void find_rest(struct task_struct *task, struct system_th
 	thread->off_ns = now;
 }
 
-/* Adds a thread to those that are recorded, with the activity that it is in. */
+/* Adds a thread to those that are recorded, and notes the activity that the thread is in. */
 static __always_inline void find_begun(struct task_struct *task, __u8 watch)
 {
 	__u64 switches = switches_of(task);
@@ -161,7 +162,7 @@ static __always_inline void find_begun(struct task_struct *task, __u8 watch)
 		return;
 	}
 	find_rest(task, thread, now);
-	/* The thread has run meanwhile, so nothing of that is certain. */
+	/* If the thread has run meanwhile, nothing that was found is certain. */
 	if (BPF_CORE_READ(task, on_cpu) || switches_of(task) != switches) {
 		thread->may_be_in_call = now;
 		thread->call_ns = 0;
@@ -190,7 +191,8 @@ int find_begun_threads(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Not inline, so that its record is not on the stack below the data of a system call. */
+/* Writes the wait that a thread is in, up to now. This is not inline, so that its record is not on
+ * the stack below the data of a system call. */
 static __noinline int tell_open_wait(struct task_struct *task, struct system_thread *thread,
 				     __u64 now)
 {
@@ -206,7 +208,7 @@ static __noinline int tell_open_wait(struct task_struct *task, struct system_thr
 }
 
 /* Writes the activities that threads are in, up to now: at the end of the recording, and when
- * the records so far are looked at. From here on, each activity counts as if it had begun now. */
+ * somebody looks at the records so far. After that, each activity counts as if it had begun now. */
 SEC("iter/task")
 int tell_open_threads(struct bpf_iter__task *ctx)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* System activity: the parts that its programs share. They have a ring of their own, so that
- * many system calls take no room from operators. */
+/* The parts that the programs for system activity share. These programs have a ring of their own,
+ * so that many system calls take no room from operators. */
 #ifndef PROFTRACE_BPF_SYSTEM_H
 #define PROFTRACE_BPF_SYSTEM_H
 
@@ -32,11 +32,11 @@ struct system_thread {
 	__u32 tid;	  /* 0 = a free place */
 	__u32 has_others; /* other threads of this place are in the hash map */
 	/* The fields that each system call needs are side by side, in few cache lines. */
-	/* When the call began; 0 = no system call, or none that is recorded. */
+	/* When the call began; 0 = the thread is in no system call, or in none that is recorded. */
 	__u64 call_ns;
-	__u64 may_be_in_call; /* since when the thread is recorded, if it ran at that moment:
-			       * whether it was in a call is known when it leaves one; else 0 */
-	__u64 fault_ns;	      /* when the fault began; 0 = no page fault */
+	__u64 may_be_in_call; /* not 0: when the recording of the thread began, while it ran. It is
+			       * known only when it leaves a call whether it was in one then */
+	__u64 fault_ns;	      /* when the page fault began; 0 = there is none */
 	__u16 lost;
 	__u16 restarts; /* the last call that restart_syscall may continue */
 	__u32 call_file;
@@ -46,17 +46,17 @@ struct system_thread {
 	__u8 call_arguments; /* pt_system_call.arguments */
 	__u8 call_facts;     /* pt_system_call.flags */
 	__u8 call_shape;     /* enum pt_system_call_shape */
-	__u8 call_has_time;  /* call_time */
+	__u8 call_has_time;  /* call_time holds a time */
 	__u8 awaits_exec;    /* the process is WATCHED_FROM_EXEC and has not called exec yet */
-	__u8 off_lock;	     /* enum pt_awaited_lock of the wait since off_ns */
+	__u8 off_lock;	     /* enum pt_awaited_lock: the lock that it waits for since off_ns */
 	__u8 reserved[2];
 	__u32 call_directory; /* the id of the directory for PT_SYSTEM_DIRECTORY_AT_BEGIN */
 	__u64 arguments[6];
-	__u64 call_time[2]; /* with PT_SYSTEM_TIME_IS_LEFT: its value at the call's begin */
+	__u64 call_time[2]; /* with PT_SYSTEM_TIME_IS_LEFT: the time at the call's begin */
 
 	__u64 off_ns;	   /* when it lost its CPU; 0 = it has one */
-	__u64 runnable_ns; /* when it became able to run; 0 = it is not yet */
-	__u64 waking_ns;   /* when the waker woke it; 0 = nobody has */
+	__u64 runnable_ns; /* when it became able to run; 0 = it is not able to yet */
+	__u64 waking_ns;   /* when a thread woke it; 0 = none has */
 	__u32 waker_pid;
 	__u32 waker_tid;
 	__u32 off_state;
@@ -67,15 +67,15 @@ struct system_thread {
 
 	__u64 fault_address;
 	__u32 fault_flags; /* enum pt_fault_flag */
-	__u32 fault_call;  /* of a fault in the kernel: call_hash() */
+	__u32 fault_call;  /* of a fault in the kernel: call_hash() at its begin */
 };
 
 /* The fields from here on are about the thread; those before are about its place. */
 #define THREAD_FACTS __builtin_offsetof(struct system_thread, call_ns)
 
 /* All threads of the watched processes, and no others. A thread is added when it is created, or
- * when the recording of its process begins. Its place follows from its tid (the kernel's). This
- * is an array, whose lookup is not a call. */
+ * when the recording of its process begins. A thread's place is the remainder of its tid (the
+ * kernel's). This is an array, because the lookup in an array is not a call. */
 #define THREAD_PLACES 8192
 
 struct {
@@ -85,7 +85,8 @@ struct {
 	__type(value, struct system_thread);
 } system_threads SEC(".maps");
 
-/* Threads whose place was in use by another thread when they were added. Key: the kernel's tid. */
+/* The threads whose place in system_threads was in use by another thread when they were added. Key:
+ * the kernel's tid. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768); /* set by the loader */
@@ -108,7 +109,7 @@ struct {
 	__type(value, struct restarted_call);
 } restarted_calls SEC(".maps");
 
-/* How many records and threads there was no room for. */
+/* The numbers of records and of threads for which there was no room. */
 __u64 system_lost = 0;
 __u64 system_threads_lost = 0;
 /* Set by the loader at the end of the recording. */
@@ -163,7 +164,7 @@ static __always_inline void add_thread(__u32 tid)
 		__sync_fetch_and_add(&system_threads_lost, 1);
 }
 
-/* Forgets a thread: a free place has nothing in it. */
+/* Forgets a thread. The fields of its place are cleared, because add_thread() does not do it. */
 static __always_inline void forget_thread(__u32 tid)
 {
 	struct system_thread *place = place_of(tid);
@@ -210,7 +211,8 @@ static __always_inline void note_lost(struct system_thread *thread)
 		thread->lost += 1;
 }
 
-/* Puts the record into the ring. `size`: at most the size of the object. */
+/* Puts the record into the ring, or counts it as lost. Returns whether there was room. `size`: at
+ * most the size of the object. */
 static __always_inline int write_system(struct system_thread *thread, void *record, __u64 size)
 {
 	if (copy_record(record, size)) {
@@ -222,7 +224,8 @@ static __always_inline int write_system(struct system_thread *thread, void *reco
 	return 0;
 }
 
-/* Flags of task_struct.thread_info.status (arch/x86/include/asm/thread_info.h). */
+/* TS_COMPAT is a flag of task_struct.thread_info.status (arch/x86/include/asm/thread_info.h);
+ * X32_SYSCALL_BIT marks the numbers of x32's calls. */
 #define TS_COMPAT 0x0002
 #define X32_SYSCALL_BIT 0x40000000
 

@@ -29,7 +29,7 @@ static __always_inline void read_arguments(struct pt_regs *regs, __u64 *argument
 	arguments[5] = regs->r9;
 }
 
-/* Returns argument number `place` - 1. */
+/* Returns the argument whose number + 1 is `place`; 0 if there is none. */
 static __always_inline __u64 argument_at(const __u64 *arguments, __u8 place)
 {
 	__u64 index = (__u64)place - 1;
@@ -61,11 +61,12 @@ static long add_message(__u32 i, struct message_sum *sum)
 	return 0;
 }
 
-/* Returns how many bytes sendmmsg or recvmmsg moved in all messages; < 0: they could not be
- * read. This is not static, so that it is verified once. */
+/* Returns how many bytes sendmmsg or recvmmsg moved in all `count` messages; < 0: that could not be
+ * read. `size`: bytes of a struct mmsghdr. This is not static, so that it is verified once. */
 __noinline __s64 sum_messages(__u64 messages, __u32 size, __s64 count)
 {
-	/* The length is behind the struct msghdr. It is the last member, padded to 64 bits. */
+	/* The length of a message is the last member of its struct mmsghdr, which is padded to 64
+	 * bits in a 64-bit program. */
 	struct message_sum sum = {.at = messages + size - (size == 64 ? 8 : 4), .size = size};
 
 	if (count <= 0)
@@ -94,7 +95,8 @@ static __always_inline __u32 read_structure(struct call_buffer *buffer, const __
 		buffer->structure[0] = sum;
 		return bytes;
 	}
-	/* The kernel fills bytes with zeros that cannot be read. */
+	/* If the read fails, the kernel's helper fills the structure with zeros, which value_at()
+	 * then returns. */
 	if (bpf_probe_read_user(buffer->structure, bytes,
 				(void *)argument_at(arguments, facts->structure)))
 		return 0;
@@ -130,7 +132,8 @@ static __always_inline void add_words(struct call_tail *tail, __u64 first, __u64
 	tail->bytes = at + 16;
 }
 
-/* Reads a time of seconds and nanoseconds. Returns whether it could be read. */
+/* Reads a struct timespec, or a struct timeval, as seconds and nanoseconds. Returns whether it
+ * could be read. */
 static __always_inline bool read_time(__u64 *time, __u64 address, __u8 flags)
 {
 	if (!address || bpf_probe_read_user(time, 16, (void *)address))
@@ -179,8 +182,8 @@ static __always_inline void add_address(struct call_tail *tail, __u64 address, _
 	tail->bytes = at + size;
 }
 
-/* Returns the id of the directory that a relative path of the current thread starts at: the
- * descriptor's directory, if there is a descriptor. */
+/* Returns the id of the directory at which a relative path of the current thread starts: the
+ * directory of `fd` if there is one, else the current directory. */
 __noinline int directory_id(__s32 fd, __u32 has_fd)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -189,7 +192,7 @@ __noinline int directory_id(__s32 fd, __u32 has_fd)
 					: id_of_current_directory(task);
 }
 
-/* Returns the id of the directory that the call's first path starts at. */
+/* Returns the id of the directory at which the call's first path starts. */
 static __always_inline __u32 directory_of_path(struct system_thread *thread,
 					       struct pt_system_call *facts)
 {
@@ -198,7 +201,8 @@ static __always_inline __u32 directory_of_path(struct system_thread *thread,
 	return directory_id(argument_at(thread->arguments, facts->directory), facts->directory);
 }
 
-/* Adds a path. Returns whether it is relative. */
+/* Adds the path at the address `path`, with its NUL, and sets `flag`. Returns whether the path is
+ * relative. */
 static __always_inline bool add_path(struct call_tail *tail, __u64 path, __u8 flag)
 {
 	__u32 at = tail->bytes;
@@ -212,7 +216,7 @@ static __always_inline bool add_path(struct call_tail *tail, __u64 path, __u8 fl
 		tail->record->flags |= PT_SYSTEM_PATH_UNREAD;
 		tail->record->tail[at] = 0;
 		got = 1;
-		/* `begin` stays zero if nothing of the path can be read. */
+		/* The helper sets `begin` to zero if nothing of the path can be read. */
 		bpf_probe_read_user(&begin, 1, (void *)path);
 	} else {
 		begin = tail->record->tail[at];

@@ -12,7 +12,7 @@ struct call_end {
 	__u32 tid;
 	__u32 file;
 	__u8 flags;	   /* enum pt_system_flag */
-	__u8 is_elsewhere; /* another thread writes the record, so the memory cannot be read */
+	__u8 is_elsewhere; /* another thread writes the record, and so cannot read the memory */
 };
 
 static __always_inline void fill_call(struct pt_system_call_record *record,
@@ -36,7 +36,7 @@ static __always_inline void fill_call(struct pt_system_call_record *record,
 	record->path_bytes = 0;
 }
 
-/* Adds the id of the file that a call moves bytes to. */
+/* Adds the id of the file to which a call moves bytes, in place of a second path. */
 static __always_inline void add_target(struct call_tail *tail, __s32 fd)
 {
 	__u32 file = directory_id(fd, true);
@@ -49,8 +49,8 @@ static __always_inline void add_target(struct call_tail *tail, __s32 fd)
 	tail->record->flags |= PT_SYSTEM_HAS_SECOND_PATH;
 }
 
-/* Writes a call whose arguments point to other data. This is not static, so that it is verified
- * once, and not with each of its callers. */
+/* Writes a call whose record has other data than its arguments. This is not static, so that it is
+ * verified once, and not with each of its callers. */
 __noinline int write_long_call(struct system_thread *thread, struct call_end *end)
 {
 	__u32 zero = 0;
@@ -118,13 +118,15 @@ __noinline int write_long_call(struct system_thread *thread, struct call_end *en
 	return write_system(thread, record, size);
 }
 
-/* A path of at most so many bytes, with its NUL, is recorded in as many bytes as it needs. */
+/* A path that has fewer bytes than this, with its NUL, is recorded in the next multiple of 16
+ * bytes. */
 #define SHORT_PATH_BYTES 64
 
 #define RESERVE_PATH(count) reserve_room(PT_SYSTEM_CALL_HEAD_BYTES + 48 + 8 + (count)*8)
 
-/* Writes a call whose arguments point to nothing but one short path. Returns whether it is such
- * a call. This is not static, for the same reason. */
+/* Writes a call whose arguments point to nothing but one path, if the path is short and can be
+ * read. Returns whether the call was handled so, with or without room for it. This is not static,
+ * so that it is verified once. */
 __noinline int write_path_call(struct system_thread *thread, struct call_end *end)
 {
 	__u64 path[SHORT_PATH_BYTES / 8] = {};
@@ -188,9 +190,9 @@ __noinline int write_path_call(struct system_thread *thread, struct call_end *en
 
 #define RESERVE_CALL(count) reserve_room(PT_SYSTEM_CALL_HEAD_BYTES + (count)*8)
 
-/* Writes the record directly into the ring. The sizes of records are known at compile time, and
- * the rest of the code is the same for all of them, so that little code takes up the processor's
- * cache. */
+/* Writes a call that has no other data than its arguments. The record is made in the ring itself.
+ * reserve_room() needs sizes that are known at compile time; the rest of the code is the same for
+ * all sizes, so that little code takes up the processor's cache. */
 static __always_inline void write_arguments(struct system_thread *thread, struct call_end *end)
 {
 	__u32 count = thread->call_arguments;
@@ -225,7 +227,7 @@ static __always_inline void write_arguments(struct system_thread *thread, struct
 		words = RESERVE_CALL(6);
 		count = 6;
 	}
-	/* This keeps the compiler from making code of its own for each count. */
+	/* This keeps the compiler from making separate code for each count. */
 	barrier_var(count);
 	if (!words) {
 		note_lost(thread);
@@ -305,7 +307,7 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 
 	if (!thread || system_stopped)
 		return 0;
-	thread->fault_ns = 0; /* a fault that was not resolved */
+	thread->fault_ns = 0; /* if a fault was noted, it was not resolved */
 	abi = abi_of(task, &number);
 	facts = facts_of(abi, number);
 	thread->may_be_in_call = 0;
@@ -321,8 +323,9 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 #define ERESTART_RESTARTBLOCK 516
 #define SIGKILL_BIT (1 << 8)
 
-/* Adopts a call whose begin was not seen: the thread was in the call, on a CPU, when its
- * recording began, or a filter (seccomp) has refused the call. */
+/* Adopts a call whose begin was not seen: either the thread was in the call, on a CPU, when its
+ * recording began, or a filter (seccomp) has refused the call. Returns whether the call is
+ * recorded. */
 static __always_inline bool adopt_call(struct task_struct *task, struct system_thread *thread,
 				       struct pt_regs *regs, long result)
 {
@@ -338,7 +341,8 @@ static __always_inline bool adopt_call(struct task_struct *task, struct system_t
 	if (!since) {
 		if (result >= 0 || result < -LAST_ERRNO || thread->awaits_exec)
 			return false;
-		/* A debugger's stop comes before the call, and the thread may be killed in it. */
+		/* A debugger stops a thread before the call itself. If the thread is killed in that
+		 * stop, the call never began. */
 		if (task->pending.signal.sig[0] & SIGKILL_BIT)
 			return false;
 		enter_call(task, thread, facts, regs, number, abi);
@@ -363,7 +367,8 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	thread->fault_ns = 0;
 	if (unlikely(thread->awaits_exec)) /* exec has failed */
 		thread->call_ns = 0;
-	/* A call that was refused begins here, too. */
+	/* The time is taken here, because a refused call begins only in adopt_call(), and so has no
+	 * duration. */
 	end.end_ns = bpf_ktime_get_ns();
 	if (!thread->call_ns && !adopt_call(task, thread, regs, result))
 		return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Page faults. A tracepoint tells their begin; the kernel's software counters, which count the
- * faults that were resolved, tell their end. */
+/* Records page faults. A tracepoint tells when a fault begins; the kernel's software counters,
+ * which count the faults that were resolved, tell when it ends. */
 #ifndef PROFTRACE_BPF_SYSTEM_FAULTS_H
 #define PROFTRACE_BPF_SYSTEM_FAULTS_H
 
@@ -17,8 +17,8 @@ static __always_inline void begin_fault(__u64 address, __u64 error, __u32 flags)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct system_thread *thread;
 
-	/* If faults are disabled, none is resolved: a program has tried to read memory that is
-	 * not mapped. */
+	/* While page faults are disabled, the kernel resolves none: a BPF program, for example, has
+	 * tried to read memory that is not mapped. */
 	if (system_stopped || address >= USER_SPACE_END || task->pagefault_disabled)
 		return;
 	thread = known_thread(task->pid);
@@ -87,7 +87,8 @@ static __always_inline int end_fault(struct bpf_perf_event_data *ctx, __u8 major
 	thread = known_thread(task->pid);
 	if (!thread || thread->awaits_exec)
 		return 0;
-	/* The counter's address is that of the page, or of the byte. */
+	/* The counter's address may be that of the page or that of the byte, so only pages are
+	 * compared. */
 	begin = now;
 	if (thread->fault_ns && (thread->fault_address ^ place.address) >> PAGE_SHIFT == 0) {
 		begin = thread->fault_ns;
@@ -96,7 +97,8 @@ static __always_inline int end_fault(struct bpf_perf_event_data *ctx, __u8 major
 	}
 	thread->fault_ns = 0;
 	bpf_find_vma(task, place.address, look_at_area, &place, 0);
-	/* For --activities io, only faults are recorded that read in parts of mapped files. */
+	/* If only --activities io is given, only faults are recorded that read a part of a mapped
+	 * file from a disk. */
 	if (!config_faults && !(major && place.area == PT_FAULT_FILE))
 		return 0;
 	if (place.file)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Files get numbers. Each file is recorded once, with its place in the file system, while it is
+/* Gives files numbers. Each file is recorded once, with its place in the file system, while it is
  * open. */
 #ifndef PROFTRACE_BPF_SYSTEM_FILES_H
 #define PROFTRACE_BPF_SYSTEM_FILES_H
@@ -7,9 +7,9 @@
 #include "bpf/kernel/system.bpf.h"
 #include <bpf/bpf_endian.h>
 
-/* Turns `address` into a pointer whose type the verifier knows: reads through it are plain
- * loads, and give zero if there is no memory. Needs Linux 6.2; on older kernels, each read is a
- * helper's call. */
+/* Turns `address` into a pointer whose type the verifier knows. Reads through such a pointer are
+ * plain loads, and give zero if there is no memory. Needs Linux 6.2; on older kernels, each read is
+ * a call of a helper. */
 extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
 
 const volatile bool config_casts = false; /* this kernel has bpf_rdonly_cast */
@@ -38,14 +38,14 @@ static __always_inline __u64 read_word(__u64 address)
 {
 	__u64 word = 0;
 
-	/* Any type will do that begins with a word that is a number. */
+	/* Any type that begins with a word that is a number would do here. */
 	if (HAS_CASTS)
 		return CAST_TO(struct timespec64, address)->tv_sec;
 	bpf_probe_read_kernel(&word, sizeof(word), (void *)address);
 	return word;
 }
 
-/* Fields of struct dentry that are side by side, unless the kernel was built with randomized
+/* Fields of struct dentry. They are side by side, unless the kernel was built with randomized
  * layouts. */
 struct dentry_part {
 	__u64 in_hash; /* 0 = it has no name any more, or never had any */
@@ -75,10 +75,11 @@ static __always_inline void read_dentry(__u64 address, struct dentry_part *part)
 	part->inode = READ_POINTER(struct dentry, address, d_inode);
 }
 
-/* The ids of the files that were recorded last. They are found by a hash over everything that
- * identifies a file (hash_of_place), of which 64 bits are compared. This is an array, whose
- * lookup is not a call. An entry is two words that are written one after the other without a
- * lock. The second word has half of the hash, which tells whether both words belong together. */
+/* The ids of the files that were recorded last. An id is found by a hash over everything that
+ * identifies a file (hash_of_place), of which 64 bits are compared. This is an array, because the
+ * lookup in an array is not a call. An entry is two words that are written one after the other
+ * without a lock, so the second word has half of the hash, which tells whether both words belong
+ * together. */
 #define FILE_SETS 1024
 #define FILE_WAYS 4
 
@@ -94,9 +95,9 @@ struct {
 	__type(value, struct file_set);
 } system_files SEC(".maps");
 
-/* A file is recorded again when so many other files were recorded since. So whoever keeps the
- * records of the last 65536 of them (userspace/wire/kept_definitions.cc) has all files whose ids
- * still occur. */
+/* A file is recorded again when so many other files have been recorded since. So a reader that
+ * keeps the records of the last 65536 files (userspace/wire/kept_definitions.cc) has all files
+ * whose ids still occur. */
 #define MOST_FILES_SINCE 32768
 
 __u32 last_file = 0;
@@ -128,7 +129,7 @@ struct file_scratch {
 	__u64 file_mount;
 	__u64 file_dentry;
 	struct dentry_part file_part;
-	/* The walk from the file to the root of the process, from which names count. */
+	/* The state of the walk from the file to the process's root, at which names begin. */
 	__u64 dentry;
 	__u64 mount;	  /* struct vfsmount */
 	__u64 mount_root; /* the dentry of the mount's root */
@@ -165,7 +166,7 @@ static __always_inline void enter_mount(struct file_scratch *at, __u64 dentry, _
 	at->mount_root = READ_POINTER(struct vfsmount, mount, mnt_root);
 }
 
-/* Takes one name, or one step across a mount point. */
+/* Reads one name, or takes one step across a mount point. */
 static long walk_name(__u32 i, struct name_walk *walk)
 {
 	struct file_scratch *at = walk->scratch;
@@ -225,8 +226,7 @@ static __always_inline void read_names(struct file_scratch *scratch)
 	scratch->record.bytes = scratch->bytes;
 }
 
-/* Names the file of a namespace, which has no name of its own, by the namespace's kind. On newer
- * kernels, the files of processes have no name either. */
+/* Names the file of a namespace, which has no name of its own, by the namespace's kind. */
 static __always_inline void read_namespace(struct file_scratch *scratch, __u64 inode)
 {
 	__u64 space = READ_POINTER(struct inode, inode, i_private);
@@ -238,6 +238,7 @@ static __always_inline void read_namespace(struct file_scratch *scratch, __u64 i
 	scratch->record.flags |= PT_SYSTEM_FILE_NAMESPACE;
 }
 
+/* Names a pidfd. On kernels that have a file system for pidfds, these have no name of their own. */
 static __always_inline void name_process(struct file_scratch *scratch)
 {
 	__builtin_memcpy(scratch->record.text, "[pidfd]", 8);
@@ -274,7 +275,7 @@ static __always_inline __u64 sock_of(__u64 file)
 
 #define READ_SOCK(place, field) READ_FIELD(struct sock, place, __sk_common.field)
 
-/* Returns a number that changes when the socket is connected or gets a name. */
+/* Returns a number that changes when the socket is connected, or gets an address of its own. */
 static __always_inline __u64 peer_of(__u64 sock)
 {
 	__u16 family = READ_SOCK(sock, skc_family);
@@ -368,10 +369,10 @@ static __always_inline int announce_file(struct file_scratch *scratch, __u32 id)
 	return copy_record(record, size);
 }
 
-/* Hashes everything that identifies a file, because kernel objects are used again for other
- * files. `file`: 0 if it is not open. The file's name depends on the mount and on the root that
- * it is seen from. The factors are odd, with random bits. Not inline, because place_id() needs
- * the stack for its later calls. */
+/* Hashes everything that identifies a file, because the kernel uses its objects again for other
+ * files. `file`: 0 if the file is not open. The file's name depends on the mount and on the root
+ * from which it is seen. The factors are odd, with random bits. This is not inline, because
+ * place_id() needs the stack for its later calls. */
 __noinline __u64 hash_of_place(__u64 dentry, __u64 mount, __u64 file)
 {
 	struct fs_struct *fs = bpf_get_current_task_btf()->fs;
@@ -418,7 +419,8 @@ static __always_inline __u32 id_in_set(struct file_set *set, __u64 hash)
 	return 0;
 }
 
-/* Puts the id into the set, in place of the id that was recorded first. */
+/* Puts the id into the set, in place of the lowest id: a free entry, or else the file that was
+ * recorded first. */
 static __always_inline void put_into_set(struct file_set *set, __u64 hash, __u32 id)
 {
 	__u32 oldest = set->id[0];
@@ -436,8 +438,8 @@ static __always_inline void put_into_set(struct file_set *set, __u64 hash, __u32
 	set->id[way] = id | hash << 32;
 }
 
-/* Returns the file's id, after the file was recorded, so that the file's record comes before all
- * records with the id. `hash`: of what identifies the file. */
+/* Records a file and returns its new id, so that the file's record comes before all records with
+ * the id. Returns 0 if there was no room. `hash`: as hash_of_place() returns it. */
 __noinline int tell_file(__u64 dentry, __u64 mount, __u64 file, __u64 hash)
 {
 	__u32 zero = 0;
@@ -461,8 +463,8 @@ __noinline int tell_file(__u64 dentry, __u64 mount, __u64 file, __u64 hash)
 	return id;
 }
 
-/* Returns the id of a place in the file system; `file`: 0 if it is not open. Not inline, so that
- * its stack frame is not a part of its callers' frames. */
+/* Returns the id of a place in the file system. `file`: 0 if it is not open. This is not inline, so
+ * that its stack frame is not a part of its callers' frames. */
 __noinline int place_id(__u64 dentry, __u64 mount, __u64 file)
 {
 	struct file_set *set;
@@ -487,7 +489,7 @@ static __always_inline __u32 id_of_file(__u64 file)
 			READ_POINTER(struct file, file, f_path.mnt), file);
 }
 
-/* Returns the id of the file behind the current thread's descriptor. */
+/* Returns the id of the file behind a descriptor of `task`; 0 = there is none. */
 static __always_inline __u32 id_of_descriptor(struct task_struct *task, __u32 fd)
 {
 	/* The verifier knows the type of `task`, so these are plain loads. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Requests of threads to the kernel through io_uring, from the submission to the completion. */
+/* Records requests of threads to the kernel through io_uring, from the submission to the
+ * completion. */
 #ifndef PROFTRACE_BPF_SYSTEM_REQUESTS_H
 #define PROFTRACE_BPF_SYSTEM_REQUESTS_H
 
@@ -48,7 +49,7 @@ int BPF_PROG(on_request, struct io_kiocb *request)
 	struct system_request begun = {};
 	__u64 key = (__u64)request;
 
-	/* A thread of the kernel that belongs to the process may submit it, too
+	/* The current thread may also be a thread of the kernel that belongs to the process
 	 * (IORING_SETUP_SQPOLL). */
 	begun.pid = current_tgid();
 	if (system_stopped || !is_watched(begun.pid))
@@ -82,7 +83,8 @@ static __always_inline int end_request(__u64 key, __s64 result)
 	record.head.time_ns = begun->begin_ns;
 	record.head.pid = begun->pid;
 	record.head.tid = begun->tid;
-	/* The kernel finds the file when it works on the request; some requests have none. */
+	/* The file is looked up now, because the kernel finds it only when it works on the request.
+	 * Some requests have none. */
 	record.head.sp = id_of_file((__u64)BPF_CORE_READ(request, file));
 	record.head.site = begun->opcode;
 	record.head.kind = PT_REQUEST;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Time off the CPU: noted when a thread leaves a CPU, recorded when the thread comes to one. */
+/* Records time off the CPU. It is noted when a thread leaves a CPU, and recorded when the thread
+ * comes to one. */
 #ifndef PROFTRACE_BPF_SYSTEM_SCHED_H
 #define PROFTRACE_BPF_SYSTEM_SCHED_H
 
@@ -10,7 +11,8 @@
 #define TASK_RUNNING 0
 #define TASK_DEAD 0x80
 
-/* Returns the system call that a thread is in which does not run; < 0: none. */
+/* Returns the number of the system call that a thread is in; < 0: it is in none. The thread does
+ * not run, or is in the kernel. */
 static __always_inline __s32 call_of(struct task_struct *task, __u8 *abi)
 {
 	struct pt_regs *at = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -23,7 +25,7 @@ static __always_inline __s32 call_of(struct task_struct *task, __u8 *abi)
 	return number < PT_SYSTEM_CALLS ? (__s32)number : -1;
 }
 
-/* Hashes the arguments of the call that a thread is in. */
+/* Hashes the number, the arguments and the place of the call that a thread is in. */
 static __always_inline __u32 call_hash(struct pt_regs *regs)
 {
 	__u64 hash = regs->orig_ax;
@@ -39,8 +41,9 @@ static __always_inline __u32 call_hash(struct pt_regs *regs)
 	return hash ^ hash >> 32;
 }
 
-/* Whether the fault that began last is still going on. A fault that fails (EFAULT, a signal) has
- * no event at its end; it is noticed by the thread being in no fault, or in another call. */
+/* Whether the fault that began last is still going on. A fault that fails (EFAULT, a signal) has no
+ * event at its end. It has ended if the thread is now in another call than at the begin of a fault
+ * in the kernel, or in any call after a fault outside of the kernel. */
 static __always_inline bool is_in_fault(struct task_struct *task, struct system_thread *thread)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -70,8 +73,7 @@ static __always_inline bool waits_for_file_lock(struct pt_regs *regs, __s32 numb
 #define SELECT 23
 #define PSELECT6 270
 
-/* Whether the call waits for no file, which is a way to sleep; Python itself used it before
- * 3.11. */
+/* Whether the call waits for no file, which is a way to sleep, and was Python's own before 3.11. */
 static __always_inline bool waits_for_no_file(struct pt_regs *regs, __s32 number)
 {
 	if (number == POLL || number == PPOLL)
@@ -81,7 +83,8 @@ static __always_inline bool waits_for_no_file(struct pt_regs *regs, __s32 number
 	return false;
 }
 
-/* Returns flags of enum pt_off_cpu_flag, by the arguments of the call that a thread waits in. */
+/* Returns a flag of enum pt_off_cpu_flag, by the arguments of the call in which the thread waits; 0
+ * = none. */
 static __always_inline __u8 told_by_arguments(struct task_struct *task, __s32 number, __u8 abi)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -95,7 +98,7 @@ static __always_inline __u8 told_by_arguments(struct task_struct *task, __s32 nu
 	return told_by_futex(regs, number);
 }
 
-/* Returns how long the thread's wake-up took: as head.sp of pt_off_cpu_record. */
+/* Returns how long the thread's wake-up took, in ns, as head.sp of pt_off_cpu_record has it. */
 static __always_inline __u32 wake_up_ns(const struct system_thread *thread)
 {
 	__u64 ns;
@@ -132,7 +135,7 @@ static __always_inline void write_off_cpu(struct task_struct *task, struct syste
 	record.cpu = cpu;
 	record.lost = thread->lost;
 	record.flags = flags | (thread->off_at_begin ? PT_SYSTEM_OPEN_AT_BEGIN : 0);
-	/* The note stays, because the wait may go on. */
+	/* The answer is noted in `thread`, not only in this record, because the wait may go on. */
 	if (unlikely(thread->off_at_begin))
 		take_answer(thread, task->pid);
 	record.off_flags = thread->off_flags;
@@ -163,7 +166,8 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 	}
 	if (thread->awaits_exec)
 		return;
-	/* A stop may interrupt the call, which then continues as restart_syscall. */
+	/* The call is noted, because a stop may interrupt it, and it then continues as
+	 * restart_syscall. */
 	number = call_of(task, &abi);
 	if (number >= 0 && !is_restart(abi, number))
 		thread->restarts = number;
@@ -179,8 +183,8 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 	if (voluntary != thread->voluntary)
 		thread->off_flags |= PT_OFF_CPU_VOLUNTARY;
 	thread->voluntary = voluntary;
-	/* If its state says that it may run, it was woken already; otherwise the waker will note
-	 * it. */
+	/* A thread whose state says that it may run was woken already, or is able to run on. For
+	 * any other thread, the moment is noted when it is woken. */
 	thread->runnable_ns = thread->off_state == TASK_RUNNING ? now : 0;
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		thread->off_flags |= PT_OFF_CPU_IO;
@@ -211,8 +215,9 @@ int BPF_PROG(on_system_switch, bool preempt, struct task_struct *prev, struct ta
 	return 0;
 }
 
-/* Whether the current thread itself wakes another one, and not an interrupt: it is in a system
- * call, or is a thread of the kernel. An interrupt during a system call is taken for the thread. */
+/* Whether the current thread itself wakes another one, and not an interrupt: the thread is in a
+ * system call, or is a thread of the kernel. If an interrupt comes during a system call, the thread
+ * is taken for the waker. */
 static __always_inline bool wakes_by_itself(struct task_struct *task)
 {
 	__u8 abi;

@@ -2,13 +2,15 @@
 /*
  * Tells what a thread waits for in futex(2): a lock that another thread holds, or anything else
  * that another thread does (a condition variable, a semaphore, a queue, a barrier, a thread's end).
- * For C and C++, the word's value tells that. Python's locks are semaphores, and Python's threads
- * wait for work by semaphores as well; for these, the object and the innermost frame tell.
+ * For C and C++, the value that the call expects in the word tells it. Python's locks are
+ * semaphores, and Python's threads wait for work by semaphores as well; for these, the object and
+ * the innermost frame tell it.
  *
  *   futex(word, op, value)
  *     value is one that a lock has while others wait for it --------------------------- lock
  *     any value, word in the interpreter's own lock ----------------------------------- lock, GIL
- *     value 0, word in a threading.Lock or RLock, not from threading.Condition.wait --- lock
+ *     value 0, word in a lock of threading (not in its wait() or join()), an RLock,
+ *       or a lock of multiprocessing -------------------------------------------------- lock
  *     anything else ------------------------------------------------------------------- event
  */
 #ifndef PROFTRACE_BPF_SYSTEM_WAITS_H
@@ -30,20 +32,20 @@
 #define FUTEX_WAIT_REQUEUE_PI 11
 #define FUTEX_LOCK_PI2 13
 
-/* Values that a word has while threads wait for it. */
+/* The values that a lock's word has while threads wait for it, and others that look like these. */
 #define CONTENDED_LOCK 2    /* glibc's mutexes and its own locks; Rust's std::sync::Mutex */
 #define CONTENDED_RW_LOCK 3 /* glibc's rwlocks, with FUTEX_WAIT_BITSET */
 #define WAITERS                                                                                    \
-	0x80000000U /* robust mutexes: with the holder's tid; a semaphore of libgomp:              \
-		       alone */
+	0x80000000U /* robust mutexes have this bit beside the tid of their holder; a semaphore of \
+		       libgomp has it alone */
 #define CONTENDED_OPENMP_LOCK                                                                      \
-	-1U /* libgomp's mutexes, with FUTEX_WAIT; Rust's                                          \
-	       std::thread::park with FUTEX_WAIT_BITSET */
+	-1U /* libgomp's mutexes have it, with FUTEX_WAIT; so does Rust's std::thread::park, with  \
+	       FUTEX_WAIT_BITSET */
 #define CONTENDED_GUARD                                                                            \
-	0x10100 /* __cxa_guard_acquire: another thread makes the static variable                   \
-		 */
+	0x10100 /* __cxa_guard_acquire has it, while another thread makes the static variable */
 
-/* Whether a lock's word has the value. */
+/* Whether a word has this value because it is that of a lock that others wait for. `is_bitset`: the
+ * call waits as FUTEX_WAIT_BITSET does. */
 static __always_inline bool is_lock_value(__u32 value, bool is_bitset)
 {
 	if (value == CONTENDED_LOCK)
@@ -54,7 +56,7 @@ static __always_inline bool is_lock_value(__u32 value, bool is_bitset)
 	return value > WAITERS || value == CONTENDED_GUARD;
 }
 
-/* Returns PT_OFF_CPU_LOCK, PT_OFF_CPU_EVENT, or 0 if the thread does not wait in such a call. */
+/* Returns PT_OFF_CPU_LOCK or PT_OFF_CPU_EVENT; 0 if the thread does not wait in a call of futex. */
 static __always_inline __u8 told_by_futex(struct pt_regs *regs, __s32 number)
 {
 	bool is_bitset = true;
@@ -89,8 +91,8 @@ struct {
 	__type(value, struct pt_waiting_python);
 } waiting_pythons SEC(".maps");
 
-/* Threads that waited as on a semaphore when their recording began. Programs cannot read their
- * memory then, so the loader reads it. Key: the kernel's tid. */
+/* Threads that waited as on a semaphore when their recording began. The programs cannot read the
+ * memory of a thread that is not the current one, so the loader reads it. Key: the kernel's tid. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
@@ -98,9 +100,9 @@ struct {
 	__type(value, struct pt_begun_wait);
 } begun_waits SEC(".maps");
 
-/* The words among which the address of the awaited object is: the registers that functions
- * preserve, and the innermost part of the thread's stack. C functions in between keep it there,
- * because they need it after the wait. */
+/* The words among which the address of the awaited object is searched for: the registers that
+ * functions preserve, and the innermost part of the thread's stack. The address is there because
+ * the C functions that wait need it after the wait. */
 struct wait_words {
 	__u64 words[PT_WAIT_REGISTERS + PT_WAIT_STACK_WORDS];
 };
@@ -134,8 +136,8 @@ struct wait_text {
 	((text).words[0] == LETTERS(literal, 0) && (text).words[1] == LETTERS(literal, 8) &&       \
 	 (text).words[2] == LETTERS(literal, 16) && (text).words[3] == LETTERS(literal, 24))
 
-/* Returns the kind of the CPython object at `object`, if its lock is the one at `semaphore`. The
- * lock is at the same offset in all such objects, from 3.9 to 3.13. */
+/* Returns the kind (enum pt_python_lock) of the CPython object at `object`, if its lock is the one
+ * at `semaphore`. The lock is at the same offset in all such objects, from 3.9 to 3.13. */
 static __always_inline __u32 lock_at(__u64 object, __u64 semaphore, __u64 head)
 {
 	__u64 facts[2]; /* the type, the lock */
@@ -190,11 +192,12 @@ static __always_inline bool copy_end(struct pt_python_layout *layout, __u64 obje
 #define ENDS_WITH(layout, object, text, literal, is_whole)                                         \
 	(copy_end(layout, object, &(text), sizeof(literal) - 1, is_whole) && IS_TEXT(text, literal))
 
-/* The most frames that are looked at: frames by which C enters the interpreter lie in between. */
+/* The most frames that are looked at. There are several, because frames by which C enters the
+ * interpreter may lie before the innermost function. */
 #define MOST_WAIT_FRAMES 3
 
 /* Whether the thread's innermost function is one of threading's that wait for a lock which they
- * have taken themselves, or which is held as long as another thread lives. True if the frames
+ * have taken themselves, or which is held as long as another thread lives. Also true if the frames
  * cannot be read, because most threads that wait long are in such a function. */
 static __noinline bool waits_in_threading(struct pt_waiting_python *python, __u64 thread_id)
 {
@@ -233,9 +236,9 @@ static __noinline bool waits_in_threading(struct pt_waiting_python *python, __u6
 		ENDS_WITH(layout, name, text, "_wait_for_tstate_lock", true));
 }
 
-/* Returns the Python lock (enum pt_python_lock) that the current thread waits for, which is
- * about to sleep in futex(2). The interpreter's own lock is known by its address. Other locks
- * are recognized only if the thread waits as on a semaphore. */
+/* Returns the kind (enum pt_python_lock) of the Python lock for which the current thread is about
+ * to sleep in futex(2). The interpreter's own lock is known by its address. Other locks are
+ * recognized only if the thread waits as on a semaphore. */
 static __noinline __u32 awaited_python_lock(bool as_semaphore)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -271,8 +274,9 @@ static __noinline __u32 awaited_python_lock(bool as_semaphore)
 	return search.kind;
 }
 
-/* Whether the call may be a wait for the interpreter's lock: on its condition, until the switch
- * interval is over, or on its mutex. A stop may have interrupted the call. */
+/* Whether the call may be a wait for the interpreter's lock: on the lock's condition, until the
+ * switch interval is over, or on its mutex. The call may be restart_syscall, because a stop has
+ * interrupted the wait. */
 static __always_inline bool waits_for_word(struct pt_regs *regs, __s32 number, __u8 abi)
 {
 	__u32 command = (__u32)regs->si & FUTEX_COMMANDS;
@@ -281,16 +285,16 @@ static __always_inline bool waits_for_word(struct pt_regs *regs, __s32 number, _
 	       (command == FUTEX_WAIT_BITSET || command == FUTEX_WAIT);
 }
 
-/* Whether the call is a wait on a semaphore, which is the only kind of wait for Python's locks.
- * If a stop has interrupted it, restart_syscall continues it with the same registers; other
- * calls that restart_syscall continues do not wait for an object's lock. */
+/* Whether the call is a wait on a semaphore, the only kind of wait for Python's locks. If a stop
+ * has interrupted the wait, restart_syscall continues it with the same registers. No other call
+ * that restart_syscall continues waits for an object's lock. */
 static __always_inline bool waits_as_semaphore(struct pt_regs *regs, __s32 number, __u8 abi)
 {
 	return abi == PT_SYSTEM_X86_64 && (number == FUTEX || is_restart(abi, number)) &&
 	       !(__u32)regs->dx && ((__u32)regs->si & FUTEX_COMMANDS) == FUTEX_WAIT_BITSET;
 }
 
-/* Asks the loader what a thread waits for that does not run. */
+/* Asks the loader which lock a thread waits for. The thread does not run. */
 static __always_inline void ask_for_wait(struct task_struct *task)
 {
 	struct pt_regs *at = (struct pt_regs *)bpf_task_pt_regs(task);

@@ -11,7 +11,7 @@
 #include "bpf/shared/common.bpf.h"
 #include "bpf/shared/registers.bpf.h"
 
-/* Code in a job keeps no thread's addresses here (bpf/job/job_helpers.h). */
+/* Code in a job keeps no addresses of a thread's variables (bpf/job/job_helpers.h). */
 #ifndef NO_AUTOGRAD_PLACES
 #include "bpf/shared/autograd_places.bpf.h"
 #endif
@@ -24,8 +24,8 @@ struct {
 	__type(value, struct pt_autograd_layout);
 } autograd_layouts SEC(".maps");
 
-/* The addresses of a thread's variables. The entry is removed when the thread ends
- * (process.bpf.c). */
+/* The addresses of a thread's variables, or a code of variable_address(); and whether the thread's
+ * number has been recorded. The entry is removed when the thread ends (process.bpf.c). */
 struct autograd_thread {
 	__u64 sequence;
 	__u64 grad_mode;
@@ -47,13 +47,14 @@ static __always_inline void forget_autograd_thread(__u32 tid)
 }
 
 #define NO_SEQUENCE (-1)
-#define VARIABLE_UNALLOCATED 0 /* the thread has not used it: it has its initial value */
+#define VARIABLE_UNALLOCATED 0 /* the thread has not used it yet: it has its initial value */
 #define VARIABLE_UNREADABLE 1
 
 /*
- * Returns a variable's address. glibc's struct pthread begins with a pointer to itself and the dtv.
- * dtv[-1] is the number of modules that the dtv has room for; dtv[module] (16 bytes each) is the
- * address of the module's variables, with -1 or 0 = they are not allocated yet.
+ * Returns the address of a variable of the thread whose control block is at `thread_pointer`, or
+ * one of the codes above. glibc's struct pthread begins with a pointer to itself and the pointer to
+ * the dtv. dtv[-1] is the number of modules that the dtv has room for; dtv[module] (16 bytes each)
+ * is the address of the module's variables, where -1 or 0 = they are not allocated yet.
  */
 static __noinline __u64 variable_address(__u64 thread_pointer,
 					 const struct pt_thread_variable *variable)
@@ -81,7 +82,7 @@ static __noinline __u64 variable_address(__u64 thread_pointer,
 	return block + index[1] + variable->offset;
 }
 
-/* Code in a job tells in another way whether it has announced its thread
+/* Code in a job can tell whether it has recorded its thread's number already
  * (bpf/job/job_helpers.h). */
 #ifndef IS_ANNOUNCED
 #define IS_ANNOUNCED() 0
@@ -93,7 +94,7 @@ static __noinline int announce_thread(__u64 number)
 }
 
 /* Finds the addresses of the thread's variables. Returns false if some of them are not allocated
- * yet; such variables have their initial values. */
+ * yet, and so have their initial values, or if they could not be found. */
 static __noinline int find_variables(struct autograd_thread *thread)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -124,7 +125,8 @@ static __noinline int find_variables(struct autograd_thread *thread)
 	       thread->grad_mode > VARIABLE_UNREADABLE && thread->number > VARIABLE_UNREADABLE;
 }
 
-/* Does what sequence_number() does, for a thread that is not known yet or has no number yet. */
+/* Does what sequence_number() does, for a thread that has no place (autograd_places.bpf.h), because
+ * it is not known yet or torch has not given it a number yet. */
 static __noinline __s64 first_sequence_number(int any_mode)
 {
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
@@ -161,8 +163,8 @@ static __noinline __s64 first_sequence_number(int any_mode)
 	if (!thread->announced && thread->number > VARIABLE_UNREADABLE &&
 	    !bpf_probe_read_user(&number, sizeof(number), (void *)thread->number) && number)
 		thread->announced = announce_thread(number);
-	/* If this fails, the thread is looked at again the next time, because it may get its
-	 * mode later. */
+	/* Only a thread that has all of this gets a place. Any other thread is looked at again the
+	 * next time, because it may get its gradient mode later. */
 	if (thread->announced && thread->sequence > VARIABLE_UNREADABLE &&
 	    thread->grad_mode > VARIABLE_UNREADABLE)
 		take_autograd_place(tid, thread->sequence, thread->grad_mode);
@@ -188,8 +190,8 @@ static __noinline __s64 read_sequence(__u64 sequence_address, __u64 mode_address
 	return sequence;
 }
 
-/* Returns what at::sequence_number::peek() gives on this thread, or NO_SEQUENCE. `any_mode`:
- * whether or not gradients are on. */
+/* Returns what at::sequence_number::peek() gives on this thread; NO_SEQUENCE if gradients are off.
+ * `any_mode`: returns the number whether gradients are on or off. */
 static __always_inline __s64 sequence_number(int any_mode)
 {
 	__u64 sequence_address;
@@ -207,7 +209,8 @@ static __always_inline __s64 sequence_number(int any_mode)
 	return sequence;
 }
 
-/* Whether torch records the sequence number for the key set at the cookie's place. */
+/* Whether torch records the sequence number for the dispatch key set, whose place the cookie
+ * tells. */
 static __always_inline bool has_autograd_key(struct pt_regs *ctx, __u64 cookie, __u32 lowest_key,
 					     bool highest_only)
 {
@@ -228,13 +231,15 @@ static __noinline int write_sequence(__u64 sp, __s64 number)
 	return 0;
 }
 
-/* Returns a record's time: `time_ns`, but not earlier than a PT_LOSS that must come before it. */
+/* Returns the time for a record that was begun at `time_ns`. Returns 0 if a PT_LOSS may have to be
+ * written first: the record then takes its time after that, so that it is not earlier. */
 static __always_inline __u64 time_in_order(__u64 time_ns)
 {
 	return unlikely(threads_with_losses) ? 0 : time_ns;
 }
 
-/* Writes the begin of an operator, by its site. `time_ns`: from time_in_order(). */
+/* Writes the begin of the operator at `site`. `time_ns`: from time_in_order(); 0 = the time of the
+ * writing. */
 static __always_inline int write_operator_begin(__u64 sp, __u64 site, __s64 number, __u64 time_ns)
 {
 	struct pt_pointer_record *record;
@@ -295,8 +300,8 @@ static __always_inline void write_placed_sequence(struct pt_regs *ctx, __u64 coo
 		write_sequence(PT_REGS_SP(ctx), sequence_number(0));
 }
 
-/* The first words of a torch::autograd::Node, beginning with its vtable. In every known build
- * sequence_nr_ and thread_id_ lie among them, and one read is cheaper than three. */
+/* The first words of a torch::autograd::Node, of which its vtable is the first. In every known
+ * build sequence_nr_ and thread_id_ are among them, and one read is cheaper than three. */
 #define NODE_HEAD_WORDS 8
 
 struct node_head {
@@ -351,7 +356,8 @@ static __always_inline void write_node_forward(__u64 time_ns, __u64 sp, __u64 co
 		return;
 	sequence = node_word(head, node, node_sequence_word(cookie));
 	thread = node_word(head, node, node_thread_word(cookie));
-	/* AccumulateGrad has the highest number, so that it runs first. */
+	/* The highest unsigned number, which is -1 here, is no operator's: AccumulateGrad has it,
+	 * so that it runs first. */
 	if (sequence < 0 || thread < 0)
 		return;
 	record = reserve(sizeof(*record));

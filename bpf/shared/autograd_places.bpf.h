@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * An array by thread number in which the variables of most threads are found without a call of the
- * kernel. A thread whose place is in use by another thread is in the map `autograd_threads` alone.
+ * An array, by thread number, in which a program finds the addresses of most threads' variables
+ * without a call of the kernel. A thread whose place is in use by another thread is only in the map
+ * `autograd_threads`.
  */
 #ifndef PROFTRACE_BPF_AUTOGRAD_PLACES_H
 #define PROFTRACE_BPF_AUTOGRAD_PLACES_H
@@ -11,7 +12,8 @@
 #define AUTOGRAD_PLACES 8192 /* a power of two */
 #define AUTOGRAD_PLACE_BUSY 0xffffffffU
 
-/* The places of threads that have all of their variables, and whose numbers have been reported. */
+/* The places. Only a thread that has all of its variables, and whose number has been recorded, gets
+ * one. */
 struct {
 	__u64 sequence;
 	__u64 grad_mode;
@@ -24,8 +26,8 @@ static __always_inline volatile __typeof__(*autograd_places) *autograd_place(__u
 	return &autograd_places[tid & (AUTOGRAD_PLACES - 1)];
 }
 
-/* Reads a thread's place. Another thread may take the place at any time once it is free, so the
- * tid is checked again after the rest has been read. */
+/* Reads a thread's place. Returns false if the thread has none. Another thread may take the place
+ * at any time once it is free, so the tid is checked again after the rest has been read. */
 static __always_inline bool read_autograd_place(__u32 tid, __u64 *sequence, __u64 *grad_mode)
 {
 	volatile __typeof__(*autograd_places) *place = autograd_place(tid);

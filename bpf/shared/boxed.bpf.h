@@ -9,7 +9,8 @@
 #include "bpf/shared/registers.bpf.h"
 #include "bpf/shared/text.bpf.h"
 
-/* profiler::_record_function_enter and similar operators; value: enum pt_annotation_step. */
+/* The operators that begin or end annotations, such as profiler::_record_function_enter. Key: tgid
+ * and OperatorDef*; value: enum pt_annotation_step. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -22,8 +23,8 @@ struct {
 #define ANNOTATION_STEP(key) bpf_map_lookup_elem(&annotation_operators, key)
 #endif
 
-/* A call on this thread that enters an annotation and has not returned: its Stack will have the
- * handle when it returns. */
+/* A call on this thread that enters an annotation and has not returned. When the call returns, its
+ * Stack has the annotation's handle. */
 struct pending_enter {
 	__u64 stack;
 	__u64 sp;
@@ -40,8 +41,8 @@ struct {
 #define PENDING_ENTER(tid) bpf_map_lookup_elem(&pending_enters, tid)
 #define KEEP_PENDING_ENTER(tid, pending) bpf_map_update_elem(&pending_enters, tid, pending, BPF_ANY)
 #define DROP_PENDING_ENTER(tid) bpf_map_delete_elem(&pending_enters, tid)
-/* A stale entry is left by a call that threw. Its Stack, which is gone, is read; that does no
- * harm here. */
+/* A call that threw leaves a stale entry. It is not dropped here: its Stack may be read although it
+ * is gone, which does no harm in a BPF program. */
 #define DROP_STALE_ENTER() ((void)0)
 #endif
 

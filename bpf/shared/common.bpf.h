@@ -30,16 +30,16 @@ struct {
 	__type(value, __u64);
 } drops SEC(".maps");
 
-/* Set by the loader at the end of the recording, because the kernel may take long to remove
- * links. */
+/* Set by the loader at the end of the recording: programs then record nothing, because the kernel
+ * may take long to remove their links. */
 __u32 stopped = 0;
 
 /* How many threads have an entry in lost_by_thread, plus one while there are losses of threads
  * without an entry. The fast path looks at this number alone. */
 __u64 threads_with_losses = 0;
 
-/* Changed by every loss, because it is not known any more then which Python stack the reader has
- * for a thread. */
+/* Changed by every loss, because after a loss it is not known which Python stack the reader has for
+ * a thread. */
 __u32 python_generation = 1;
 
 /* Records lost by threads for which lost_by_thread had no room. */

@@ -65,12 +65,13 @@ struct python_characters {
 #define PYTHON_STR_IS_COMPACT 0x20
 #define PYTHON_STR_IS_ASCII 0x40
 
-/* Finds the characters: compact ASCII, or UTF-8 that Python has made, or else the str's own wide
- * characters. */
+/* Finds the characters of a str: ASCII, or else UTF-8 that Python has made of it, or else the str's
+ * own wide characters. `ascii_bytes`: sizeof(PyASCIIObject). */
 static __always_inline void find_characters(__u64 object, __u32 ascii_bytes,
 					    struct python_characters *found)
 {
-	/* These follow the UTF-8's length and address; up to 3.11 a third field lies in between. */
+	/* The str's own characters, or the pointer to them, follow the UTF-8's length and address;
+	 * up to 3.11 a third field lies in between. */
 	__u64 own = object + ascii_bytes + (ascii_bytes > 40 ? 24 : 16);
 	__u32 state = 0;
 	__u32 width;
@@ -99,17 +100,18 @@ static __always_inline void find_characters(__u64 object, __u32 ascii_bytes,
 	}
 }
 
-/* Returns the `length` that is recorded for a name of wide characters (PT_TEXT_WIDTH). */
+/* Returns the `length` with which a name of wide characters is recorded: its bytes, and its width
+ * (PT_TEXT_WIDTH). */
 static __always_inline __u32 wide_length(const struct python_characters *text)
 {
-	/* A length of one more than the limit says that the name is cut. */
+	/* A length above PT_NAME_BYTES says that the name is cut. */
 	__u64 bytes = text->bytes > PT_NAME_BYTES ? PT_NAME_BYTES + 1 : text->bytes;
 
 	return (__u32)bytes | text->width << PT_TEXT_WIDTH_SHIFT;
 }
 
-/* Returns the length of the text, and its address in `characters`. The text itself goes into
- * `name`. */
+/* Reads the name at `place` into `name`. Returns the length that is recorded, and sets `characters`
+ * to the name's address; returns PT_TEXT_READ_FAILED if the name could not be read. */
 static __always_inline __u32 read_name(struct pt_regs *ctx, const struct pt_place *place,
 				       struct long_name *name, __u64 *characters)
 {
@@ -288,8 +290,8 @@ static __always_inline int on_group_call(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
-/* Handles an exception after which the frame at the found stack pointer continues: all frames
- * below it have ended. */
+/* Handles PT_ROLE_UNWOUND. After the exception, the frame whose stack pointer is read here
+ * continues, so all frames below it have ended. */
 static __always_inline int on_unwound(struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 sp = read_word(cookie_handle(ctx, cookie));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The inputs of operators (--record-shapes), read at the operators' entries. The loader tells where
- * arguments are (struct pt_signature).
+ * The inputs of operators (--record-shapes), read where the operators' rows begin. The loader tells
+ * where the arguments are (struct pt_signature).
  */
 #ifndef PROFTRACE_BPF_INPUTS_H
 #define PROFTRACE_BPF_INPUTS_H
@@ -183,7 +183,7 @@ static long visit_argument(__u32 i, struct input_walk *walk)
 	if (likely(place->kind == PT_ARGUMENT_TENSOR && place->flag == PT_ARGUMENT_NOWHERE &&
 		   place->place < PT_ARGUMENT_VECTOR_REGISTER &&
 		   !(buffer->unknown | buffer->contents))) {
-		/* This is an operator's tensor, as most arguments are. */
+		/* This is the fast path: most arguments are tensors of operators. */
 		put_argument_tensor(walk, argument_word(buffer, place->place) +
 					      (__s64)place->value_offset);
 	} else if (place->kind == PT_ARGUMENT_OTHER) {
@@ -273,7 +273,8 @@ static __noinline int send_inputs(struct input_buffer *buffer, __u64 sp, __u64 s
 {
 	struct input_sending sending = {.buffer = buffer, .sp = sp, .site = site, .kind = kind};
 
-	if (!buffer->flags) /* if there are flags, the values are of no use; the flags tell why */
+	if (!buffer->flags) /* with a flag set, the values are not sent: they are not complete or
+			       not right */
 		sending.total = buffer->position - INPUT_HEAD_WORDS;
 	if (sending.total <= MOST_RECORD_WORDS)
 		return send_piece(0, &sending);
@@ -355,7 +356,8 @@ static __noinline int write_call_without_inputs(__u64 sp, __u64 site, __s64 numb
 	return 0;
 }
 
-/* Writes the begin and the inputs in one record. `time_ns`: from time_in_order(). */
+/* Writes the begin and the inputs in one record, or in several if the inputs are too long.
+ * `time_ns`: from time_in_order(). */
 static __noinline int write_call(struct input_buffer *buffer, __u64 sp, __u64 site, __s64 number,
 				 __u64 time_ns)
 {
@@ -410,9 +412,9 @@ static __noinline int on_operator_call(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
-/* Writes the inputs of a row for which they have a record of their own before the row's. The
- * program itself calls this: on kernels before 6.13 all nested calls together have 512 bytes of
- * stack. */
+/* Writes the inputs of a row in a record of their own, before the record of the row
+ * (PT_ROLE_SPILLED_INPUTS: after it). The program itself calls this, because on kernels before 6.13
+ * all nested calls together have 512 bytes of stack. */
 static __noinline int write_inputs_before(struct pt_regs *ctx, __u64 cookie)
 {
 	__u8 role = cookie >> 16;
@@ -422,7 +424,8 @@ static __noinline int write_inputs_before(struct pt_regs *ctx, __u64 cookie)
 	__u32 *found;
 
 	if (role == PT_ROLE_NODE_BEGIN && key) {
-		/* The cookie of the engine's own row has no offsets, and the row has no inputs. */
+		/* The cookie of the engine's own row has no offsets in bits 48..63, and that row
+		 * has no inputs. */
 		tgid = current_tgid();
 		found = NODE_SIGNATURE(&tgid);
 		key = found ? *found : 0;

@@ -19,11 +19,11 @@
 #define IVALUE_LIST_AFTER_BOOL 4
 
 /*
- * The text of an IValue's string (c10::ivalue::ConstantString: an intrusive_ptr_target, then a
- * std::string). The target's header is vtable + two 4-byte counts, or (2.1 and before) vtable + two
- * 8-byte counts: the word at +16 is the string's first word, or a small count. A std::string is
- * {characters, length, ...}; in the pre-C++11 ABI it is one pointer, and the length lies 24 bytes
- * before the characters.
+ * Reads the text of an IValue's string (c10::ivalue::ConstantString: an intrusive_ptr_target, then
+ * a std::string). Returns the whole length, or PT_TEXT_READ_FAILED. The target's header is vtable +
+ * two 4-byte counts, or (2.1 and before) vtable + two 8-byte counts, so the word at +16 is the
+ * string's first word, or a small count. A std::string is {characters, length, ...}; in the
+ * pre-C++11 ABI it is one pointer, and the length lies 24 bytes before the characters.
  */
 static __always_inline __u32 read_string_ivalue(__u64 object, bool old_abi, char *text,
 						__u64 *characters)

@@ -28,8 +28,8 @@ static __always_inline __u32 find_node_class(const struct address_key *key)
 #define NODE_CLASS(key) find_node_class(key)
 #endif
 
-/* Writes the part of a type's name that does not fit into its record, in pieces. The last piece
- * is shorter than it could be. */
+/* Writes, in pieces, the part of a type's name that does not fit into the node's record. The last
+ * piece is shorter than it could be, which tells the reader that the name ends. */
 static __noinline int write_rest_of_type_name(__u64 sp, __u64 characters)
 {
 	struct long_name *name = take_name();
@@ -49,9 +49,9 @@ static __noinline int write_rest_of_type_name(__u64 sp, __u64 characters)
 	return 0;
 }
 
-/* Writes the begin of a torch::autograd::Node*. Its vtable names its class; the class of a
- * PyNode is that of its Python object. The row's inputs have been written before
- * (write_inputs_before). */
+/* Writes the begin of the torch::autograd::Node at `node`. The node's class is named by its vtable,
+ * or, if it is a PyNode, by the class of its Python object. The row's inputs have been written
+ * before (write_inputs_before). */
 static __noinline int write_node_begin(struct pt_regs *ctx, __u64 node, __u64 cookie)
 {
 	struct address_key key = {.tgid = current_tgid()};
@@ -82,8 +82,8 @@ static __noinline int write_node_begin(struct pt_regs *ctx, __u64 node, __u64 co
 	if (object_offset && node_class != PT_NODE_PLAIN) {
 		__u64 object = 0;
 
-		/* Other nodes may be smaller. The word behind such a node, or a failure to read
-		 * it, is ignored. */
+		/* A node that is no PyNode may be smaller than this offset. The word behind it, or
+		 * a failure to read that word, is ignored. */
 		if (!bpf_probe_read_user(&object, sizeof(object), (void *)(node + object_offset)))
 			bpf_probe_read_user(&python_type, sizeof(python_type),
 					    (void *)(object + 8));

@@ -39,8 +39,8 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #endif
 
-/* The depth of the tracer's PID namespace, 0 = the initial one. Ids in records and keys are
- * those that the tracer sees. */
+/* The depth of the tracer's PID namespace, 0 = the initial one. The ids in records, and tgids in
+ * keys of maps, are those that the tracer sees. Thread ids in keys are the kernel's. */
 __u32 pidns_level = 0;
 
 /* The kernel's address of the PID namespace itself; 0 = not known, and not compared. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The state that is kept of Python's threads, code objects and nn.Modules (--with-stack). Code
- * objects and modules are reported once each, with their names, while they certainly live.
+ * The state that is kept of Python's threads, code objects and nn.Modules (--with-stack). Each code
+ * object and each module is reported once, with its names, while it certainly lives.
  */
 #ifndef PROFTRACE_BPF_PYTHON_OBJECTS_H
 #define PROFTRACE_BPF_PYTHON_OBJECTS_H
@@ -37,9 +37,9 @@ struct python_object_key {
 	__u64 tgid;
 };
 
-/* The addresses of two strings by which another code object at the same address is noticed. They
- * are not enough for code that is made and run in a loop, whose names may lie at the same
- * addresses. */
+/* The addresses of two strings. If they differ from those of before, another code object lies at
+ * the same address. They are not enough for code that is made and run in a loop, whose names may
+ * lie at the same addresses. */
 struct python_code_names {
 	__u64 file;
 	__u64 name;
@@ -47,32 +47,32 @@ struct python_code_names {
 
 struct python_code {
 	struct python_code_names names;
-	/* The address of the last characters of the file's name; file_text has these. */
+	/* The address of the last characters of the file's name, and these characters. */
 	__u64 file_end;
 	__u64 file_text;
-	__u64 made; /* of PYTHON_CODE_MADE: a hash of its name and its lines */
+	__u64 made; /* with PYTHON_CODE_MADE: a hash of the code's name and lines */
 	__u32 id;
 	__u32 kind; /* of enum python_code_kind */
 };
 
-/* Holds the stack of a thread that was last read and sent. Only that thread uses it, because a
- * thread is in one probe at a time. */
+/* Holds the Python stack that was last read and sent of a thread. It needs no lock, because only
+ * that thread uses it, and a thread is in one probe at a time. */
 struct python_thread {
 	__u64 state;	  /* its PyThreadState, 0 = not found */
-	__u64 search_ns;  /* the time before which it is not looked for */
-	__u64 open_sp;	  /* of the outermost operator that runs, 0 = none is known to run */
+	__u64 search_ns;  /* before this time, the state is not searched for again */
+	__u64 open_sp;	  /* that of the outermost running operator; 0 = none is known */
 	__u64 open_frame; /* the innermost frame when that operator began */
 	__u32 open_site;
-	__u32 generation; /* the value of python_generation at which `frames` was sent */
-	__u32 count[2];	  /* of frames */
-	__u32 current;	  /* which of `frames` was sent last */
+	__u32 generation; /* the value of python_generation when `frames` was sent */
+	__u32 count[2];	  /* how many frames each of `frames` has */
+	__u32 current;	  /* index of the `frames` that were sent last, 0 or 1 */
 	__u32 flags;	  /* of the last sent stack: enum pt_python_stack_flag */
 	/* The next fields are about the stack that is being read. */
-	__u64 frame;  /* that is read next */
-	__u32 next;   /* which of `frames` is filled */
-	__u32 common; /* outermost frames that are the same as in the stack before */
-	__u32 before; /* frames in the stack that was sent last */
-	__u32 words;  /* of the record */
+	__u64 frame;  /* the address of the frame that is read next */
+	__u32 next;   /* index of the `frames` that are being filled */
+	__u32 common; /* how many outermost frames are the same as in the stack before */
+	__u32 before; /* how many frames the stack before has */
+	__u32 words;  /* how many words the record has */
 	__u32 new_flags;
 	__u32 failed;
 	/* These fields are here and not in the programs' stack frames, because all nested calls
@@ -101,7 +101,7 @@ struct {
 	__type(value, struct python_thread);
 } python_no_thread SEC(".maps");
 
-/* The bit of a str's state that says that the characters lie in the object itself. */
+/* This bit of a str's state says that the characters lie in the object itself. */
 #define PYTHON_COMPACT (1 << 5)
 
 enum python_code_kind {
@@ -110,8 +110,8 @@ enum python_code_kind {
 	PYTHON_CODE_MADE = 4, /* code of no file ("<string>"): it may live for a moment only */
 };
 
-/* When this map is full, the code object that was not met for the longest time is forgotten, and
- * will be reported again. */
+/* The code objects that were reported. When this map is full, the one that was not met for the
+ * longest time is forgotten, and will be reported again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set by the loader */
@@ -137,7 +137,8 @@ __u32 python_code_count = 0;
 #define KEEP_PYTHON_MODULE(key, type) bpf_map_update_elem(&python_modules, key, type, BPF_ANY)
 #define COPY_OF_CODE(layout, frame) 0
 #define NEXT_PYTHON_CODE() (__sync_fetch_and_add(&python_code_count, 1) + 1)
-/* These are always true here: a read of memory that may be gone does no harm in a BPF program. */
+/* These are true here without a check, because a read of memory that may be gone does no harm in a
+ * BPF program. */
 #define IS_CELL(object) true
 #define IS_CODE(object) true
 #define IS_SAME_TEXT(layout, known) ((known)->file_text == text_at((known)->file_end))
@@ -198,8 +199,9 @@ static __always_inline __u64 mixed(__u64 text, __u64 more)
 	return (text ^ more) * 0x9e3779b97f4a7c15ULL;
 }
 
-/* Returns a hash of the name and the lines of a code object of no file, made from the first and
- * last words of both: the addresses may be those of an earlier code object's. */
+/* Returns a hash of the name and the lines of a code object of no file, made from their lengths and
+ * their first and last words. Their addresses are not enough, because they may be those of an
+ * earlier code object's. */
 static __noinline __u64 made_text(struct pt_python_layout *layout, __u64 address)
 {
 	__u64 object = 0;
@@ -222,8 +224,8 @@ static __noinline __u64 made_text(struct pt_python_layout *layout, __u64 address
 	text = mixed(text, text_at(object + layout->bytes_data));
 	if (length > 8 && length < PT_PYTHON_LINES_BYTES)
 		text = mixed(text, text_at(object + layout->bytes_data + ((length - 1) & ~7ULL)));
-	/* The address of the table of copies that threads run is hashed, too: another code
-	 * object may have another one. */
+	/* The address of the table of copies that threads run is hashed, too, because another code
+	 * object may have another table. */
 	if (layout->code_copies)
 		text = mixed(text, text_at(address + layout->code_copies));
 	return mixed(text, (__u32)text_at(address + layout->code_first_line));
@@ -245,8 +247,9 @@ static __always_inline bool read_python_code(struct pt_python_layout *layout, __
 	       !bpf_probe_read_user(&names->name, 8, (void *)(address + layout->code_name));
 }
 
-/* Returns room for a record of this thread whose head has everything but the kind and the size.
- * Such records come in a row; if one of them is lost, all of them are written again later. */
+/* Returns room for a record of this thread, with its head filled in; NULL: there is none. Such
+ * records come in a row, with the time of the stack's record; if one of them is lost, all of them
+ * are written again later. */
 static __always_inline void *reserve_python(struct python_thread *thread, __u8 kind, __u64 bytes)
 {
 	struct pt_record *record = reserve_room(bytes);
@@ -259,7 +262,8 @@ static __always_inline void *reserve_python(struct python_thread *thread, __u8 k
 	return record;
 }
 
-/* A text or table of a code object or a class: bytes at `address`, sent from `offset` on. */
+/* A text or table of a code object or a class: `total` bytes at `address`, of which those from
+ * `offset` on are still to be sent. */
 struct python_text {
 	struct python_thread *thread;
 	__u64 address;
@@ -325,8 +329,8 @@ static __noinline int write_python_text(struct python_text *text, __u32 most_byt
 	return !text->failed;
 }
 
-/* Finds the text of a str. This function and those below are inline, because a program may have
- * eight nested calls, and that many are in use. */
+/* Finds the text of a str. This function and find_python_bytes() are inline, because a program may
+ * have eight nested calls, and that many are in use. */
 static __always_inline void find_python_text(struct pt_python_layout *layout, __u64 object,
 					     struct python_text *text)
 {
@@ -343,7 +347,7 @@ static __always_inline void find_python_text(struct pt_python_layout *layout, __
 	}
 }
 
-/* Notes where the file's name ends, and whether it is the name of a file. */
+/* Notes the last characters of the file's name, and whether it is the name of a file at all. */
 static __noinline int fill_file_text(struct pt_python_layout *layout, struct python_code *code)
 {
 	struct python_text text = {};
@@ -360,7 +364,7 @@ static __noinline int fill_file_text(struct pt_python_layout *layout, struct pyt
 	return 0;
 }
 
-/* Finds the bytes object with the table of lines. */
+/* Finds the contents of `object`, the bytes object with the table of lines. */
 static __always_inline void find_python_bytes(struct pt_python_layout *layout, __u64 object,
 					      struct python_text *text)
 {
@@ -409,8 +413,9 @@ static __noinline int find_code_text(struct pt_python_layout *layout, __u64 addr
 #define TEXT_CALL_1 0x6d695f6c6c61635fULL
 #define TEXT_CALL_2 0x6c70ULL
 
-/* Returns the kind of a code object. nn.Module.__call__ is _wrapped_call_impl. Before torch 2.1
- * it was _call_impl, which _wrapped_call_impl calls since then; `is_called` is set in that case. */
+/* Returns the kind of a code object (enum python_code_kind). nn.Module.__call__ is
+ * _wrapped_call_impl; before torch 2.1 it was _call_impl, which _wrapped_call_impl calls since
+ * then. `is_called`: the caller's frame is the call of a module already. */
 static __noinline __u32 kind_of_code(struct pt_python_layout *layout, __u64 address, __u64 frame,
 				     __u64 name, bool is_called)
 {
@@ -437,8 +442,8 @@ static __noinline __u32 kind_of_code(struct pt_python_layout *layout, __u64 addr
 	       ((text[0] & 0xffffffffff) == 0x6c6c6563 /* cell */ ? PYTHON_CODE_CELL : 0);
 }
 
-/* Reports a code object that was not seen before, of the frame at `frame`. Returns its id; 0 =
- * it could not be reported. */
+/* Reports a code object that was not seen before; the frame at `frame` runs it. Returns whether the
+ * code object has been reported and is kept. */
 __noinline int tell_python_code(__u64 address, __u64 frame, __u32 is_called)
 {
 	struct python_object_key key = {.address = address, .tgid = current_tgid()};

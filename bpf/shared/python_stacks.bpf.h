@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The Python frames of the thread when a row begins (--with-stack). The frames of a thread do not
- * change while the thread runs C code, as it does at every probe, so they are read without stopping
- * anything. A thread's stack is sent only when it has changed. The outermost frames that are the
- * same as before are sent as a number, and code objects are reported once.
+ * Reads the Python frames of the thread when a row begins (--with-stack). The frames of a thread do
+ * not change while the thread runs C code, as it does at every probe, so they are read without
+ * stopping anything. A thread's stack is sent only when it has changed. The outermost frames that
+ * are the same as before are sent as a number, and each code object is reported once.
  */
 #ifndef PROFTRACE_BPF_PYTHON_STACKS_H
 #define PROFTRACE_BPF_PYTHON_STACKS_H
@@ -55,9 +55,9 @@ static __always_inline bool is_operator(__u8 role)
 const volatile bool config_ends_elsewhere = false;
 #define ENDS_ARE_SEEN() (!config_ends_elsewhere)
 
-/* Returns the PyThreadState of the thread whose pthread_self() is `id`; 0 = it has none. This is
- * global, as are all functions that are not called often, so that it is verified once and not
- * for each of its callers. */
+/* Returns the PyThreadState of the thread whose pthread_self() is `id`, by the lists of the
+ * interpreters; 0 = it has none. This function is global, so that it is verified once and not for
+ * each of its callers. */
 __noinline __u64 find_python_thread(__u64 id)
 {
 	__u32 tgid = current_tgid();
@@ -73,7 +73,7 @@ __noinline __u64 find_python_thread(__u64 id)
 	return found;
 }
 
-/* Returns the PyThreadState of the thread; 0 = it has none. */
+/* Returns the PyThreadState of the current thread; 0 = it has none. */
 static __always_inline __u64 python_state(struct python_thread *thread,
 					  struct pt_python_layout *layout)
 {
@@ -85,7 +85,8 @@ static __always_inline __u64 python_state(struct python_thread *thread,
 		return found;
 	if (is_python_state_of(layout, thread->state, id))
 		return thread->state;
-	/* A thread that only runs C++ has none, and one that comes back to Python has a new one. */
+	/* A thread that only runs C++ has no state, and a thread that comes back to Python has a
+	 * new one. */
 	thread->state = 0;
 	found = bpf_ktime_get_ns();
 	if (found < thread->search_ns)
@@ -163,8 +164,8 @@ static __always_inline struct python_frame *frame_from_root(struct python_thread
 	return &thread->frames[which & 1][place & (PT_PYTHON_MOST_FRAMES - 1)];
 }
 
-/* Returns what was reported of the code object at `address`; NULL: nothing was, or it was
- * another code object. */
+/* Returns the entry of the code object at `address`; NULL: nothing was reported of it yet, or of
+ * another code object at that address. */
 static __noinline struct python_code *told_code(struct pt_python_layout *layout, __u64 address)
 {
 	struct python_object_key key = {.address = address, .tgid = current_tgid()};
@@ -177,7 +178,8 @@ static __noinline struct python_code *told_code(struct pt_python_layout *layout,
 	return is_told(layout, known, &names, address) ? known : NULL;
 }
 
-/* Whether the i-th frame from the root is the same as in the stack before. */
+/* Compares the i-th frame from the root with the stack before. If they are the same, counts the
+ * frame as common; if not, ends the loop. */
 static long compare_python_frame(__u32 i, struct python_walk *walk)
 {
 	struct python_thread *thread = walk->thread;
@@ -206,7 +208,7 @@ static long compare_python_frame(__u32 i, struct python_walk *walk)
 	return 0;
 }
 
-/* Puts the i-th new frame into the record; outer frames come first. */
+/* Puts the i-th frame that is not common into the record; outer frames come first. */
 static long put_python_frame(__u32 i, struct python_walk *walk)
 {
 	struct pt_python_layout *layout = walk->layout;
@@ -321,8 +323,8 @@ static __noinline __u64 innermost_frame(struct python_thread *thread,
 	return state ? python_frame_of(layout, state) : 0;
 }
 
-/* Whether the frame at `frame` stands at the same instruction as when it was sent as the
- * innermost one. */
+/* Whether the frame at `frame` is the one that was sent as the innermost one, and stands at the
+ * same instruction. */
 static __noinline bool stands_still(struct pt_python_layout *layout,
 				    const struct python_frame *sent, __u64 frame)
 {
@@ -337,9 +339,9 @@ static __noinline bool stands_still(struct pt_python_layout *layout,
 	return instruction == sent->instruction;
 }
 
-/* Called when a row begins: sends the stack before the row, unless it is the one that was sent
- * last. `holds`: the row is an operator whose end is seen, so no frame further out moves until
- * then. */
+/* Called when a row begins. Sends the stack before the row, unless it is the one that was sent
+ * last. `holds`: the row is an operator whose end is seen, so until then no frame further out
+ * moves. */
 __noinline int on_python_stack(__u64 sp, __u64 cookie, __u32 holds)
 {
 	struct python_walk walk = {};
@@ -391,15 +393,15 @@ __noinline int on_python_stack(__u64 sp, __u64 cookie, __u32 holds)
 			thread->open_sp = 0;
 		}
 	}
-	/* This is done also if the frames are the same, because they may lie at other addresses
-	 * now. */
+	/* The new frames are kept even if they are the same, because they may lie at other
+	 * addresses now. */
 	thread->flags = thread->new_flags;
 	thread->current = thread->next;
 	return 0;
 }
 
-/* Handles PT_ROLE_END and PT_ROLE_CATCH (site 0): notes whether the outermost operator still
- * runs. */
+/* Handles PT_ROLE_END and PT_ROLE_CATCH (site 0): forgets the outermost operator if the end may be
+ * its own. */
 static __always_inline void on_python_row_end(__u64 cookie)
 {
 	struct python_thread *thread = this_python_thread();

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Finds the PyThreadState of the current thread. CPython keeps it in a variable of the thread. If
- * the layout knows the variable's place (with glibc), it is read there: that is the state by which
- * the thread runs, whichever interpreters have one for it, and reading it takes equally long with
- * any number of threads. Otherwise the lists of all interpreters are searched.
+ * Finds the PyThreadState of the current thread. CPython keeps a pointer to it in a variable of the
+ * thread. If the layout knows the variable's place (with glibc), the pointer is read there. It
+ * leads to the state by which the thread runs, even if several interpreters have one for the
+ * thread, and reading it takes equally long with any number of threads. Otherwise the lists of all
+ * interpreters are searched.
  */
 #ifndef PROFTRACE_BPF_PYTHON_STATE_H
 #define PROFTRACE_BPF_PYTHON_STATE_H
@@ -27,7 +28,7 @@ static __always_inline __u64 python_frame_of(struct pt_python_layout *layout, __
 /* A job's own threads do this in other ways (bpf/job/job_stacks.h). */
 #ifndef PYTHON_TABLES_ARE_OF_THREADS
 
-/* Returns the address that a frame's instruction has in the code object itself: in a
+/* Returns the address in the code object itself of the instruction that a frame runs: in a
  * free-threaded build a frame may run its thread's copy of the code. If that cannot be read,
  * returns the address before the first instruction, as for a frame that has not begun. */
 static __always_inline __u64 own_instruction(struct pt_python_layout *layout, __u64 frame,
@@ -61,7 +62,7 @@ struct python_search {
 	__u64 state;
 	__u64 id;
 	__u64 found;
-	__u64 idle; /* a state of the thread that runs nothing */
+	__u64 idle; /* a state of the thread, by which it runs nothing */
 };
 
 static __always_inline bool is_python_state_of(struct pt_python_layout *layout, __u64 state,
@@ -86,8 +87,8 @@ static __always_inline __u64 kept_python_state(struct pt_python_layout *layout, 
 	return is_python_state_of(layout, state, id) ? state : 0;
 }
 
-/* Visits the threads of the interpreters, one in each iteration. A thread may have states in
- * several interpreters; all but that of the interpreter that it was in last are idle. */
+/* Visits the states in the lists of all interpreters, one in each iteration. A thread may have
+ * states in several interpreters; all but that of the interpreter that it was in last are idle. */
 static long visit_python_thread(__u32 i, struct python_search *search)
 {
 	if (!search->state) {
@@ -115,8 +116,8 @@ static long visit_python_thread(__u32 i, struct python_search *search)
 	return 0;
 }
 
-/* Returns the thread's state in those lists; 0 = it has none. Sets `is_cut` if there are more
- * threads than are visited. */
+/* Returns the thread's state in the lists of all interpreters; 0 = it has none. Sets `is_cut` if
+ * none was found because there are more states than are visited. */
 static __always_inline __u64 listed_python_state(struct pt_python_layout *layout, __u64 id,
 						 bool *is_cut)
 {

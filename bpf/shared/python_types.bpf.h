@@ -21,10 +21,10 @@
 #define PYTHON_DIGIT_BITS 30
 
 /* PyDictObject and its table. Before 3.11 the table has the number of slots and, behind more
- * fields, an index whose entries have as many bytes as that number needs. Later the table has
- * the logarithms of both, and its kind, as bytes. Entries lie behind the index; an entry is a
- * hash, a key and a value, but without the hash in tables that have only texts as keys. Dicts of
- * objects share tables of keys and have their values elsewhere. */
+ * fields, an index whose entries have as many bytes as that number needs. Later the table has, as
+ * bytes, the logarithms of that number and of the index's size, and its kind. Entries lie behind
+ * the index; an entry is a hash, a key and a value, but without the hash in tables that have only
+ * texts as keys. The dicts of objects share tables of keys, and have their values elsewhere. */
 #define PYTHON_DICT_TABLE 32
 #define PYTHON_DICT_VALUES 40
 #define PYTHON_TABLE_SIZE 8

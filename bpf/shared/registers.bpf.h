@@ -5,13 +5,15 @@
 
 #include "bpf/shared/common.bpf.h"
 
-/* The key of maps about an address in a process: that of an OperatorDef, or of a vtable. */
+/* The key of maps about an address in a process: the address of an OperatorDef, of a vtable or of a
+ * probe. */
 struct address_key {
 	__u64 address;
 	__u64 tgid;
 };
 
-/* A separate load for each register: the verifier refuses a context offset that is computed. */
+/* Loads a register by an instruction of its own, because the verifier refuses a context offset that
+ * is computed. */
 #define LOAD_REGISTER(value)                                                                       \
 	({                                                                                         \
 		__u64 loaded = (value);                                                            \
@@ -84,8 +86,9 @@ static __noinline __u64 hardware_register(struct pt_regs *ctx, __u32 number)
 	return hardware_register_here(ctx, number);
 }
 
-/* Reads a word. This is not inline, because a stack frame below 64 bytes is on the kernel's own
- * stack, and the kernel copies into it without checking which object lies there. */
+/* Returns the word at `address`; 0 = it could not be read. This is not inline, because a stack
+ * frame below 64 bytes is on the kernel's own stack, and the kernel copies into it without checking
+ * which object lies there. */
 static __noinline __u64 read_word(__u64 address)
 {
 	__u64 word = 0;

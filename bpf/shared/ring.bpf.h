@@ -26,9 +26,9 @@ struct {
 } doorbell SEC(".maps");
 
 /* The variables that each record needs are the first ones, so that they lie in one cache line.
- * Bytes since the beginning for which programs have taken room; bytes that the loader has read;
- * and, set by the loader, how far the first may be ahead of the second, and the number of chunks
- * minus 1. */
+ * ring_reserved: bytes since the beginning for which programs have taken room. ring_consumed: bytes
+ * since the beginning that the loader has read. The loader sets the other two. ring_bytes: how far
+ * ring_reserved may be ahead of ring_consumed. ring_chunk_mask: the number of chunks minus 1. */
 __u64 ring_reserved = 0;
 __u64 ring_consumed = 0;
 __u64 ring_bytes = 0;
@@ -38,15 +38,15 @@ __u32 ring_chunk_mask = 0;
 /* So many tries fail only if very many processors write at once. */
 #define RING_TRIES 256
 
-/* The difference is signed, because the loader may have passed the position that a delayed
- * program has read. */
+/* Whether a record that ends at the position `end` has no room. The difference is signed, because
+ * the loader may have passed the position that a delayed program has read. */
 static __always_inline bool is_past_ring(__u64 end)
 {
 	return (__s64)(end - *(volatile __u64 *)&ring_consumed) > (__s64)ring_bytes;
 }
 
-/* Takes room again if others have taken the room that this program had seen. This is global, so
- * that it is verified once. */
+/* Takes room, after others have taken the room that this program had seen. Returns the position of
+ * the room, or RING_FULL. This is global, so that it is verified once. */
 __noinline __u64 take_ring_room(__u64 bytes)
 {
 	for (int i = 0; i < RING_TRIES; ++i) {

@@ -42,7 +42,7 @@ static __always_inline bool has_script(__u8 role)
 }
 
 /* Returns the address of the thread's variable, or a code of variable_address(). A job's own
- * threads look for it each time, because the address is valid only while its thread runs. */
+ * threads look for the address each time, because it is valid only while the thread runs. */
 static __always_inline __u64 script_variable(const struct pt_script_layout *layout)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -61,8 +61,9 @@ static __always_inline __u64 script_variable(const struct pt_script_layout *layo
 #endif
 }
 
-/* Returns the node of the frame's instruction, or of the one before, because a call has moved on
- * already; 0: it could not be read. */
+/* Returns the node of the instruction that the frame runs; 0: it could not be read. `before`: 1 for
+ * a frame that has called another one, because its number has moved on to the next instruction
+ * already; else 0. */
 static __noinline __u64 script_node(const struct pt_script_layout *layout,
 				    const struct script_frame_head *head, __u32 before)
 {
@@ -80,7 +81,7 @@ static __noinline __u64 script_node(const struct pt_script_layout *layout,
 	return node;
 }
 
-/* Reads `count` frames from `address` on. Returns whether all could be. */
+/* Reads `count` frames from `address` on. Returns whether all of them could be read. */
 static __noinline int read_script_frames(const struct pt_script_layout *layout, __u64 address,
 					 struct pt_script_record *record, __u32 count)
 {

@@ -25,7 +25,8 @@ struct {
 	__type(value, struct pt_signature);
 } signatures SEC(".maps");
 
-/* Signatures of autograd nodes. Key: the tgid in the tracer's PID namespace; value: their key. */
+/* Signatures of autograd nodes. Key: the tgid in the tracer's PID namespace; value: a key of
+ * `signatures`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
@@ -33,7 +34,8 @@ struct {
 	__type(value, __u32);
 } node_signatures SEC(".maps");
 
-/* The most words of values; more are cut. This is enough for 1700 tensors of three dimensions. */
+/* The most words of values; more are cut. This is enough for 2000 tensors of three dimensions,
+ * which take 4 words each. */
 #define INPUT_WORDS 8192
 #define MOST_RECORD_WORDS 251
 #define INPUT_HEAD_WORDS (PT_INPUTS_HEAD_BYTES / 8)
@@ -79,13 +81,14 @@ struct input_buffer {
 	__u64 sp;
 	__u64 bp;
 	__u64 arguments[PT_ARGUMENT_STACK + PT_MOST_STACK_WORDS]; /* by enum pt_argument_place */
-	/* For a row outside the dispatcher, a bit for each word. `unknown`: the word is not
-	 * known. `contents`: the word is the content to be of an object. Otherwise 0. */
+	/* For a row outside the dispatcher, these have a bit for each word of its arguments; else
+	 * they are 0. `unknown`: the word is not known. `contents`: the word is what the object
+	 * will contain whose address is the argument. */
 	__u64 unknown;
 	__u64 contents;
 	/* State of the walk through an object. It is here and not in the programs' stack frames,
 	 * because all nested calls together have 512 bytes of stack on kernels before 6.13. */
-	__u64 values;  /* address of a boxed call's first value */
+	__u64 values;  /* address of the first value: of a boxed call, or of a Python sequence */
 	__u64 address; /* of a list's first element */
 	__u64 stride;
 	struct item_sequence sequence;
@@ -119,7 +122,7 @@ static __always_inline struct input_buffer *take_buffer(void)
 }
 #endif
 
-/* Whether an address may be read as words; for BPF programs the kernel checks that. */
+/* Whether words may be read at an address. For BPF programs the kernel checks that. */
 #ifndef MAY_BE_WORDS
 #define MAY_BE_WORDS(address) true
 #endif
@@ -445,7 +448,8 @@ static __noinline int put_value_list(struct input_walk *walk, __u64 object)
 			break;
 		if (!put_number(buffer, walk->signature, buffer->items[2 * i],
 				(__u32)buffer->items[2 * i + 1])) {
-			/* As its first element says, this is no list of numbers. */
+			/* The first element tells whether this is a list of numbers. Any other
+			 * element that is no number is implausible. */
 			buffer->position -= 1;
 			put_other(buffer, i ? PT_INPUTS_IMPLAUSIBLE : 0);
 			break;
@@ -511,7 +515,8 @@ static __always_inline void put_last_values(struct input_walk *walk, __u64 addre
 		put_values(walk, ends.end - count * IVALUE_BYTES, count);
 }
 
-/* Puts a list whose items are neither tensors nor numbers. */
+/* Puts a list whose items are neither tensors nor numbers, which torch shows only if it is
+ * empty. */
 static __always_inline int put_empty(struct input_buffer *buffer, const struct vector_ends *ends)
 {
 	put(buffer, ends->end == ends->begin ? PT_VALUE_LIST : PT_VALUE_OTHER);

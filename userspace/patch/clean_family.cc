@@ -20,9 +20,9 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMostStatusBytes = 8192;
-constexpr int kMostGenerations = 1000;
-// The processes are listed again up to so many times: children that are forked while their parent
-// is cleaned have inherited what was in it.
+constexpr int kMostGenerations = 1000;  // that are followed from a process to its ancestors
+// How often the processes are listed, at most. A child that is forked while its parent is being
+// cleaned has inherited what was in the parent.
 constexpr int kMostRounds = 8;
 
 uint32_t ParentOf(uint32_t pid) {
@@ -52,7 +52,7 @@ bool IsWriter(Pid pid, const Mapping& ring) {
 }
 
 // Returns the other processes that have patches because of `pid`: its descendants that have any
-// ring, and all processes that write into `ring`.
+// ring, and all processes that write into its ring, `ring`.
 std::vector<Pid> FindRingSharers(Pid pid, const std::optional<Mapping>& ring) {
   std::map<uint32_t, uint32_t> parents;
   for (const uint32_t number : ReadNumberedEntries("/proc")) parents[number] = ParentOf(number);

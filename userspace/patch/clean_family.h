@@ -1,5 +1,5 @@
-// Takes away what a killed run has left in a process, and in the processes that inherited it: a
-// fork copies patched code.
+// Takes away what a killed run has left in a process, and in the processes that have inherited it,
+// because a fork copies patched code.
 #pragma once
 
 #include <absl/status/status.h>
@@ -15,12 +15,13 @@ struct CleanedProcess {
   Pid pid{};
   bool is_found = false;  // whether a killed run had left anything in the process
   RemovedPatches removed;
-  absl::Status status;  // why the process could not be cleaned, in a sentence that names its PID
+  absl::Status status;  // not OK: why the process could not be cleaned, in a sentence with its PID
 };
 
-// Cleans the process itself first, and nothing else where that fails. Then cleans those of its
-// descendants, and of the processes that share its ring, in which something was left. Leaves out
-// descendants and sharers that have ended meanwhile; kNoTarget where `pid` itself has ended.
+// Cleans the process `pid` first; where that fails, cleans no other one. Then cleans its
+// descendants and the processes that share its ring. Returns the result for `pid`, and for each
+// other process in which something was left or which could not be cleaned, except those that have
+// ended meanwhile. The result for `pid` is kNoTarget where `pid` itself has ended.
 std::vector<CleanedProcess> CleanFamily(Pid pid);
 
 }  // namespace proftrace

@@ -25,7 +25,7 @@ namespace {
 constexpr uint8_t kNop = 0x90;
 constexpr uint64_t kMostRunBytes = 1 << 20;  // the most bytes that are compared at once
 
-// One run of pages: the bytes that the process has now, and those of its file.
+// A run of pages: the bytes that the process has there now, and those of its file.
 struct Run {
   uint64_t address = 0;
   std::vector<uint8_t> now;

@@ -17,10 +17,10 @@ struct CodeAudit {
   // to the process's own memory explains the difference. A thread that comes there runs into bytes
   // that are no code.
   size_t torn = 0;
-  std::string first_file;  // of the first torn place; the path comes from the target
-  uint64_t first_offset = 0;
-  size_t breakpoints = 0;  // set by uprobes, or by a debugger
-  size_t jumps = 0;  // that lead to the process's own memory: a debugger's or a hooking library's
+  std::string first_file;     // the file of the first torn place; the path comes from the target
+  uint64_t first_offset = 0;  // of the first torn place in its file, in bytes
+  size_t breakpoints = 0;     // set by uprobes, or by a debugger
+  size_t jumps = 0;  // jumps to the process's own memory, of a debugger or a hooking library
 };
 
 // Compares the pages of code that the process has made its own with their files. Reads only; a page

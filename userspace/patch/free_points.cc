@@ -19,8 +19,8 @@
 namespace proftrace {
 namespace {
 
-// How many bytes around a point are compared with the file: a jump for the point, and the
-// instructions that it replaces, lie no further away.
+// How many bytes before and behind a point are compared with the file. A jump for the point, and
+// the instructions that it replaces, lie no further away.
 constexpr uint64_t kReach = 80;
 
 // Finds code of the process that differs from its file.

@@ -29,18 +29,19 @@ struct Note {
   uint32_t is_watched = 0;
 };
 
-// What the guardian process does. It was forked, with all signals blocked, from a program that may
-// have other threads, so nothing here may allocate memory.
+// The code of the guardian process. The process was forked, with all signals blocked, from a
+// program that may have other threads, so nothing here may allocate memory.
 class Life {
  public:
   [[noreturn]] void Run(int socket, int tracer) {
     prctl(PR_SET_NAME, "proftrace-guard");
-    setsid();  // a terminal's interrupt, or a shell that kills its group, does not reach it then
+    // Neither a terminal's interrupt nor a shell that kills its group reaches it then.
+    setsid();
     KeepOnly(socket, tracer);
     pollfd both[] = {{socket, POLLIN, 0}, {tracer, POLLIN, 0}};
     bool has_ended = false;
-    // A tracer that leaves patches in a process is waited for: nobody else may touch that process
-    // until the tracer has ended.
+    // As long as there are patches, the tracer's end is waited for: nobody else may touch a patched
+    // process before that.
     while (!has_ended && (both[0].fd >= 0 || count_ > 0)) {
       if (poll(both, 2, -1) < 0 && errno != EINTR) break;
       // The tracer's last notes can still be read after it has ended.
@@ -136,7 +137,7 @@ std::unique_ptr<PatchGuardian> PatchGuardian::Start() {
 
 PatchGuardian::~PatchGuardian() {
   if (pid_ < 0) return;
-  // A close would not be enough: another child may have the descriptor, too.
+  // Closing the socket would not be enough, because another child may have the descriptor, too.
   shutdown(socket_.get(), SHUT_RDWR);
   const std::lock_guard lock(mutex_);
   if (!watched_.empty()) return;

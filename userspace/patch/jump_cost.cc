@@ -23,7 +23,7 @@ namespace proftrace {
 namespace {
 
 constexpr int kBatches = 200;
-constexpr int kBatch = 500;  // records, which fit into the ring
+constexpr int kBatch = 500;  // records of a batch, which fit into the ring
 constexpr int64_t kLongNs = 3'600'000'000'000;
 
 // Memory that is unmapped when the object ends.
@@ -49,14 +49,15 @@ class Mapping {
 // the processor's memory of jump targets.
 constexpr size_t kLine = 64;
 constexpr size_t kWalkedLines = 8192;
-// Lines are so far apart that they lie in more pages than a TLB holds.
+// The distance of two lines in bytes. It spreads the lines over more pages than a TLB holds.
 constexpr size_t kWalkedStep = 4096 / 4 + 64;
 constexpr size_t kWalkedDataBytes = 2u << 20;  // more than the caches that one CPU has for itself
 constexpr int kColdRounds = 120;
-// Functions that have a jump, as far from each other as functions of a library are.
+// The number of functions that have a jump. They are as far from each other as functions of a
+// library are.
 constexpr size_t kFunctions = 64;
 constexpr size_t kFunctionBytes = 4096 + 192;
-// Calls in each round, after the caches were filled with other data.
+// The number of calls in each round, after the caches were filled with other data.
 constexpr size_t kColdCalls = 4;
 
 using Function = void (*)();
@@ -81,7 +82,7 @@ class FunctionWriter {
   size_t offset_;
 };
 
-// The offsets of everything in the code.
+// The offsets of the parts of the code, in bytes.
 struct Layout {
   size_t recorder = PATCH_CONTROL_BYTES;
   size_t functions = (PATCH_CONTROL_BYTES + RecorderCode().size() + 4095) / 4096 * 4096;
@@ -91,8 +92,8 @@ struct Layout {
   size_t bytes = walk + kWalkedLines * kWalkedStep;
 };
 
-// Writes a function whose begin was moved into a trampoline. The trampoline saves the registers
-// that most trampolines have to save.
+// Writes a function whose begin was moved into a trampoline, and an empty function. The trampoline
+// saves the registers that most trampolines have to save.
 void WriteFunction(uint8_t* code, const Layout& layout, size_t number) {
   const size_t function = layout.functions + number * kFunctionBytes;
   const size_t trampoline = layout.trampolines + number * kFunctionBytes;
@@ -133,7 +134,8 @@ double FastestNs(Function function, PatchRing* reader) {
   return static_cast<double>(fastest_ns) / kBatch;
 }
 
-// Returns what one call of some of the functions takes after other data has filled all caches.
+// Returns how many nanoseconds one call of some of the functions takes after other data has filled
+// all caches.
 double ColdNs(uint8_t* functions, Function walk, std::vector<uint8_t>* data, PatchRing* reader) {
   std::vector<int64_t> rounds_ns;
   for (size_t round = 0; round < kColdRounds; ++round) {

@@ -1,6 +1,7 @@
 // Measures how long a jump and its record take, by a copy of the recorder in this process: once
-// with its code and data in the CPU's nearest caches, and once after a job's own work has displaced
-// them. In a job the price lies between the two (userspace/capture/site_reuse.h).
+// with the code and data in the CPU's nearest caches, and once after other code and data has
+// displaced them, as a job's own work does. In a job the price lies between the two
+// (userspace/capture/site_reuse.h).
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -13,7 +14,7 @@ struct JumpCost {
     double warm = 0;  // of a call right after another one
     double cold = 0;  // of each of a few calls after other data has filled all caches
 
-    // Returns the price in between: `coldness` goes from 0, warm, to 1, cold.
+    // Returns the price for a `coldness` from 0 (warm) to 1 (cold).
     double At(double coldness) const { return warm + coldness * (cold - warm); }
   };
   Price record;

@@ -27,8 +27,9 @@ namespace {
 constexpr uint64_t kMostJumps = 1u << 20;
 constexpr size_t kMostStatusBytes = 8192;
 constexpr int kMostRuns = 64;  // how many killed runs, one after the other, may have left something
-// How long a process is waited for that still seems to be traced: the kernel closes a killed
-// tracer's files, with its lock, before it lets go of the threads that the tracer has stopped.
+// How long the removal is tried again for a process that still seems to be traced. The kernel
+// closes a killed tracer's files, and so its lock, before it lets go of the threads that the tracer
+// has stopped.
 constexpr int64_t kLetGoNs = 500'000'000;
 constexpr useconds_t kLookUs = 5000;
 
@@ -36,7 +37,7 @@ struct Leftovers {
   AddressRange ring;  // address 0: the process has no ring
   std::vector<AddressRange> regions;
   std::vector<uint64_t> jumps;
-  std::optional<int> filters;    // seccomp filters of each thread, when the ring was mapped
+  std::optional<int> filters;    // seccomp filters each thread had before the ring was made
   uint64_t python_end = 0;       // the jump at which Python's end waits for reading threads
   std::vector<int> descriptors;  // of a ring that was not mapped yet
 
@@ -55,8 +56,9 @@ bool IsRunning(uint32_t pid, uint64_t start_ticks) {
   return !state.empty() && state.front() != 'Z' && state.front() != 'X';
 }
 
-// Fails where the owner still runs. That happens if the process is a forked child of a process that
-// the owner is patching, or if the owner's lock cannot be seen from here.
+// Fails if the tracer that owns a region or a ring still runs. That happens if the process is a
+// forked child of a process that the owner is patching, or if the owner's lock cannot be seen from
+// here.
 absl::Status CheckOwner(Pid pid, uint32_t owner, uint64_t start_ticks) {
   if (owner == 0 || owner == static_cast<uint32_t>(getpid()) || !IsRunning(owner, start_ticks)) {
     return absl::OkStatus();
@@ -64,15 +66,16 @@ absl::Status CheckOwner(Pid pid, uint32_t owner, uint64_t start_ticks) {
   return TargetLock::HeldBy(pid, Pid{owner});
 }
 
-// Returns the error for jumps that stay: memory that they lead to can only be unmapped when all
-// jumps are known.
+// Returns the error for jumps that have to stay. The memory that jumps lead to can only be unmapped
+// if all of them are known.
 absl::Status Stays(Pid pid, std::string_view reason) {
   return Fail(ExitCode::kHostUnfit, absl::StrCat("jumps of a killed proftrace stay in PID ",
                                                  Raw(pid), ": ", std::string(reason)));
 }
 
-// Finds the regions by their control pages. The pages of a forked child are empty; its regions are
-// found by its parent's ring, which it has as well.
+// Finds the regions by their control pages. The control pages of a forked child are empty; its
+// regions are found by its parent's ring, which the child has mapped as well
+// (AddAnnouncedRegions()).
 absl::Status FindRegions(Pid pid, const WritableMemory& memory,
                          const std::vector<Mapping>& mappings, Leftovers* left) {
   for (const Mapping& mapping : mappings) {
@@ -94,7 +97,7 @@ absl::Status FindRegions(Pid pid, const WritableMemory& memory,
   return absl::OkStatus();
 }
 
-// The header of a ring: of the one that is mapped, or of a file that has not been mapped yet.
+// The header of a ring, which is mapped, or whose file has not been mapped yet.
 struct Header {
   std::vector<std::byte> bytes = std::vector<std::byte>(PATCH_RING_HEADER_BYTES);
 
@@ -170,7 +173,7 @@ absl::Status FindRing(Pid pid, const WritableMemory& memory, const std::vector<M
   PatchRingOptions options;
   options.slot_words = static_cast<uint32_t>(header->Field<uint64_t>(PATCH_RING_MASK) + 1);
   const uint64_t offset = PatchRing::JumpsOffset(options);
-  if (left->ring.address == 0) return absl::OkStatus();  // it has no jumps yet
+  if (left->ring.address == 0) return absl::OkStatus();  // the process has no jumps yet
   left->jumps.resize(std::min(jumps, kMostJumps));
   if (jumps > kMostJumps || offset > left->ring.bytes || jumps * 8 > left->ring.bytes - offset ||
       !memory.Read(left->ring.address + offset, left->jumps.data(), jumps * 8)) {

@@ -19,20 +19,22 @@ namespace {
 
 constexpr uint32_t kFewestWords = 4096;
 constexpr uint64_t kTableEnd = PATCH_RING_HEADER_BYTES + (PATCH_SLOTS << PATCH_SLOT_SHIFT);
-// How long Python's end waits for reading threads. By then each of them has got a processor, even
-// beside a thread with real-time priority: the kernel leaves ordinary threads a twentieth of each
-// second.
+// How long Python's end waits for reading threads at most. By then each of them has got a
+// processor, even beside a thread with real-time priority, because the kernel leaves ordinary
+// threads a twentieth of each second.
 constexpr int64_t kEndWaitNs = 2'000'000'000;
 // How long a record that others follow may stay unfinished: its thread may be in a signal handler,
 // or may wait for a processor in the middle of the record.
 constexpr int64_t kPatienceNs = 1'000'000'000;
-// How many slots may stay with ended threads: most jobs never have more threads than that.
+// Slots of ended threads are freed only if more slots than this are in use. Most jobs never have so
+// many threads.
 constexpr size_t kKeptSlots = PATCH_SLOTS / 4;
-// After so many words, writers are told that there is room again, before the whole slot is read.
+// After so many words, writers are told that there is room again, before the whole slot has been
+// read.
 constexpr uint64_t kToldWords = 1u << 13;
 constexpr uint64_t kCounterBytes = PATCH_COUNTERS * 8;  // of one slot
-// How many words one Drain() looks at: that takes 10 to 20 ms of a processor's time. The rest is
-// left for the next Drain().
+// How many words one Drain() looks at, at most, which takes 10 to 20 ms of a processor's time. The
+// rest is left for the next Drain().
 constexpr uint64_t kMostDrainedWords = 1u << 20;
 static_assert(PATCH_END_KIND == abi::PT_SPAN_END);
 
@@ -52,8 +54,9 @@ bool Exchange(uint64_t* at, uint64_t before, uint64_t after) {
 
 bool IsOwned(uint64_t owner) { return owner > PATCH_SLOT_TAKEN; }
 
-// Whether jobs may write records of this kind. Only the tracer's own programs may write the others,
-// which tell of forks, ends and other processes.
+// Whether jobs may write records of this kind. Only the tracer's own programs may write the other
+// kinds, which tell of forks, ends, other threads' losses and the cost of probes, or are samples
+// and system activity.
 bool IsForJobsToSay(uint8_t kind) {
   switch (kind) {
     case abi::PT_FORK:
@@ -283,7 +286,7 @@ uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
   uint64_t taken = 0;
   uint64_t told = slot.head;
   if (tail - slot.head > options_.slot_words) {
-    // No writer of ours can have done that.
+    // No writer of proftrace can have moved the tail so far.
     NoteDamage(&slot);
     NoteLossOfStacks();
     slot.head = tail;
@@ -295,7 +298,7 @@ uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
       if (now_ns - slot.waits_since_ns < kPatienceNs) break;
       const uint64_t next = NextRecord(index, slot.head, tail);
       if (next == tail) {
-        slot.waits_since_ns = now_ns;  // because the search took time
+        slot.waits_since_ns = now_ns;  // the search takes time, so it is not repeated at once
         break;
       }
       ++counts_.abandoned;
@@ -309,7 +312,7 @@ uint64_t PatchRing::DrainSlot(size_t index, const OnRecord& on_record) {
       Store(SlotField<uint64_t>(index, PATCH_SLOT_HEAD), told);
     }
     auto* record = reinterpret_cast<abi::pt_record*>(record_);
-    if (record->time_ns > clock_.now()) break;  // it is converted at the next Drain()
+    if (record->time_ns > clock_.now()) break;  // the next Drain() can convert this time
     slot.head += record->words;
     looked_at_words_ += record->words;
     if (record->tid != slot.own_number) {
@@ -352,7 +355,7 @@ uint64_t PatchRing::Drain(const OnRecord& on_record) {
   uint64_t taken = 0;
   looked_at_words_ = 0;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    // A Drain() goes on with the slot at which the one before had to stop.
+    // Begins with the slot at which the last Drain() had to stop.
     const size_t index = (next_slot_ + i) % slots_.size();
     if (looked_at_words_ >= kMostDrainedWords) {
       next_slot_ = index;

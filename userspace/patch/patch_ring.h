@@ -1,8 +1,10 @@
-// The loader's end of the ring that a patched job's threads write their records into
-// (patch_memory.h): lays it out, takes records out of it, and says how long writers may go on.
+// The loader's end of the ring into which a patched job's threads write their records
+// (patch_memory.h). It lays the ring out, takes records out of it, and says how long writers may go
+// on.
 //
 // The memory belongs to the job, too, so nothing in it is trusted: records are copied before they
-// are checked, positions and addresses are the loader's own, and what is wrong is counted.
+// are checked, positions and addresses are the loader's own, and everything that is wrong is
+// counted.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -51,15 +53,16 @@ struct PythonFacts {
   int32_t state_offset = 0;  // from a thread's control block to its PyThreadState pointer
   uint64_t finalizing = 0;   // address of a word that is not 0 as soon as Python ends
   uint64_t end = 0;          // address of the jump at which Python's end waits for reading threads
-  abi::pt_script_layout scripts{};  // of TorchScript's interpreter; its state's index 0 = not read
+  abi::pt_script_layout
+      scripts{};  // TorchScript's interpreter; an index of 0 in `state` = not read
 };
 
 struct PatchRingOptions {
-  Pid pid{};                       // the PID that records get
-  uint32_t slot_words = 1u << 18;  // of a thread's slot; a power of two, 4096 at least
+  Pid pid{};                       // the process's PID, which its records get
+  uint32_t slot_words = 1u << 18;  // words of a thread's slot; a power of two, at least 4096
   // The offset of a thread's id in its thread control block in the job, in bytes.
   int32_t tid_offset = 0;
-  uint64_t address = 0;  // where the job has the memory mapped
+  uint64_t address = 0;  // the address of the ring in the job
   uint32_t salt = 0;     // a position plus this is the number of a record's place; any number
   JobFacts facts;
   // The tables that the cookies of spots refer to by a number, which is 1 for the first entry.
@@ -69,7 +72,8 @@ struct PatchRingOptions {
   bool reads_inputs = false;    // the ring has buffers for the inputs of operators
   bool reads_stacks = false;    // the ring has memory for each thread's Python stack
   std::optional<PythonFacts> python;
-  // What a later run needs to take everything out of the job again (leftovers.cc).
+  // The following fields are what a later run needs to take everything out of the job again
+  // (leftovers.cc).
   std::optional<int> filters;  // seccomp filters of each of the job's threads; nullopt: not known
   std::vector<AddressRange> regions;
   std::vector<uint64_t> jumps;
@@ -77,20 +81,21 @@ struct PatchRingOptions {
 };
 
 struct PatchRingCounts {
-  uint64_t lapses = 0;             // how often a thread recorded nothing for a while
-  uint64_t records = 0;            // that were handed on
+  uint64_t lapses = 0;             // how often a thread did not record because LetWrite() came late
+  uint64_t records = 0;            // records that were handed on
   uint64_t lost = 0;               // records for which there was no room, or no slot
   uint64_t abandoned = 0;          // records that were begun and never finished
-  uint64_t damages = 0;            // places where no record could be read
+  uint64_t damages = 0;            // places without a valid record, where one was to be
   uint64_t read_failed = 0;        // parts of records that could not be read from the job's memory
-  uint64_t unslotted = 0;          // lost records of threads that found no slot
+  uint64_t unslotted = 0;          // of `lost`: those of threads that found no slot
   uint64_t unslotted_threads = 0;  // threads that found no slot, at least
 };
 
 class PatchRing {
  public:
-  // Takes one whole record with the loader's pid and tid; it is aligned, and valid during the call.
-  // A thread's records come in the order of time, except those of signal handlers.
+  // Takes one whole record, with pid and tid as the loader counts them. The record is aligned, and
+  // valid only during the call. A thread's records come in the order of time, except those of
+  // signal handlers.
   using OnRecord = std::function<void(std::span<const std::byte> record)>;
   // Returns the loader's number of a thread, from the number that it has in the job's PID
   // namespace. Returns 0 if there is no such thread; its records count as damage then.
@@ -110,19 +115,20 @@ class PatchRing {
   PatchRing& operator=(const PatchRing&) = delete;
 
   // Lets threads record for `ns` nanoseconds from now on, and calls Advance() of the clock. Returns
-  // for how many nanoseconds threads may not have recorded because this call comes too late: what
-  // they did in that time is lost.
+  // for how many nanoseconds threads may not have recorded because this call came too late;
+  // everything that they did in that time is lost.
   int64_t LetWrite(int64_t ns);
   // Ends the recording: no thread records from here on.
   void Stop();
-  // Hands on the records that were written until now, or as many of them as can be handed on in
-  // some milliseconds. Returns their number.
+  // Hands on the records that have been written so far, or as many of them as can be handed on in
+  // some milliseconds. Returns the number of records that were handed on.
   uint64_t Drain(const OnRecord& on_record);
   // Whether the last Drain() left nothing that it could have handed on.
   bool is_drained() const { return is_drained_; }
   PatchRingCounts counts() const;
-  // Whether the thread that had this control block has ended, and no other thread has the control
-  // block now. `tid`: the loader's number of the thread that wrote the last record of the slot.
+  // Returns whether the thread that had this control block has ended, and no other thread has the
+  // control block now. `tid`: the loader's number of the thread that wrote the last record of the
+  // slot.
   using HasEnded = std::function<bool(uint64_t control_block, uint32_t tid)>;
   // Frees slots of ended threads for new threads, if many slots are in use. A slot is freed at the
   // second call that finds its thread ended and all of its records handed on.
@@ -136,11 +142,11 @@ class PatchRing {
   void LetReadStacks();
   bool are_stacks_read() const;
 
-  // Tells a later run of regions and jumps that will be in the process as well. Returns false if
-  // there is no room for them.
+  // Announces, for a later run, regions and jumps that will be in the process as well. Returns
+  // false if there is no room for them in the ring.
   bool Announce(const std::vector<AddressRange>& regions, const std::vector<uint64_t>& jumps);
-  // Takes the last announcement back, because its regions and jumps are not in the process. The
-  // arguments are their numbers.
+  // Takes the last announcement back, because its regions and jumps are not in the process after
+  // all. `regions`, `jumps`: how many there were.
   void Retract(size_t regions, size_t jumps);
 
   // Makes the job's threads only count calls at `site` from here on; `records_ends`: the ends of
@@ -154,21 +160,23 @@ class PatchRing {
 
  private:
   struct Slot {
-    uint64_t head = 0;
-    int64_t waits_since_ns = 0;  // since when `head` is seen unfinished; 0 = it is not
-    uint64_t told_lost = 0;      // lost records that PT_LOSS records have told of
-    uint64_t last_ns = 0;        // time of the last record
-    uint32_t last_tid = 0;       // the loader's number in the last record; 0 = there was none yet
+    uint64_t head = 0;  // the position of the next record
+    int64_t waits_since_ns =
+        0;                    // since when the record at `head` is seen unfinished; 0 = it is not
+    uint64_t told_lost = 0;   // lost records that PT_LOSS records have told of
+    uint64_t last_ns = 0;     // time of the last record
+    uint32_t last_tid = 0;    // the tid of the last record, as handed on; 0 = there was none yet
     uint32_t own_number = 0;  // the job's number that thread_number_ was asked for last; 0 = none
-    uint32_t number = 0;      // what thread_number_ returned for it
+    uint32_t number = 0;      // the number that thread_number_ returned for own_number
     uint64_t missing = 0;     // how many records, at least, the next PT_LOSS has to tell of
-    int64_t lapse_ns = 0;     // when a lapse of its recording began; 0 = none is to be told
+    int64_t lapse_ns = 0;     // when a lapse of recording began; 0 = no lapse is to be told of
   };
 
   PatchRing(const PatchRingOptions& options, ThreadNumber thread_number)
       : options_(options), thread_number_(std::move(thread_number)) {}
   void LayOut();
-  // Makes a slot that no thread has like one that no thread has ever had.
+  // Resets a slot that no thread has any more, so that it is like a slot that no thread has ever
+  // had.
   void ResetSlot(size_t index);
   uint64_t DrainSlot(size_t index, const OnRecord& on_record);
   // Hands on a PT_LOSS for the slot's missing records, before a record of the thread `tid`.
@@ -191,8 +199,8 @@ class PatchRing {
   uint64_t WordsOffset(size_t index) const;
   uint64_t InputsOffset() const;
   uint64_t StacksOffset(size_t index) const;
-  // Makes threads tell their whole Python stacks again: a stack is recorded as its difference from
-  // the one before, so a loss that the thread does not know of would falsify the next ones.
+  // Makes threads report their whole Python stacks again. A stack is recorded as its difference
+  // from the one before, so a loss that the thread does not know of would falsify the next ones.
   void NoteLossOfStacks();
   uint64_t DemotionsOffset() const;
   uint64_t CountersOffset(size_t index) const;
@@ -201,10 +209,10 @@ class PatchRing {
   ThreadNumber thread_number_;
   std::byte* memory_ = nullptr;
   TscClock clock_;
-  int64_t deadline_ns_ = 0;  // until when threads may write; 0 = they may not
+  int64_t deadline_ns_ = 0;  // until when threads may write; 0 = they may not write
   std::vector<Slot> slots_;
   size_t next_slot_ = 0;          // the slot that Drain() begins with
-  uint64_t looked_at_words_ = 0;  // during this Drain()
+  uint64_t looked_at_words_ = 0;  // words that this Drain() has looked at
   bool is_drained_ = true;
   PatchRingCounts counts_;
   std::vector<uint16_t> demoted_sites_;  // the counter of a site is its index here plus 1

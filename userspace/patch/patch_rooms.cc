@@ -11,13 +11,13 @@ namespace proftrace {
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
-constexpr uint64_t kGroupBytes = 0x4000'0000;  // all spots of one room lie within so many bytes
+constexpr uint64_t kGroupBytes = 0x4000'0000;  // the spots of one room lie within so many bytes
 // A room for fewer spots is not worth its copy of the recorder, some 60 KiB.
 constexpr size_t kFewestSpots = 16;
 // More than the longest run of targets that a jump has to leave out: 128 KiB, because two values of
 // its distance's second uppermost byte are not safe (jump_distance.h).
 constexpr uint64_t kSkippedBytes = 0x2'1000;
-constexpr uint64_t kSplitSpare = 32;  // for each so many bytes, one is added as spare room
+constexpr uint64_t kSplitSpare = 32;  // one byte of spare room is added for each 32 bytes
 constexpr uint64_t kLeastSpareBytes = 1024;
 
 uint64_t BytesOf(const PatchSpot& spot) {
@@ -64,7 +64,8 @@ class Rooms {
   // Splits the spots among several rooms. Each room takes as many of the spots that are left as fit
   // into any free place.
   void Split(size_t first, size_t end) {
-    // The bytes of all trampolines before each spot; the last number has those of all spots.
+    // The bytes of the trampolines of all spots before each spot; the last number is the bytes of
+    // all trampolines.
     std::vector<uint64_t> bytes = {0};
     for (size_t i = first; i < end; ++i) bytes.push_back(bytes.back() + BytesOf(spots_[i]));
     // Adds spare room for targets that have to be left out. The few spots whose jumps would have to
@@ -88,7 +89,7 @@ class Rooms {
 
   std::span<const PatchSpot> spots_;
   uint64_t fixed_bytes_;
-  std::vector<Mapping> mappings_;  // with the rooms that were taken
+  std::vector<Mapping> mappings_;  // the process's, and the rooms that were taken
   std::vector<PatchRoom> rooms_;
 };
 

@@ -1,4 +1,4 @@
-// Finds where trampolines can go. A process with many libraries, threads or large tensors has
+// Finds free memory for trampolines. A process with many libraries, threads or large tensors has
 // little free memory within a jump's reach of its code, and that in pieces.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace proftrace {
 
-// Free memory for the trampolines of the spots [first, end), and for what lies before them in a
-// region.
+// Free memory for the trampolines of the spots [first, end), and for the control page, recorder and
+// tables that lie before them in a region.
 struct PatchRoom {
   uint64_t address = 0;
   uint64_t bytes = 0;  // a multiple of the page size

@@ -27,21 +27,21 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 constexpr size_t kMostWindowBytes = 64;
-// The widest gap that is dropped together with the pages on both sides of it, by one madvise. Each
-// further call would make the job's thread run and stop once more, while pages of the file that
-// were dropped needlessly cost one fault for 16 of them.
+// The widest gap that is dropped together with the pages on both sides of it, by one madvise(2).
+// Each further call would make the job's thread run and stop once more, while pages of the file
+// that are dropped needlessly cost one fault for 16 of them.
 constexpr uint64_t kMostGapBytes = 1024 * kPageBytes;
 
 uint64_t PageOf(uint64_t address) { return address & ~(kPageBytes - 1); }
 
-// Whether the bytes are our jump. Breakpoints that others have set in it since count as part of it:
-// whoever set one puts the byte back that was there.
+// Whether the bytes `now` are the jump `ours`. Breakpoints that others have set in it since count
+// as part of it, because whoever set one puts the byte back that was there.
 bool IsOurJump(std::span<const uint8_t> ours, const uint8_t* now) {
   return IsOfFile(now, ours.data(), ours.size());
 }
 
-// Whether the jump's place holds only bytes of the jump, bytes of the file, which the kernel may
-// have put back, and breakpoints.
+// Whether the jump's place holds only bytes of the jump, breakpoints, and bytes of the file, which
+// the kernel may have put back.
 bool IsJumpOrFile(std::span<const uint8_t> ours, std::span<const uint8_t> original,
                   const uint8_t* now) {
   for (size_t i = 0; i < ours.size(); ++i) {
@@ -68,7 +68,7 @@ bool IsRegionMapped(const AddressRange& range, const std::vector<Mapping>& mappi
     has_begin =
         has_begin || (mapping.start == range.address && !mapping.executable &&
                       (mapping.end >= end || mapping.end == range.address + PATCH_CONTROL_BYTES));
-    // The kernel may have joined it with the process's own memory behind it.
+    // The kernel may have joined the region's last part with the process's own memory behind it.
     has_end = has_end || (mapping.start < end && end <= mapping.end);
   }
   return has_begin && has_end;
@@ -165,7 +165,7 @@ bool PatchedCode::TakeOver(const std::vector<AddressRange>& regions,
         !ReadMappedFile(pid_, mappings, address, jump.original.data(), kWindowBytes)) {
       continue;
     }
-    // Without a jump (any more), the page may still be the process's own.
+    // A place without a jump (any more) is kept, because its page may still be the process's own.
     if (jump.bytes == jump.original) {
       jumps_.push_back(std::move(jump));
       continue;
@@ -184,7 +184,7 @@ bool PatchedCode::TakeOver(const std::vector<AddressRange>& regions,
       is_known = is_known && IsOfFile(now.data(), file.data(), now.size());
       continue;
     }
-    // The bytes of our jump are those that go when the jump is taken out.
+    // The bytes that belong to the jump are those that change when the jump is taken out.
     const JumpPlace restored = WithoutJump(
         region->range.address, region->range.address + region->range.bytes, address, now, file);
     for (size_t i = 0; i < now.size(); ++i) {
@@ -483,7 +483,7 @@ bool PatchedCode::RemoveJumps(uint64_t kept) {
   for (const PageRun& run : runs_) {
     now.resize(run.bytes);
     if (!memory_.Read(run.address, now.data(), now.size())) {
-      // A part of the run is unmapped, with the library that was there.
+      // A part of the run is unmapped, together with the library that was there.
       for (size_t i = run.first_jump; i < run.first_jump + run.jumps; ++i) {
         is_clean = RemoveJump(jumps_[i], kept) && is_clean;
       }

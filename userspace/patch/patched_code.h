@@ -1,5 +1,5 @@
-// The code of a patched process: where regions for trampolines lie, their contents, and the jumps.
-// Reads and writes the process's memory; stops nobody.
+// The code of a patched process: the places of the regions for trampolines, the regions' contents,
+// and the jumps. Reads and writes the process's memory, but stops no thread.
 #pragma once
 
 #include <absl/status/status.h>
@@ -20,22 +20,22 @@
 
 namespace proftrace {
 
-// Whether a region is mapped as ours are: in one piece until its code is made executable, and in
-// two pieces afterwards. What memory of the process says about itself is believed only if the map
-// agrees.
+// Whether a region is mapped as proftrace maps regions: in one piece until its code is made
+// executable, and in two pieces afterwards. Statements in the process's own memory are believed
+// only if the process's map agrees with them.
 bool IsRegionMapped(const AddressRange& range, const std::vector<Mapping>& mappings);
-// Whether a region is mapped so, but does not name its owner: it was not claimed yet, or a fork has
-// wiped its control page.
+// Whether a region is mapped as IsRegionMapped() says, but does not name its owner. Such a region
+// has not been claimed yet, or a fork has wiped its control page.
 bool IsUnclaimedRegion(const WritableMemory& memory, const AddressRange& range,
                        const std::vector<Mapping>& mappings);
 
 class PatchedCode {
  public:
   struct Region {
-    AddressRange range;         // its control page comes first, then the recorder
+    AddressRange range;         // control page, recorder, tables, trampolines
     std::vector<size_t> spots;  // indexes into spots()
     bool is_mapped = false;
-    bool may_be_mapped = false;  // the call to map it was made, and its result is not known
+    bool may_be_mapped = false;  // the call to map it was made, but its result is not known
     uint64_t tables = 0;         // address of the region's copy of the recorder's tables
   };
   struct Refusal {
@@ -51,7 +51,7 @@ class PatchedCode {
     tables_ = std::move(tables);
     node_signature_ = node_signature;
   }
-  // Sets the facts of the job in all mapped regions, and for the regions that are claimed later.
+  // Sets the facts of the job, in all mapped regions and for the regions that are claimed later.
   // Returns false if a region could not be written.
   bool SetFacts(const JobFacts& facts);
   const JobFacts& facts() const { return facts_; }
@@ -65,40 +65,42 @@ class PatchedCode {
   const std::vector<Refusal>& refused() const { return refused_; }
   uint64_t trampoline_bytes() const { return trampoline_bytes_; }
 
-  // Gives a forked child's object the regions, jumps and facts of its parent's.
+  // Takes the regions, jumps and facts of the object of the process from which this object's
+  // process was forked.
   void TakeFrom(const PatchedCode& parent);
   // Takes over the regions and jumps of another object for the same process, which has written them
-  // itself. From here on they get this object's facts.
+  // itself. From here on these regions get this object's facts.
   void Adopt(const PatchedCode& other);
   // Whether the first written jump of each region is in the process. A jump is missing where it was
   // written into the parent after the fork, or went away with its library.
   bool HasJumpOfEachRegion() const;
-  // Takes over what an earlier run has left in the process, as far as its statements are true:
-  // jumps over code of files that lead into one of the `regions`, and pages that had jumps. This is
-  // for RemoveJumps() and RestoredRuns(). Returns false where the code at one of the `jumps` is
-  // neither a jump of ours nor the file's, and so may still lead into a region.
+  // Takes over the regions and jumps that an earlier run has left in the process, as far as that
+  // run's statements are true: jumps over code of files that lead into one of the `regions`, and
+  // pages that had jumps. This is for RemoveJumps() and RestoredRuns(). Returns false where the
+  // code at one of the `jumps` is neither a jump of proftrace nor the file's code, and so may still
+  // lead into a region.
   [[nodiscard]] bool TakeOver(const std::vector<AddressRange>& regions,
                               const std::vector<uint64_t>& jumps,
                               const std::vector<Mapping>& mappings);
 
-  // Writes into a region that has just been mapped that it is ours, before anything else is done to
-  // it.
+  // Writes into a region that has just been mapped that it is proftrace's, before anything else is
+  // done to the region.
   bool Claim(const Region& region) const;
   // Whether any region names its owner. The regions of a forked child do not (MADV_WIPEONFORK).
   bool IsClaimed() const;
-  // Whether the regions are still there, so that the process still runs the same program.
+  // Whether all mapped regions are still there, so that the process still runs the same program.
   bool IsStillThere() const;
   // Finds out which of the regions with may_be_mapped are mapped. No thread of the process may run
   // meanwhile.
   void SeeWhatIsMapped();
-  // Fills the regions, which must be mapped; the process keeps running. With `touches_pages`, also
-  // makes the pages that get jumps the process's own; then their libraries must not be unmapped
+  // Fills the regions, which must be mapped, while the process keeps running. With `touches_pages`,
+  // also makes the pages that get jumps the process's own; their libraries must not be unmapped
   // meanwhile.
   absl::Status WriteTrampolines(bool touches_pages = true);
   // Writes the jumps, and returns how many were written. All threads must stand still during this
   // call and the following ones.
   size_t WriteJumps();
-  // Tells the recorders, in each region's control page, the address of the ring; 0 turns recording
+  // Tells the recorders the address of the ring, in each region's control page; 0 turns recording
   // off. The jump at which Python's end waits for reading threads keeps the ring's address until
   // the regions are gone.
   bool Publish(uint64_t ring) const;
@@ -110,8 +112,8 @@ class PatchedCode {
 
   // Returns the indexes of the spots that have a jump now.
   std::vector<size_t> WrittenSpots() const;
-  // Returns the indexes of the spots whose code differed from the file, apart from breakpoints,
-  // such as those of the kernel's probes.
+  // Returns the indexes of the spots whose code differed from the file at WriteJumps().
+  // Breakpoints, such as those of the kernel's probes, are no difference.
   std::vector<size_t> ChangedSpots() const;
   // Returns the addresses at which jumps are, or may be written.
   std::vector<uint64_t> JumpAddresses() const;
@@ -119,7 +121,7 @@ class PatchedCode {
   bool IsInsideJump(uint64_t address) const;
   bool IsInsideRegion(uint64_t address) const;
   // Returns runs of pages that had jumps and are equal to their files again. A run may include
-  // pages in between that the process has never changed.
+  // pages in between that are not the process's own.
   std::vector<AddressRange> RestoredRuns() const;
 
  private:
@@ -128,18 +130,19 @@ class PatchedCode {
     uint64_t address = 0;
     std::vector<uint8_t> bytes;     // the jump itself
     std::vector<uint8_t> original;  // the file's bytes at the same place, as many as the jump has
-    std::vector<uint8_t> window;    // the file's bytes, which the trampoline runs in their place
+    std::vector<uint8_t>
+        window;  // the file's bytes that the trampoline runs in place of the window
     bool is_written = false;
-    bool is_changed = false;  // by somebody else, so that the jump was not written
+    bool is_changed = false;  // somebody else changed the code, so the jump was not written
   };
-  // Neighbouring pages that jumps lie in.
+  // A run of neighbouring pages with jumps.
   struct PageRun {
     uint64_t address = 0;
     uint64_t bytes = 0;
     size_t first_jump = 0;
     size_t jumps = 0;
-    // The offsets at which the file itself has bytes like a breakpoint; nullopt: the file could not
-    // be read.
+    // The offsets in the run at which the file itself has bytes like a breakpoint; nullopt: the
+    // file could not be read.
     std::optional<std::vector<uint64_t>> like_breakpoints;
   };
 
@@ -149,15 +152,16 @@ class PatchedCode {
   bool MayHaveBreakpoints(const PageRun& run, std::span<const uint8_t> now) const;
   // Puts the file's bytes back at one jump, unless its address is `kept`.
   bool RemoveJump(const Jump& jump, uint64_t kept) const;
-  // Changes the run's bytes from `before` to `after`. Breakpoints of others are not written again:
-  // the kernel may take one out meanwhile, and a breakpoint that belongs to nobody kills the job.
+  // Changes the run's bytes from `before` to `after`. Breakpoints of others are not written again,
+  // because the kernel may take one out meanwhile, and a breakpoint that belongs to nobody kills
+  // the job.
   bool WriteRun(const PageRun& run, std::span<const uint8_t> before,
                 std::span<const uint8_t> after) const;
   // Drops each group that has a spot without a trampoline, or a spot whose code differs from its
   // file by now.
   void DropPartialGroups();
-  // Makes pages the process's own by writing the bytes that they have. The kernel copies the pages
-  // then, before threads stand still, instead of while they do.
+  // Makes the pages that get jumps the process's own, by writing the bytes that they have. So the
+  // kernel copies these pages before threads stand still, and not while they do.
   void MakeOwnPages();
 
   Pid pid_;
@@ -165,7 +169,8 @@ class PatchedCode {
   JobFacts facts_;
   RecorderTables tables_;
   uint16_t node_signature_ = 0;
-  std::vector<PatchSpot> spots_;  // those that PlaceRegions() was given, ascending by address
+  // The spots that PlaceRegions() was given, ascending by address; behind them, those of Adopt().
+  std::vector<PatchSpot> spots_;
   std::vector<Region> regions_;
   std::vector<Jump> jumps_;  // ascending by address
   std::vector<PageRun> runs_;

@@ -1,4 +1,4 @@
-// Puts jumps into libraries that a process maps while it has jumps already.
+// Puts jumps into libraries that a process maps when it has jumps already.
 #include <memory>
 #include <string>
 #include <utility>
@@ -39,15 +39,15 @@ absl::Status PatchedProcess::TryExtend(std::vector<PatchSpot> spots, const Recor
   if (regions.empty()) return Fail(ExitCode::kHostUnfit, "there is no place for more jumps in it");
   const std::vector<uint64_t> jumps = late->JumpAddresses();
   // The new regions and jumps are announced in the ring, so that a later run can take all of them
-  // away if this process is killed.
+  // away if this run is killed.
   if (!ring_->Announce(regions, jumps)) {
     return Fail(ExitCode::kHostUnfit, "it has too many libraries with jumps");
   }
   late_ = std::move(late);
   absl::Status status =
       StoppedThreads::Use(pid_, [this](StoppedThreads* threads) { return MapLate(threads); });
-  // The pages are not touched beforehand: as long as the dynamic linker is not done with the
-  // libraries, they may be unmapped at any time.
+  // The libraries' pages are not touched beforehand, because the libraries may be unmapped at any
+  // time until the dynamic linker is done with them.
   if (status.ok()) status = late_->WriteTrampolines(/*touches_pages=*/false);
   if (status.ok()) {
     status = AtQuietMoment(

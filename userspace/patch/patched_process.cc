@@ -49,7 +49,7 @@ absl::Status Refused(const char* what, int64_t result) {
 }
 
 constexpr uint64_t kReadWrite = PROT_READ | PROT_WRITE;
-// The system calls that a thread of the job is made to make.
+// The system calls that proftrace has a thread of the job make.
 constexpr FilteredCall kCalls[] = {
     {SYS_mmap, "mmap", {0, 4096, kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS, kNoFile, 0}},
     {SYS_mmap, "mmap of shared memory", {0, 4096, kReadWrite, MAP_SHARED, 3, 0}},
@@ -85,8 +85,8 @@ int32_t GlibcTidOffset(const StoppedThread& thread) {
 }
 
 // Returns the offset from a thread's control block to the thread's number, which every libc keeps
-// there. -1: the offset is not known, because small numbers, such as that of a container's first
-// process, stand at other places as well.
+// there. Returns -1 if the offset is not known: a small number, such as that of a container's first
+// process, may stand at other places as well.
 int32_t FindTidOffset(Pid pid, const WritableMemory& memory,
                       const std::vector<StoppedThread>& threads) {
   std::set<int32_t> places;
@@ -312,7 +312,8 @@ absl::Status PatchedProcess::MapAllBy(StoppedThreads* threads, PatchRingOptions*
   for (PatchedCode::Region& region : code_.regions()) {
     const uint64_t locked = LockedBytes(pid_);
     if (status.ok()) status = MapRegion(&*calls, code_, &region);
-    // The whole ring would be made resident and locked at once, while the thread is held.
+    // If the process locks all memory that it maps, the kernel would make the whole ring resident
+    // and lock it, while the thread is held.
     if (status.ok() && LockedBytes(pid_) >= locked + region.range.bytes) {
       status = LocksAll(ring_bytes_);
     }
@@ -409,7 +410,7 @@ absl::Status PatchedProcess::UnmapAll(QuietMoment* moment, PatchedCode* code) {
   if (!thread.ok()) return thread.status();
   absl::StatusOr<RemoteCalls> calls = RemoteCalls::Begin(*thread, memory_, system_calls_);
   if (!calls.ok()) return calls.status();
-  // The ring goes last, because it tells a later run of the rest.
+  // The ring goes last, because a later run finds the rest by it.
   for (const AddressRange& run : code->RestoredRuns()) {
     (void)calls->Call(SYS_madvise, {run.address, run.bytes, MADV_DONTNEED, 0, 0, 0});
   }
@@ -434,7 +435,8 @@ absl::Status PatchedProcess::UnmapAll(QuietMoment* moment, PatchedCode* code) {
 }
 
 absl::Status PatchedProcess::Detach() {
-  // The system calls that its threads are to make would each wait until the process is thawed.
+  // The threads of a frozen process could not make the system calls: each call would wait until the
+  // process is thawed.
   if (const auto still = FindStandstill(pid_);
       still.has_value() && still->kind == StandstillKind::kFrozen) {
     return Fail(ExitCode::kHostUnfit, still->sentence);
@@ -451,8 +453,9 @@ absl::Status PatchedProcess::TakeOutUnseen() const {
 }
 
 absl::Status PatchedProcess::TakeOut(PatchedCode* code) {
-  // The jumps are removed first, so that threads that are in a trampoline leave it. The jump at
-  // which Python's end waits for them is kept until the last thread has left.
+  // The jumps are removed first, so that the threads that are in a trampoline leave it and no other
+  // thread enters one. The jump at which Python's end waits for reading threads is kept until the
+  // last thread has left.
   const absl::Status status = AtQuietMoment(
       pid_, memory_, nullptr,
       [this, code](QuietMoment*) {
@@ -466,8 +469,8 @@ absl::Status PatchedProcess::TakeOut(PatchedCode* code) {
       pid_, memory_, [code](uint64_t address) { return code->IsInsideRegion(address); },
       [this, code](QuietMoment* moment) {
         if (!code->IsStillThere()) return Gone();
-        // Removes the jumps that a uprobe has put back, coming or going meanwhile, and the jump
-        // that was kept.
+        // Removes the jump that was kept, and jumps of which a uprobe that came or went meanwhile
+        // has put bytes back.
         if (!code->RemoveJumps()) return NotPutBack();
         return UnmapAll(moment, code);
       },

@@ -1,14 +1,14 @@
-// A process whose code has jumps to trampolines that record what it does. The jumps are written and
-// removed from outside while the process runs. No library is loaded into it, and none of its
-// functions is called.
+// A process whose code has jumps to trampolines that record what the process does. The jumps are
+// written and removed from outside while the process runs. No library is loaded into it, and none
+// of its functions is called.
 //
-// Meanwhile the process has: near the code, for each group of libraries within reach of a jump,
-// one private mapping (control page | recorder | trampolines); the ring (patch_memory.h); and the
-// jumps, never over a function's first instruction. All threads stand still while the jumps are
-// written: milliseconds. Should proftrace be killed, the job goes on: threads stop recording when
-// the ring's deadline has passed, and its guardian (guardian.h), `proftrace clean` or a later run
-// takes all of it away (RemoveLeftPatches). Meanwhile nobody else patches the process
-// (target_lock.h).
+// Meanwhile the process has: near the code, for each group of libraries within reach of a jump, one
+// private mapping (control page | recorder | tables | trampolines); the ring (patch_memory.h); and
+// the jumps, none of which replaces a function's first instruction unless that is a jump itself
+// (patch_windows.h). All threads stand still while the jumps are written, for milliseconds. If
+// proftrace is killed, the job goes on: its threads stop recording when the ring's deadline has
+// passed, and proftrace's guardian (guardian.h), `proftrace clean` or a later run takes everything
+// away (RemoveLeftPatches). Until then nobody else patches the process (target_lock.h).
 #pragma once
 
 #include <absl/status/status.h>
@@ -31,15 +31,16 @@
 
 namespace proftrace {
 
-// A tracer counts as gone when it has given no sign of life for so long.
+// For how long threads may record after the tracer's last sign of life. Then the tracer counts as
+// gone.
 inline constexpr int64_t kPatchLeaseNs = 2'000'000'000;
 
-// How often regions are placed anew: the process may map the free memory near its code in the
-// meantime.
+// How often regions are placed at most. They are placed again if the process has mapped the free
+// memory near its code in the meantime.
 inline constexpr int kMostPlacings = 5;
 
-// Sorts the spots as PatchedCode needs them, and removes those that are not allowed in the process
-// `pid`: moved calls, where it has a shadow stack.
+// Sorts the spots as PatchedCode needs them, and removes the spots that are not allowed in the
+// process `pid`: those whose window has a call, if the process has a shadow stack.
 void PrepareSpots(Pid pid, std::vector<PatchSpot>* spots);
 
 // A spot that has no jump.
@@ -52,32 +53,33 @@ struct PatchReport {
   size_t jumps = 0;
   std::vector<RefusedSpot> refused;
   uint64_t trampoline_bytes = 0;
-  StopTimes attach;  // while all threads stood still
+  StopTimes attach;  // how long all threads stood still
   StopTimes detach;
   int64_t held_ns = 0;  // how long one thread was stopped alone, to make system calls for us
 };
 
-// The number of jumps that were found in a process and taken away, and the memory.
+// The jumps that were found in a process and taken away, and the memory that was unmapped.
 struct RemovedPatches {
   size_t jumps = 0;
-  uint64_t bytes = 0;  // of memory that was unmapped
+  uint64_t bytes = 0;
 };
 
 class PatchedProcess {
  public:
   // Puts the jumps, the regions and the ring into the process. Fails with one sentence
   // (kNotPermitted: another proftrace is patching the process); the process is then as it was,
-  // unless the sentence says what stays in it. In `ring`, the caller sets the facts of the job, the
-  // size of a slot and the salt; the rest is found out here. `held` (may be null): a thread of the
-  // process that stands still already, and still does after a success. Only one thread at a time
-  // may use the object; the ring is excepted.
+  // unless the sentence says what stays in it. In `ring`, the caller leaves out the PID, the
+  // address, the offset of threads' ids, the filters, the regions and the jumps, which are found
+  // out here; the slots may become smaller. `held` (may be null): a thread of the process that
+  // stands still already, and still does after a success. Only one thread at a time may use the
+  // object; the ring is excepted.
   static absl::StatusOr<std::unique_ptr<PatchedProcess>> Attach(
       Pid pid, std::vector<PatchSpot> spots, const PatchRingOptions& ring,
       PatchRing::ThreadNumber thread_number, StoppedThreads* held = nullptr);
-  // Attaches to a child that was forked from `parent` while that had its jumps: the child has
-  // inherited them. Gives the child a ring of its own, for which only one of its threads is
-  // stopped. Fails if the process is no such child; RemoveLeftPatches() can take out then what it
-  // has. Does not change `parent`, which must outlive the new object.
+  // Attaches to a child that was forked from `parent` while `parent` had its jumps, which the child
+  // has inherited. Gives the child a ring of its own, for which only one of its threads is stopped.
+  // Fails if the process is no such child; RemoveLeftPatches() can then take out whatever it has
+  // inherited. Does not change `parent`, which must outlive the new object.
   static absl::StatusOr<std::unique_ptr<PatchedProcess>> AttachFork(
       Pid child, const PatchedProcess& parent, PatchRing::ThreadNumber thread_number);
   // Puts jumps at more places, in libraries that the process has mapped since. Fails with one
@@ -86,7 +88,8 @@ class PatchedProcess {
   // any case.
   absl::Status Extend(std::vector<PatchSpot> spots, RecorderTables tables, uint16_t node_signature,
                       const JobFacts& facts);
-  // Adds to code() what Extend() has put there. No other thread may use code() meanwhile.
+  // Adds to code() the jumps and regions that Extend() has put into the process. No other thread
+  // may use code() meanwhile.
   void Adopt();
   ~PatchedProcess();
   PatchedProcess(const PatchedProcess&) = delete;
@@ -99,8 +102,8 @@ class PatchedProcess {
   const PatchReport& report() const { return report_; }
   PatchedCode* code() { return &code_; }
 
-  // Takes everything out of the process. Fails with a sentence that says what stays; may be called
-  // again.
+  // Takes everything out of the process. Fails with a sentence that says what stays; the call may
+  // be made again.
   absl::Status Detach();
 
  private:
@@ -115,8 +118,8 @@ class PatchedProcess {
   // Takes away what one killed run has left. Returns false if nothing was left.
   static absl::StatusOr<bool> RemoveOneLeft(Pid pid, RemovedPatches* removed);
   absl::Status TakeOut();
-  // Takes out, after TakeOut(), what a system call has left in the process whose return was not
-  // seen. Finds it by the process's map, as RemoveLeft() does.
+  // Takes out, after TakeOut(), a mapping or descriptor that a system call has left in the process
+  // and whose return was not seen. Finds it by the process's map, as RemoveLeft() does.
   absl::Status TakeOutUnseen() const;
   // Takes out the jumps and regions of `code`. For code_, takes out the ring as well.
   absl::Status TakeOut(PatchedCode* code);
@@ -125,11 +128,12 @@ class PatchedProcess {
   absl::Status MapLate(StoppedThreads* threads);
   absl::Status Start(std::vector<PatchSpot> spots, const PatchRingOptions& ring,
                      PatchRing::ThreadNumber thread_number, StoppedThreads* held);
-  // Maps regions and ring by one thread that is stopped for it. `memory`: receives the ring's file.
+  // Maps the regions and the ring, by one thread that is stopped for it or `held`. `memory`:
+  // receives the ring's file.
   absl::Status MapAll(PatchRingOptions* options, UniqueFd* memory, StoppedThreads* held);
   absl::Status MapAllBy(StoppedThreads* threads, PatchRingOptions* options, UniqueFd* memory);
-  // Makes the ring's file. Its header says what will be mapped, so that a later run finds what this
-  // one has left if it is killed.
+  // Makes the ring's file, whose header says what will be mapped. By the header a later run finds
+  // what this run has left if it is killed.
   absl::Status MakeRingFile(RemoteCalls* calls, const PatchRingOptions& options, UniqueFd* memory);
   absl::Status MapRegion(RemoteCalls* calls, const PatchedCode& code, PatchedCode::Region* region);
   absl::Status MapRing(RemoteCalls* calls);
@@ -148,7 +152,7 @@ class PatchedProcess {
   WritableMemory memory_;
   SystemCallPlaces system_calls_;
   PatchedCode code_;
-  std::unique_ptr<PatchedCode> late_;  // what Extend() has put there, until Adopt()
+  std::unique_ptr<PatchedCode> late_;  // the code of the last Extend(), until Adopt()
   std::unique_ptr<PatchRing> ring_;
   uint64_t ring_address_ = 0;  // 0 = not mapped
   uint64_t ring_bytes_ = 0;
@@ -158,19 +162,20 @@ class PatchedProcess {
   PatchReport report_;
 };
 
-// Takes away what a killed run has left in a process, or has left in the process that it was forked
-// from. Returns whether there was anything, and adds it to `removed`. Fails with kNotPermitted
-// where the proftrace that put it there still runs.
+// Takes away what killed runs have left in a process, or in the process from which it was forked.
+// Returns whether there was anything, and adds it to `removed`. Fails with kNotPermitted where the
+// proftrace that put it there still runs.
 absl::StatusOr<bool> RemoveLeftPatches(Pid pid, RemovedPatches* removed = nullptr);
 
-// Whether PatchedProcess::Attach() may do its work, as far as that can be seen without stopping a
-// thread. Only Attach() itself can check filters of system calls that are not known beforehand.
+// Checks whether PatchedProcess::Attach() may do its work, as far as that can be seen without
+// stopping a thread. Only Attach() itself can check filters of system calls that are not known
+// beforehand.
 absl::Status CheckPatchable(Pid pid);
 
-// Whether there may be jumps in the process, judged by its map: it has a ring mapped, its own or
-// its parent's.
+// Whether there may be jumps in the process, judged by its map: it has a ring mapped, which is its
+// own or was its parent's.
 bool HasPatches(Pid pid);
-// Whether this program has put the jumps there.
+// Whether this process, the tracer itself, has put the jumps there.
 bool HasOwnPatches(Pid pid);
 
 }  // namespace proftrace

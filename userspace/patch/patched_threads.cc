@@ -9,8 +9,8 @@
 namespace proftrace {
 namespace {
 
-// Whether any process has a thread of that number. If another process has got the number by now,
-// the thread counts as alive.
+// Whether any thread on the machine has that number. If another process has got the number of a
+// thread that ended, the thread counts as alive.
 bool IsThread(uint32_t tid) { return access(("/proc/" + std::to_string(tid)).c_str(), F_OK) == 0; }
 
 bool IsInOurNamespace(Pid pid) {
@@ -24,8 +24,8 @@ bool IsInOurNamespace(Pid pid) {
 }  // namespace
 
 // The kernel writes a thread's number into its control block before the thread runs, and in most
-// cases a zero when the thread has ended. Where libc keeps the number instead, it is one that no
-// thread has.
+// cases a zero when the thread has ended. Where libc keeps the number there instead, it is a number
+// that no thread has any more.
 bool PatchedProcess::HasThreadEnded(uint64_t control_block, uint32_t tid) const {
   if (IsThread(tid)) return false;
   uint32_t number = 0;

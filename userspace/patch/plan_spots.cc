@@ -37,9 +37,9 @@ std::optional<uint8_t> PlainKind(const ProbePoint& point) {
   }
 }
 
-// Whether a job may read the point's place itself. Names and operators that the code keeps in
-// variables of its own live as long as the code does. Any other name, which nobody reads when there
-// is no profiler, may be gone when the job reads it.
+// Whether a job may read the value at the point's place itself. Names and operators that the code
+// keeps in variables of its own live as long as the code does. Any other name, which nobody reads
+// when there is no profiler, may be gone when the job reads it.
 bool CanReadPlace(const ProbePoint& point, const std::vector<abi::pt_place>& places) {
   if (point.place == 0) return true;
   if (point.place > places.size()) return false;
@@ -89,14 +89,14 @@ bool HasFullRecord(const ProbePoint& point, const ProbePlan& plan,
   }
 }
 
-// Whether the point is a boxed operator's. These belong together: an annotation's begin is recorded
-// at an operator's begin, and its handle at the end.
+// Whether the point is a boxed operator's. All these points belong together, because an
+// annotation's begin is recorded at an operator's begin, and its handle at the end.
 bool IsBoxed(const ProbePoint& point) {
   return RoleOf(point) == abi::PT_ROLE_BOXED_BEGIN || RoleOf(point) == abi::PT_ROLE_BOXED_END;
 }
 
-// Returns the point's cookie with the place's or signature's number as the recorder in a job counts
-// it; the kernel's programs count in another way.
+// Returns the point's cookie with the number that the place or the signature has in the job's
+// tables; the kernel's programs number them in another way.
 uint64_t JobCookie(const ProbePoint& point) {
   const uint16_t number = point.place != 0 ? point.place : point.signature;
   if (number == 0) return point.cookie;
@@ -159,7 +159,8 @@ class SpotFinder {
       }
       AddPoint(m, p, patches[p], *bias);
     }
-    // The bytes that the spots have taken from the file are then those that were analysed.
+    // If the file has not changed, the bytes that the spots have taken from it are those that were
+    // analysed.
     if (module.held->IsUnchanged()) return;
     std::erase_if(out_.spots, [m](const PatchSpot& spot) { return spot.module == m; });
     std::erase_if(out_.unpatched, [m](const auto& point) { return point.module == m; });
@@ -249,8 +250,9 @@ JobFacts FactsOf(const ProbePlan& plan) {
 
 namespace {
 
-// Changes `place`, if it is the name of a Python type that a register or a slot of the function's
-// own frame refers to: it then gives the type itself, which lives as long as the function runs.
+// Changes `place` if it is the name of a Python type to which a register or a slot of the
+// function's own frame refers: the place then gives the type itself, which lives as long as the
+// function runs.
 void TakeTypeAlone(abi::pt_place* place) {
   const bool is_slot = place->count == 3 && ((place->base == kRsp && place->offsets[0] >= 0) ||
                                              (place->base == kRbp && place->offsets[0] < 0));
@@ -269,7 +271,8 @@ void TakeTypeAlone(abi::pt_place* place) {
 }  // namespace
 
 std::vector<abi::pt_place> PlacesWithoutBpf(const ProbePlan& plan) {
-  std::vector<bool> is_python(plan.places.size(), true);  // read by Python's library alone
+  std::vector<bool> is_python(plan.places.size(),
+                              true);  // only rows of Python's library use the place
   for (const ModulePlan& module : plan.modules) {
     const bool is_here = module.name.starts_with(kPythonLibrary);
     for (const ProbePoint& point : module.points) {

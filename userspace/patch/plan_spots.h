@@ -1,4 +1,4 @@
-// Finds the points of a probe plan that can be jumps in a process, and their places.
+// Finds which points of a probe plan can be jumps in a process, and the places of the jumps.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -21,7 +21,7 @@ inline constexpr uint32_t kBoxedGroup = 0x8000'0000;
 // A point that remains a probe of the kernel.
 struct UnpatchedPoint {
   size_t module = 0;  // index into ProbePlan::modules
-  size_t point = 0;   // into ModulePlan::points
+  size_t point = 0;   // index into ModulePlan::points
   std::string reason;
 };
 
@@ -33,20 +33,20 @@ struct PlanSpots {
 // Returns the step of an annotation that an operator makes (enum pt_annotation_step), 0 = none.
 uint32_t AnnotationStep(const ProbePlan& plan, const OperatorInfo& info);
 
-// Adds the annotation operators among `operators` that `facts` does not have yet, as far as there
-// is room. Returns whether any was added.
+// Adds to `facts` those annotation operators of `operators` that it does not have yet, as far as
+// there is room. Returns whether any was added.
 bool AddAnnotations(const ProbePlan& plan, const std::vector<OperatorInfo>& operators,
                     JobFacts* facts);
 
 // Returns the facts that the recorder needs for a process with this plan.
 JobFacts FactsOf(const ProbePlan& plan);
 
-// Returns the plan's places in the form in which the recorder in a job reads them if there is no
-// eBPF: names of Python types, which rows of custom autograd Functions have, are left to the
-// loader.
+// Returns the plan's places for a recorder in a job without eBPF. A place that leads to the name of
+// a Python type, as rows of custom autograd Functions have, becomes the place of the type itself,
+// which lives longer; the recorder reads the name by the type.
 std::vector<abi::pt_place> PlacesWithoutBpf(const ProbePlan& plan);
 
-// Makes the spots record Python stacks as well.
+// Makes all spots record Python stacks as well, and marks those whose ends are seen.
 void AddStacks(const ProbePlan& plan, PlanSpots* spots);
 
 // Whether the jumps at the spots `written` see every catch, and all ends of the operators that

@@ -1,4 +1,4 @@
-// Which pages of a file's mapping a process has made its own, by writing to them
+// Finds which pages of a file's mapping a process has made its own, by writing to them
 // (Documentation/admin-guide/mm/pagemap.rst).
 #pragma once
 
@@ -18,12 +18,13 @@ class PrivatePages {
   // Whether none of the pages in [begin, end) is the process's own. Returns false if that cannot be
   // read.
   bool AreOfFile(uint64_t begin, uint64_t end) const;
-  // Returns runs of those pages in [begin, end) that are the process's own, ascending, of at most
+  // Returns runs of the pages in [begin, end) that are the process's own, ascending, of at most
   // `most_bytes` each. Returns none if that cannot be read.
   std::vector<std::pair<uint64_t, uint64_t>> Find(uint64_t begin, uint64_t end,
                                                   uint64_t most_bytes) const;
-  // Returns how much memory it takes to write to the pages at `addresses`: the bytes of those that
-  // are not the process's own yet. A page that cannot be read counts as not its own.
+  // Returns how many bytes of memory it takes to write to the pages at `addresses`, which is the
+  // size of those that are not the process's own yet. A page that cannot be read counts as not its
+  // own.
   uint64_t BytesToOwn(std::vector<uint64_t> addresses) const;
 
  private:

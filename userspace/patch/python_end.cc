@@ -29,7 +29,8 @@ absl::Status NoJump(const std::string& reason) {
   return absl::FailedPreconditionError("Python's end cannot wait for threads that read: " + reason);
 }
 
-// Finds in a worker where the function lies in the file, and the facts of the file that a plan has.
+// Finds where the function lies in the file, and the facts of the file that a plan has. Runs in a
+// worker.
 absl::StatusOr<std::string> FindFunction(Pid pid, const MappedFile& mapped) {
   absl::StatusOr<OpenedFile> opened = OpenMappedFile(pid, mapped);
   if (!opened.ok()) return opened.status();

@@ -1,4 +1,4 @@
-// Finds the place where CPython, as it ends, is about to free the state of its threads. Python is
+// Finds the place where CPython, as it ends, is about to free the states of its threads. Python is
 // made to wait there until all threads that read their own frames are done (bpf/job/job_stacks.h).
 #pragma once
 
@@ -18,7 +18,7 @@ namespace proftrace {
 absl::StatusOr<PatchSpot> FindPythonEnd(Pid pid, const std::string& file,
                                         const std::string& cache_directory);
 
-// Whether a spot is one of these; it belongs to no plan then.
+// Whether FindPythonEnd() has made this spot; if so, the spot belongs to no plan.
 bool IsPythonEnd(const PatchSpot& spot);
 
 }  // namespace proftrace

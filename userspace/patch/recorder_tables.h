@@ -22,7 +22,7 @@ class RecorderTables {
   // Returns the position in bytes() of the signatures' offsets. These offsets count from that
   // position (patch_memory.h).
   uint64_t signatures_at() const { return signatures_at_; }
-  // Returns the offset of the signature `number`, which is 1 for the first one.
+  // Returns the position in bytes() of the signature `number`, which is 1 for the first one.
   uint64_t SignatureAt(uint16_t number) const { return signatures_[number - 1]; }
 
  private:

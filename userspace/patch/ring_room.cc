@@ -16,10 +16,10 @@ namespace proftrace {
 namespace {
 
 constexpr std::string_view kLimitName = "Max address space";
-constexpr size_t kMostBytes = 8192;  // of /proc/PID/status, or of /proc/PID/limits
-constexpr uint64_t kShareOfRoom = 4;
-// 256 KiB: a busy thread takes 4 ms or more to write so much, in which the reader looks at it
-// several times.
+constexpr size_t kMostBytes = 8192;   // of /proc/PID/status, or of /proc/PID/limits
+constexpr uint64_t kShareOfRoom = 4;  // the ring may take a quarter
+// These are 256 KiB. A busy thread takes 4 ms or more to write so much; in that time the reader
+// looks at the slot several times.
 constexpr uint32_t kFewestSlotWords = 1u << 15;
 
 std::string ReadOf(Pid pid, const char* name) {

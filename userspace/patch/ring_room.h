@@ -1,5 +1,5 @@
-// Whether a process has room for the ring. The whole ring is mapped there, but only the parts that
-// threads write into take memory, which is charged to the process's control group.
+// Finds out whether a process has room for the ring. The whole ring is mapped there, but only the
+// parts into which threads write take memory, which is charged to the process's control group.
 #pragma once
 
 #include <absl/status/status.h>
@@ -21,12 +21,12 @@ std::optional<uint64_t> AddressSpaceLimit(std::string_view limits);
 // Makes the ring's slots smaller until it takes no more than a quarter of `room_bytes`, so that the
 // job's own allocations still succeed. Fails with kHostUnfit if no ring is small enough.
 absl::Status FitRing(uint64_t room_bytes, PatchRingOptions* options);
-// Makes the ring's slots smaller until there is room, within the limit of the process's control
-// group, for the slots that `threads` threads write into, for the regions, and for the `code_bytes`
-// that jumps make the process's own. Fails with kHostUnfit if no ring is small enough.
+// Makes the ring's slots smaller until there is room within the limit of the process's control
+// group: for the slots into which `threads` threads write, for the regions, and for the
+// `code_bytes` that jumps make the process's own. Fails with kHostUnfit if no ring is small enough.
 absl::Status FitIntoGroup(Pid pid, uint64_t code_bytes, uint64_t threads, const MemoryRoom& room,
                           PatchRingOptions* options);
-// Applies both, with the limits that the process has.
+// Makes the ring's slots smaller as both functions above do, by the limits that the process has.
 absl::Status FitRing(Pid pid, PatchRingOptions* options);
 
 // Returns the bytes of memory that the process has locked (VmLck).

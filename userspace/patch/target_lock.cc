@@ -26,8 +26,8 @@ namespace proftrace {
 namespace {
 
 constexpr int64_t kWaitNs = 1'000'000'000;
-// How long the other lock is waited for: on a busy machine, or before Linux 6.6, the kernel needs
-// long to set thousands of probes.
+// How long TakeForCode() waits for its lock. On a busy machine, or before Linux 6.6, the kernel
+// needs long to set thousands of probes.
 constexpr int64_t kWaitForCodeNs = 20'000'000'000;
 constexpr useconds_t kLookUs = 5000;
 constexpr size_t kMostLocksBytes = size_t{4} << 20;
@@ -43,8 +43,8 @@ UniqueFd OpenPlace(TargetLock::Place place, Pid pid) {
       open(absl::StrCat("/proc/", Raw(pid)).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
-// Returns the PID of the lock's holder, by /proc/locks ("1: FLOCK ADVISORY WRITE 7 00:15:6529779 0
-// EOF"). Holders in other PID namespaces are not listed there.
+// Returns the PID of the holder of the lock on the file `fd`, by /proc/locks ("1: FLOCK ADVISORY
+// WRITE 7 00:15:6529779 0 EOF"). Holders in other PID namespaces are not listed there.
 std::optional<Pid> HolderOf(const UniqueFd& fd) {
   struct stat file {};
   if (fstat(fd.get(), &file) != 0) return std::nullopt;
@@ -60,7 +60,7 @@ std::optional<Pid> HolderOf(const UniqueFd& fd) {
   return std::nullopt;
 }
 
-// `how`: LOCK_EX or LOCK_SH.
+// Waits for the lock for `wait_ns` nanoseconds. `how`: LOCK_EX or LOCK_SH.
 absl::Status WaitForLock(const UniqueFd& fd, int how, int64_t wait_ns, Pid pid) {
   const int64_t deadline_ns = MonotonicNs() + wait_ns;
   while (flock(fd.get(), how | LOCK_NB) != 0) {

@@ -1,10 +1,12 @@
-// The right to change a process. Only one process on the machine has it at a time, whatever PID
-// namespace, mount namespace or user it has. The right ends with its holder, however that ends.
+// The right to change a process. Only one process on the machine has it at a time, whatever its PID
+// namespace, its mount namespace or its user. The right ends with its holder, however the holder
+// ends.
 //
-// The right is a lock (flock(2)) on the file by which the kernel represents the process: its pidfd
-// where each pidfd has its own inode (Linux 6.9), else the process's folder in /proc, whose lock
-// only those see that use the same mount of /proc. The holder's children must not keep the
-// descriptor: exec closes it, and a child that runs on without exec has to close it.
+// The right is a lock (flock(2)) on the file by which the kernel represents the process to be
+// changed. That is the process's pidfd where each pidfd has its own inode (Linux 6.9), else the
+// process's folder in /proc, whose lock only those see that use the same mount of /proc. The
+// holder's children must not keep the descriptor: exec closes it, and a child that runs on without
+// exec has to close it.
 #pragma once
 
 #include <absl/status/status.h>
@@ -32,9 +34,10 @@ class TargetLock {
   static absl::StatusOr<TargetLock> TakeAt(Place place, Pid pid);
   // Whether any program, this one included, holds the lock now.
   static bool IsTaken(Pid pid);
-  // Take another lock, so that no jumps are written while somebody looks for places without jumps
-  // and puts the kernel's probes there: a probe inside of a jump would kill the process. Several
-  // may hold it for probes at once. Only those that use the same mount of /proc see this lock.
+  // These two take another lock, so that no jumps are written while somebody looks for places
+  // without jumps and puts the kernel's probes there: a probe inside of a jump would kill the
+  // process. Several holders may have it for probes at once. Only those that use the same mount of
+  // /proc see this lock.
   static absl::StatusOr<TargetLock> TakeForJumps(Pid pid);
   static absl::StatusOr<TargetLock> TakeForProbes(Pid pid);
   // Returns the error (kNotPermitted) for a process that another proftrace is changing; `holder`:

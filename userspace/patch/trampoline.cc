@@ -21,8 +21,9 @@ constexpr std::initializer_list<uint8_t> kCall = {0xe8};
 constexpr std::initializer_list<uint8_t> kLeaRcx = {0x48, 0x8d, 0x0d};  // of rip
 constexpr int32_t kRedZoneBytes = 128;
 
-// The registers that the recorder changes (recorder_code.S), and those that its C code may change.
-// kFullWrites: the registers that it takes its arguments in; it saves all others itself.
+// The registers that the entry points of the recorder change (recorder_code.h): those that
+// recorder_code.S changes itself, and those that its C code may change. kFullWrites: the entry
+// point saves all registers but those in which it takes its arguments.
 constexpr unsigned kR10 = 10;
 constexpr unsigned kR11 = 11;
 constexpr unsigned kPlainWrites[] = {kRax, kRcx, kRdx, kR8, kR10, kR11};
@@ -47,7 +48,7 @@ class CodeWriter {
   void LoadRdi(unsigned base) { Add({Wide(base), 0x8b, static_cast<uint8_t>(0xf8 | (base & 7))}); }
   void LoadRdi(unsigned base, int32_t offset) {
     Add({Wide(base), 0x8b, static_cast<uint8_t>(0xb8 | (base & 7))});
-    if ((base & 7) == kRsp) Add({0x24});  // or r12
+    if ((base & 7) == kRsp) Add({0x24});  // rsp and r12 need this byte
     Add32(static_cast<uint32_t>(offset));
   }
   // Adds an instruction whose last 4 bytes are the distance from its end to `target`. Returns false
@@ -173,7 +174,7 @@ bool AddRecording(const PatchSpot& spot, uint64_t recorder, uint64_t signature, 
   const bool is_full = spot.cookie != 0 && !IsOperator(spot);
   std::vector<unsigned> saved;
   std::ranges::copy_if(Writes(spot), std::back_inserter(saved), [&](unsigned number) {
-    return is_full || (window.dead >> number & 1) == 0;  // a full one reads the old values
+    return is_full || (window.dead >> number & 1) == 0;  // the full recorder reads the saved values
   });
   int32_t pushed = 0;
   if (window.red_zone_may_be_used) {

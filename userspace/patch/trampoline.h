@@ -17,14 +17,14 @@ struct PatchSpot {
   uint64_t bias = 0;              // an address in the process minus its address in the file
   PatchWindow window;             // with addresses as in the file
   std::vector<uint8_t> original;  // the window's bytes in the file
-  uint32_t info = 0;              // of the spot's plain records: site | kind << 16 | words << 24
+  uint32_t info = 0;              // for plain records: site | kind << 16 | words << 24
   uint64_t cookie = 0;         // not 0: the spot's records are those of the probe with this cookie
   bool has_stack = false;      // Python stacks are recorded
   bool ends_are_seen = false;  // at an operator's begin: all ends of the operator have jumps, too
   uint16_t signature = 0;      // of PT_ROLE_OPERATOR_CALL: number in RecorderTables, from 1 on
   size_t module = 0;           // index into ProbePlan::modules
   size_t point = 0;            // index into ModulePlan::points
-  uint32_t group = 0;          // not 0: gets a jump only together with all spots of this group
+  uint32_t group = 0;          // not 0: the spot gets a jump only if all spots of its group do
 
   uint64_t address() const { return bias + window.address; }
 };

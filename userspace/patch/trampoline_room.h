@@ -1,4 +1,4 @@
-// Places for trampolines in one region, each at a distance that its jump may have.
+// Finds places for trampolines in one region, each at a distance that its jump may have.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,9 @@ class TrampolineRoom {
   // Takes the free memory [begin, end); `begin` is aligned as trampolines are.
   TrampolineRoom(uint64_t begin, uint64_t end) : gaps_{{begin, end}} {}
 
-  // Returns the lowest place for `bytes` bytes to which a jump that ends at `jump_end` may lead;
-  // nullopt: there is none. Space that has to be left out for this jump stays free for others.
+  // Takes and returns the lowest place for `bytes` bytes to which a jump that ends at `jump_end`
+  // may lead; nullopt: there is none. Space that has to be left out for this jump stays free for
+  // others.
   std::optional<uint64_t> Take(uint64_t jump_end, size_t bytes);
 
  private:

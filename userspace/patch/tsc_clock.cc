@@ -14,8 +14,7 @@ namespace proftrace {
 namespace {
 
 constexpr int kReadings = 5;
-// How many readings are kept. A record that was begun longer ago than these is converted by the
-// oldest line.
+// How many readings are kept. A counter from before the oldest one is converted by the oldest line.
 constexpr size_t kMostPoints = 512;
 constexpr useconds_t kFirstLineUs = 2000;
 

@@ -1,4 +1,4 @@
-// Converts the time stamp counter to CLOCK_MONOTONIC.
+// Converts values of the time stamp counter to times of CLOCK_MONOTONIC.
 #pragma once
 
 #include <absl/status/status.h>
@@ -8,9 +8,9 @@
 
 namespace proftrace {
 
-// Checks that the kernel itself keeps time by the counter, because then it runs at one rate on all
-// processors and in all their sleep states. Fails with kHostUnfit, and names the clock source that
-// the kernel uses instead.
+// Checks that the kernel itself keeps time by the counter, because then the counter runs at one
+// rate on all processors and in all their sleep states. Fails with kHostUnfit, and names the clock
+// source that the kernel uses instead.
 absl::Status CheckTimeStampCounter();
 
 // Converts by straight lines between moments at which both clocks were read. Converted times keep
@@ -27,7 +27,8 @@ class TscClock {
   int64_t ToNs(uint64_t counter) const;
   // Returns the counter that is reached `ns` nanoseconds after now().
   uint64_t CounterAfter(int64_t ns) const;
-  // Returns half of the widest interval in which any reading of both clocks was taken.
+  // Returns the largest error of a reading so far: half of the time that it took to read both
+  // clocks.
   int64_t error_ns() const { return error_ns_; }
 
  private:

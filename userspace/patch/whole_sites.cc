@@ -13,8 +13,9 @@ namespace {
 
 constexpr uint32_t kFirstFamily = 0x10000;  // greater than every site's number
 
-// Returns the family of rows whose ends are recorded at places that belong to no single site: a
-// handle matches them with their begins. 0: the row's ends have the site of its begin.
+// Returns the family of the role: rows whose ends are recorded at places that belong to no single
+// site, and are matched with their begins by a handle. 0: the row's ends have the site of its
+// begin.
 uint32_t FamilyOf(uint8_t role) {
   switch (role) {
     case abi::PT_ROLE_GUARD_BEGIN:

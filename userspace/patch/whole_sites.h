@@ -8,8 +8,8 @@
 
 namespace proftrace {
 
-// Drops all spots of a site with an unpatched point, and makes the spots of each other site one
-// group (PatchSpot::group).
+// Drops all spots of a site with an unpatched point. Makes the spots of each other site one group
+// (PatchSpot::group); all sites that share the places of their ends are one group.
 void KeepWholeSites(const ProbePlan& plan, PlanSpots* spots);
 
 }  // namespace proftrace
