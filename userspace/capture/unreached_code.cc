@@ -187,7 +187,12 @@ std::vector<UnreachedCode> FindUnreachedCode(Pid pid, const std::vector<ModulePl
 
 bool HasAnyProbe(Pid pid, const ModulePlan& module, const AttachReport& report) {
   const std::vector<UnreachedCode> found = FindUnreachedCode(pid, {module}, report);
-  return found.empty() || found.front().unreached() < module.points.size();
+  if (found.empty()) return true;
+  const std::set<uint16_t> refused = RefusedSites(module, report);
+  const auto attached =
+      std::count_if(module.points.begin(), module.points.end(),
+                    [&](const ProbePoint& point) { return !refused.contains(SiteOf(point)); });
+  return found.front().unreached() < static_cast<size_t>(attached);
 }
 
 std::vector<UnreachedCode> FindMovedCode(const std::vector<Mapping>& mappings,

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -71,8 +72,11 @@ class Filter {
   void Allow(int call) {
     if (context_ != nullptr) seccomp_rule_add_array(context_, SCMP_ACT_ALLOW, call, 0, nullptr);
   }
-  void Allow(int call, const scmp_arg_cmp& when) {
-    if (context_ != nullptr) seccomp_rule_add_array(context_, SCMP_ACT_ALLOW, call, 1, &when);
+  // Allows a call whose arguments are all as `when` says.
+  void Allow(int call, std::initializer_list<scmp_arg_cmp> when) {
+    if (context_ == nullptr) return;
+    seccomp_rule_add_array(context_, SCMP_ACT_ALLOW, call, static_cast<unsigned>(when.size()),
+                           when.begin());
   }
   bool Load() { return context_ != nullptr && seccomp_load(context_) == 0; }
 
@@ -91,15 +95,15 @@ scmp_arg_cmp Is(unsigned argument, uint64_t value) { return {argument, SCMP_CMP_
 bool LimitSystemCalls(SystemCalls allowed) {
   Filter filter;
   for (const int call : kAllowed) filter.Allow(call);
-  filter.Allow(SCMP_SYS(mmap), Has(2, PROT_EXEC, 0));
-  filter.Allow(SCMP_SYS(mprotect), Has(2, PROT_EXEC, 0));
+  filter.Allow(SCMP_SYS(mmap), {Has(2, PROT_EXEC, 0)});
+  filter.Allow(SCMP_SYS(mprotect), {Has(2, PROT_EXEC, 0)});
   // clone3() is not allowed, because filters cannot see its flags. C libraries use clone() then.
-  filter.Allow(SCMP_SYS(clone), Has(0, kNewNamespaces | CLONE_THREAD, CLONE_THREAD));
-  filter.Allow(SCMP_SYS(tgkill), Is(0, static_cast<uint64_t>(getpid())));
-  filter.Allow(SCMP_SYS(prlimit64), Is(2, 0));
-  filter.Allow(SCMP_SYS(prctl), Is(0, PR_SET_NAME));
+  filter.Allow(SCMP_SYS(clone), {Has(0, kNewNamespaces | CLONE_THREAD, CLONE_THREAD)});
+  filter.Allow(SCMP_SYS(tgkill), {Is(0, static_cast<uint64_t>(getpid()))});
+  filter.Allow(SCMP_SYS(prlimit64), {Is(2, 0)});
+  filter.Allow(SCMP_SYS(prctl), {Is(0, PR_SET_NAME)});
   for (const uint64_t request : {uint64_t{TCGETS}, uint64_t{TIOCGWINSZ}, uint64_t{FIONREAD}}) {
-    filter.Allow(SCMP_SYS(ioctl), Is(1, request));
+    filter.Allow(SCMP_SYS(ioctl), {Is(1, request)});
   }
   if (allowed == SystemCalls::kServing) {
     filter.Allow(SCMP_SYS(accept4));
@@ -110,7 +114,7 @@ bool LimitSystemCalls(SystemCalls allowed) {
     filter.Allow(SCMP_SYS(recvmsg));
     filter.Allow(SCMP_SYS(recvfrom));
     // With an address the process could send to anybody.
-    filter.Allow(SCMP_SYS(sendto), Is(4, 0));
+    filter.Allow(SCMP_SYS(sendto), {Is(4, 0)});
     return filter.Load();
   }
   if (allowed == SystemCalls::kMakingFiles) {
@@ -120,16 +124,16 @@ bool LimitSystemCalls(SystemCalls allowed) {
   if (allowed == SystemCalls::kShowing) {
     // A priority may be set only for the id 0: the calling thread, its process group or its user.
     // Without rights, a thread can only lower a priority.
-    filter.Allow(SCMP_SYS(setpriority), Is(1, 0));
+    filter.Allow(SCMP_SYS(setpriority), {Is(0, PRIO_PROCESS), Is(1, 0)});
     // TIOCSTI is left out, because with it the process could type text into the terminal.
     for (const uint64_t request : {uint64_t{TCSETS}, uint64_t{TCSETSW}, uint64_t{TCSETSF}}) {
-      filter.Allow(SCMP_SYS(ioctl), Is(1, request));
+      filter.Allow(SCMP_SYS(ioctl), {Is(1, request)});
     }
   }
-  filter.Allow(SCMP_SYS(open), Has(1, kWritingFlags, O_RDONLY));
-  filter.Allow(SCMP_SYS(openat), Has(2, kWritingFlags, O_RDONLY));
-  filter.Allow(SCMP_SYS(open), Has(1, O_TMPFILE, O_TMPFILE));
-  filter.Allow(SCMP_SYS(openat), Has(2, O_TMPFILE, O_TMPFILE));
+  filter.Allow(SCMP_SYS(open), {Has(1, kWritingFlags, O_RDONLY)});
+  filter.Allow(SCMP_SYS(openat), {Has(2, kWritingFlags, O_RDONLY)});
+  filter.Allow(SCMP_SYS(open), {Has(1, O_TMPFILE, O_TMPFILE)});
+  filter.Allow(SCMP_SYS(openat), {Has(2, O_TMPFILE, O_TMPFILE)});
   return filter.Load();
 }
 

@@ -28,11 +28,12 @@ rlim_t MappedBytes() {
          static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
 }
 
-void Lower(__rlimit_resource which, rlim_t limit) {
+// Lowers the soft limit to `limit`, and the hard limit to `limit` + `room`.
+void Lower(__rlimit_resource which, rlim_t limit, rlim_t room = 0) {
   struct rlimit now {};
   if (getrlimit(which, &now) != 0) return;
   now.rlim_cur = std::min(now.rlim_cur, limit);
-  now.rlim_max = std::min(now.rlim_max, limit);
+  now.rlim_max = std::min(now.rlim_max, limit + room);
   setrlimit(which, &now);
 }
 
@@ -126,7 +127,9 @@ void LimitUse(int64_t cpu_s) {
   struct rusage use {};
   getrusage(RUSAGE_SELF, &use);
   const int64_t used_s = use.ru_utime.tv_sec + use.ru_stime.tv_sec;
-  Lower(RLIMIT_CPU, static_cast<rlim_t>(used_s + cpu_s));
+  // SIGXCPU comes at the soft limit, and says what happened. At the hard limit the kernel sends
+  // SIGKILL, and looks at the hard limit first.
+  Lower(RLIMIT_CPU, static_cast<rlim_t>(used_s + cpu_s), /*room=*/1);
   const auto memory =
       static_cast<rlim_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
   Lower(RLIMIT_AS, MappedBytes() + std::max(memory, kLeastBytes));

@@ -218,6 +218,8 @@ TEST_F(ConfinedTest, WhatShowsMaySetATerminalAndNotTypeIntoIt) {
     if (tcsetattr(terminal.get(), TCSADRAIN, &modes) != 0) return "not set";
     if (ioctl(terminal.get(), TIOCSTI, "x") == 0) return "typed";
     if (setpriority(PRIO_PROCESS, 0, 5) != 0) return "as urgent";
+    if (setpriority(PRIO_USER, 0, 6) == 0) return "all of the user's processes less urgent";
+    if (setpriority(PRIO_PGRP, 0, 6) == 0) return "all of the group's processes less urgent";
     if (setpriority(PRIO_PROCESS, 0, 0) == 0) return "more urgent";
     return fork() >= 0 ? "forked" : "";
   };

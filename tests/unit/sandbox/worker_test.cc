@@ -205,6 +205,19 @@ TEST(WorkerTest, ItsProcessorTimeIsItsParentsToCount) {
   EXPECT_GT(WorkerCpuNs() - before_ns, 150'000'000);
 }
 
+TEST(WorkerTest, OneThatComputesForTooLongIsToldFromOneWithoutMemory) {
+  WorkerOrder order = Order();
+  order.longest_s = 1;
+  const Asked stopped = RunWorker(order, []() -> Asked {
+    for (volatile bool goes_on = true; goes_on;) {
+    }
+    return "";
+  });
+  EXPECT_EQ(ExitCodeOf(stopped.status()), ExitCode::kHostUnfit);
+  EXPECT_THAT(std::string(stopped.status().message()),
+              HasSubstr("was stopped after 1 s of processor time"));
+}
+
 TEST(WorkerTest, OneThatIsStoppedOrLateIsEnded) {
   std::atomic<bool> stop = false;
   WorkerOrder order = Order();
