@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import json
 import os
 import re
 import signal
@@ -20,6 +21,7 @@ import ranks_test
 from namespaces_test import child_of
 
 ORPHANS = 22
+TOP_JOB = live.HERE / "top_job.py"
 # Works until it is told to end; without a torch of its own it is a process like any other.
 NO_TORCH = "import time\nwhile True: time.sleep(0.01)"
 
@@ -68,6 +70,27 @@ class AllTest(ranks_test.LaunchedRanks):
         self.assert_lossless(result)
         self.assert_steps(result, {first.pid: 5, second.pid: 6, third.pid: 7}, {third.pid})
         self.assertEqual({target["pid"] for target in result.summary["target"]}, pids)
+
+    def test_top_shows_all_of_them(self) -> None:
+        """Those that are there, and one that comes while it looks."""
+        with Job(script=TOP_JOB) as first, Job(script=TOP_JOB) as second:
+            top = subprocess.Popen([str(live.BINARY), "top", "-a", "--json", "--window", "2s", "--interval", "500ms"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL)
+            assert top.stdout is not None
+            seen: set[int] = set()
+            try:
+                with Job(script=TOP_JOB) as third:
+                    pids = {job.pid for job in (first, second, third)}
+                    end = time.monotonic() + live.WORK_S
+                    while seen != pids and time.monotonic() < end:
+                        shown = json.loads(top.stdout.readline())
+                        seen = {int(pid) for row in shown["tables"]["threads"]["rows"] for pid in re.findall(r"\(PID (\d+)\)", row["name"])}
+                    self.assertEqual((seen, shown["processes"]), (pids, 3))
+                    self.assertEqual({row["name"] for row in shown["tables"]["operators"]["rows"]} & {"aten::mm"}, {"aten::mm"})
+            finally:
+                top.send_signal(signal.SIGINT)
+                top.stdout.close()
+            self.assertEqual(top.wait(live.STOP_S), 0)
 
     def test_it_waits_for_the_first_process(self) -> None:
         with self.record_all() as tracer:
