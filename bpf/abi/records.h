@@ -155,7 +155,7 @@ struct pt_inputs_record {
 	pt_u8 flags;   /* of enum pt_inputs_flag */
 	pt_u8 spilled; /* PT_INPUTS: how many PT_VALUE_SPILLED there are; PT_KEYWORDS: 1 = torch
 			  takes the row's scope from the keyword "scope" */
-	pt_u32 words;  /* of all values; PT_INPUTS_MORE: of the values before these */
+	pt_u32 words;  /* words of all values; PT_INPUTS_MORE: words before these */
 	pt_u64 values[251];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_inputs_record) == 2040, "pt_inputs_record");

@@ -125,8 +125,8 @@ static __noinline int find_variables(struct autograd_thread *thread)
 	       thread->grad_mode > VARIABLE_UNREADABLE && thread->number > VARIABLE_UNREADABLE;
 }
 
-/* Does what sequence_number() does, for a thread that has no place (autograd_places.bpf.h), because
- * it is not known yet or torch has not given it a number yet. */
+/* Does what sequence_number() does, for a thread that has no place (autograd_places.bpf.h): it is
+ * not known yet, or torch has not given it a number yet, or another thread has its place. */
 static __noinline __s64 first_sequence_number(int any_mode)
 {
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();

@@ -26,10 +26,10 @@ struct {
 struct python_frame {
 	__u64 address;
 	__u64 code;
-	__u64 instruction; /* in the form that the frame has it */
+	__u64 instruction; /* as the frame holds it: an address, or (up to 3.10) a number */
 	__u64 module;	   /* the nn.Module whose call the frame is, 0 = none */
 	__u64 word;	   /* the frame's word in the record */
-	__u64 kind;	   /* of its code */
+	__u64 kind;	   /* enum python_code_kind of its code */
 };
 
 struct python_object_key {

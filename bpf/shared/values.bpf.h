@@ -74,7 +74,7 @@ struct item_sequence {
  * because a task that is preempted here keeps its buffer. */
 struct input_buffer {
 	__u64 busy;
-	__u64 position; /* of the next value in `words` */
+	__u64 position; /* the index in `words` at which the next value is put */
 	__u64 flags;
 	__u64 count;   /* how many arguments there are */
 	__u64 spilled; /* how many of them are in vector registers */
@@ -89,8 +89,8 @@ struct input_buffer {
 	/* State of the walk through an object. It is here and not in the programs' stack frames,
 	 * because all nested calls together have 512 bytes of stack on kernels before 6.13. */
 	__u64 values;  /* address of the first value: of a boxed call, or of a Python sequence */
-	__u64 address; /* of a list's first element */
-	__u64 stride;
+	__u64 address; /* address of the first element: of a list, or of a dict's table */
+	__u64 stride;  /* bytes from one of these elements to the next */
 	struct item_sequence sequence;
 	__u64 items[2 * MOST_SCALARS];
 	/* The head, the values, and room for one last value, or for a last record that begins
