@@ -349,9 +349,9 @@ struct pt_agent_page {
 	pt_u64 incomplete_bytes;   /* bytes of those rests */
 	pt_u8 reserved_bytes[PT_AGENT_PAGE_BYTES / 2 - 392];
 	/* These two are in the second half of the page, each in a cache line of its own. */
-	pt_u64 written; /* by the agent */
+	pt_u64 written; /* bytes that the agent has written into the ring */
 	pt_u8 reserved_line[56];
-	pt_u64 taken; /* by the loader */
+	pt_u64 taken; /* bytes that the loader has taken from the ring */
 	pt_u8 reserved_end[PT_AGENT_PAGE_BYTES / 2 - 72];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_agent_page) == PT_AGENT_PAGE_BYTES, "pt_agent_page");

@@ -1,16 +1,16 @@
-// The memory that tier patch shares with a job: the ring that the job's threads write records into,
-// and the control page beside each region of trampolines. This header gives offsets and sizes to
-// C++ and to the assembler.
+// The memory that tier patch shares with a job: the ring into which the job's threads write
+// records, and the control page with which each region of trampolines begins. This header gives
+// offsets and sizes to C++ and to the assembler.
 //
 // The ring is a memfd that the job and proftrace both map: header | slot table | each slot's words
 // | addresses of jumps | demotions | each slot's counters | each slot's buffer for inputs | each
 // slot's Python stack.
-// A slot belongs to one thread of the job, and is found by the address of its thread control block.
-// Only that thread (with its signal handlers) writes to the slot, so nothing is locked. A record is
-// struct pt_record (bpf/abi/records.h) with its further fields, but time_ns holds the time stamp
-// counter, and pid the number of the record's place, which is written last and makes the record
-// valid. Positions count words of 8 bytes since the slot's begin. A record does not wrap, but
-// continues in the slack behind the slot's last word.
+// A slot belongs to one thread of the job, and is found by the address of the thread's control
+// block. Only that thread (with its signal handlers) writes records into the slot, so nothing is
+// locked. A record is struct pt_record (bpf/abi/records.h) with its further fields, but time_ns
+// holds the time stamp counter, and pid the number of the record's place, which is written last and
+// makes the record valid. Positions count words of 8 bytes since the slot's begin. A record does
+// not wrap, but continues in the slack behind the slot's last word.
 //
 // The control page is private and MADV_WIPEONFORK: a forked child reads a zero in place of the
 // ring's address and records nothing.
@@ -56,8 +56,8 @@
 // plus 1; 0 = not known. As long as the number is the same, the filters are the same, because the
 // kernel never takes one away.
 #define PATCH_RING_FILTERS 240
-// struct pt_script_layout. The index of its state's variable is 0 if rows of TorchScript do not
-// tell their modules.
+// A struct pt_script_layout, whose state.index is 0 if rows of TorchScript do not tell their
+// modules.
 #define PATCH_RING_SCRIPT_LAYOUT 248
 // A bit is set for each thread that found no slot. The number of the bit is the highest bits of the
 // product of the thread's control block address and PATCH_SLOT_SPREAD. Several threads may have the
@@ -134,7 +134,7 @@
 // Offsets in pt_autograd_layout of two variables, each of 16 bytes: an address, then an offset.
 #define PATCH_AUTOGRAD_SEQUENCE 0
 #define PATCH_AUTOGRAD_GRAD_MODE 32
-// Vtables of torch::autograd::PyNode and similar classes; 0 = none.
+// Vtables of torch::autograd::PyNode and similar classes; a 0 ends the list.
 #define PATCH_CONTROL_PYTHON_NODES 112
 #define PATCH_PYTHON_NODES 8	      // how many there may be
 #define PATCH_CONTROL_ANNOTATIONS 176 // OperatorDef*, enum pt_annotation_step; null ends them

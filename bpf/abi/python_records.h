@@ -52,11 +52,12 @@ struct pt_python_layout {
 	pt_u16 bytes_length; /* in a bytes: 8 bytes */
 	pt_u16 bytes_data;
 	pt_u16 cell_value; /* in a cell: the pointer to the object that it holds */
-	/* Bits of a frame's references that are not part of an address: 3 in 3.14. */
+	/* The bits of a frame's references that are not part of an address: 3 in 3.14. */
 	pt_u16 pointer_tags;
-	/* By how much frame_instruction is shifted: 1 in 3.9, where it counts bytes. */
+	/* By how many bits frame_instruction is shifted down: 1 in 3.9, where it counts bytes. */
 	pt_u8 instruction_shift;
-	/* How many bits of the 4 bytes at text_state lie below those of text_state. */
+	/* By how many bits the 4 bytes at text_state are shifted down before their bits are as
+	 * described there. */
 	pt_u8 text_shift;
 	/* 1 byte, not 0 = C code called the frame (3.11). The offset is 0 if frames do not tell. */
 	pt_u16 frame_entry;

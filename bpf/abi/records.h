@@ -155,7 +155,7 @@ struct pt_inputs_record {
 	pt_u8 flags;   /* of enum pt_inputs_flag */
 	pt_u8 spilled; /* PT_INPUTS: how many PT_VALUE_SPILLED there are; PT_KEYWORDS: 1 = torch
 			  takes the row's scope from the keyword "scope" */
-	pt_u32 words;  /* of all values; PT_INPUTS_MORE: of the values before these */
+	pt_u32 words;  /* words of all values; PT_INPUTS_MORE: words before these */
 	pt_u64 values[251];
 };
 PT_STATIC_ASSERT(sizeof(struct pt_inputs_record) == 2040, "pt_inputs_record");
@@ -227,7 +227,7 @@ struct pt_memory_record {
 PT_STATIC_ASSERT(sizeof(struct pt_memory_record) == 64, "pt_memory_record");
 
 /*
- * What a probe does, given to the program in its attach cookie:
+ * The attach cookie of a probe tells the program what to do:
  *   bits 0..15 site, 16..23 role, 24..31 register that holds the argument (enum pt_register),
  *   48..63 the place of the record's name (a key of the map `value_places`), 0 = none,
  *   32..47 PT_ROLE_NODE_BEGIN and PT_ROLE_PLACED_NODE: offset of the Python object's pointer in a
@@ -254,10 +254,12 @@ enum pt_role {
 	PT_ROLE_ANNOTATION_GUARD = 15,
 	PT_ROLE_WORK_TITLE = 16,
 	PT_ROLE_WORK_BEGIN = 17, /* the handle is the address of the pointer to the work */
-	/* --record-shapes; the place is the number of a pt_signature (the map `signatures`). */
+	/* Roles of --record-shapes; the place is the number of a pt_signature (the map
+	 * `signatures`). */
 	PT_ROLE_INPUTS_BEGIN = 18, /* PT_ROLE_BEGIN, and the inputs */
 	PT_ROLE_SPILLED_INPUTS = 19,
-	/* PT_ROLE_NODE_BEGIN in the middle of a function: the Node* is at the cookie's place. */
+	/* PT_ROLE_NODE_BEGIN in the middle of a function, where the Node* is at the cookie's
+	 * place. */
 	PT_ROLE_PLACED_NODE = 20,
 	PT_ROLE_WORK_END = 21,	 /* as PT_ROLE_WORK_BEGIN, for a work whose end ends the row */
 	PT_ROLE_UNWOUND = 22,	 /* PT_CATCH; the handle is the address of the stack pointer */
@@ -420,7 +422,8 @@ enum pt_argument_kind {
 	PT_ARGUMENT_OBJECT_VECTOR = 64, /* address of a std::vector, shown only when empty */
 	PT_ARGUMENT_INT_VECTOR = 65,	/* address of a std::vector<int64_t> */
 	PT_ARGUMENT_TENSOR_ARRAY = 66,	/* address of an ArrayRef<at::Tensor> */
-	/* The only argument of rows outside the dispatcher's functions (struct pt_row_inputs). */
+	/* Kinds of arguments that stand for all inputs of a row outside the dispatcher's functions
+	 * (struct pt_row_inputs). */
 	PT_ARGUMENT_VALUES = 61,	/* address of the first c10::IValue, count: each is an
 					   argument */
 	PT_ARGUMENT_LAST_VALUES = 62,	/* address of a std::vector<c10::IValue>, count: each of its
@@ -515,7 +518,7 @@ enum pt_annotation_step {
 	PT_ANNOTATION_OLD_STRINGS = 0x100, /* std::string of the pre-C++11 ABI */
 };
 
-/* Tells the class of an autograd node's vtable: the value of the map `node_vtables`. */
+/* Tells how the nodes with a vtable are named: the value of the map `node_vtables`. */
 enum pt_node_class {
 	PT_NODE_SEEN = 1,   /* the loader has been told of the vtable */
 	PT_NODE_PYTHON = 2, /* PyNode's: its nodes are named by their Python objects */

@@ -46,7 +46,7 @@ struct pt_system_call {
 	pt_u8 address_bytes;
 	pt_u8 structure;       /* address of a structure whose first fields are recorded */
 	pt_u8 structure_bytes; /* bytes of these fields, at most PT_SYSTEM_STRUCTURE_BYTES */
-	pt_u8 field_bytes;     /* of each of them: 4 or 8 */
+	pt_u8 field_bytes;     /* bytes of each of these fields: 4 or 8 */
 	pt_u8 shape;	       /* enum pt_system_call_shape: follows from the fields above */
 	pt_u8 is_recorded;
 	pt_u8 message_bytes; /* not 0: `structure` is the address of structs mmsghdr of this
@@ -241,7 +241,7 @@ struct pt_request_record {
 	pt_u64 duration_ns;
 	pt_s64 result;
 	pt_u64 offset; /* in bytes; all ones = at the file's position, or not known */
-	pt_u64 bytes;  /* that were asked for; all ones = not known */
+	pt_u64 bytes;  /* bytes that were asked for; all ones = not known */
 	pt_u64 user_data;
 	pt_u16 lost;
 	pt_u8 flags; /* enum pt_system_flag */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Forks, execs and exits of the recorded processes. The loader is woken at once, because it opens
- * links with a PID for children.
+ * Records forks, execs and exits of the recorded processes. The loader is woken at once, because it
+ * opens links with a PID for children.
  */
 #include "bpf/shared/common.bpf.h"
 

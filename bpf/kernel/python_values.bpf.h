@@ -71,8 +71,9 @@ static __always_inline __u32 python_kind_of_name(const __u64 *name, __u32 depth)
 	return PYTHON_OTHER;
 }
 
-/* Returns an object's kind by the names of its type's bases. A class that the job defines cannot
- * change these. The function is global, so that it is verified once, and not for each call. */
+/* Returns an object's kind, by the names of its type and of this type's bases, except classes that
+ * were made by running code. So a class that the job defines cannot change the kind. The function
+ * is global, so that it is verified once, and not for each call. */
 __noinline __u32 python_kind(__u64 object)
 {
 	__u64 type = 0;
@@ -122,7 +123,7 @@ static __always_inline int put_python_int(struct input_buffer *buffer,
 		size = negative ? -size : size;
 	}
 	if (size > 3) {
-		/* Torch cannot represent such a number either. */
+		/* torch cannot represent such a number either. */
 		put_other(buffer, PT_INPUTS_IMPLAUSIBLE);
 		return 0;
 	}

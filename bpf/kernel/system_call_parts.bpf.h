@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The arguments of system calls, and the data that these point to. */
+/* Reads the arguments of system calls, and the data to which these point. */
 #ifndef PROFTRACE_BPF_SYSTEM_CALL_PARTS_H
 #define PROFTRACE_BPF_SYSTEM_CALL_PARTS_H
 

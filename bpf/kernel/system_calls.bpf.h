@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* System calls: noted when a thread enters one, recorded when it leaves it. */
+/* Records system calls, which are noted when a thread enters them, and recorded when it leaves
+ * them. */
 #ifndef PROFTRACE_BPF_SYSTEM_CALLS_H
 #define PROFTRACE_BPF_SYSTEM_CALLS_H
 

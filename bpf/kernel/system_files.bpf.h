@@ -101,7 +101,7 @@ struct {
 #define MOST_FILES_SINCE 32768
 
 __u32 last_file = 0;
-/* Changed by renames, so that names are recorded again. */
+/* A number that renames change, so that names are recorded again. */
 __u32 file_generation = 0;
 
 #define S_IFMT 00170000

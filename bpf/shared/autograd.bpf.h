@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Sequence numbers. torch gives one to an operator whose dispatch key set has an autograd key while
- * gradients are on (c10::Dispatcher::sequenceNumberForRunningRecordFunction): the number that the
- * next node of the thread will have. Both the number and the mode are thread_local variables of
+ * Finds sequence numbers. torch gives one to an operator whose dispatch key set has an autograd key
+ * while gradients are on (c10::Dispatcher::sequenceNumberForRunningRecordFunction): the number that
+ * the next node of the thread will have. Both the number and the mode are thread_local variables of
  * torch. Their addresses are looked up once for each thread, in the way of glibc's __tls_get_addr.
  */
 #ifndef PROFTRACE_BPF_AUTOGRAD_H
@@ -125,8 +125,8 @@ static __noinline int find_variables(struct autograd_thread *thread)
 	       thread->grad_mode > VARIABLE_UNREADABLE && thread->number > VARIABLE_UNREADABLE;
 }
 
-/* Does what sequence_number() does, for a thread that has no place (autograd_places.bpf.h), because
- * it is not known yet or torch has not given it a number yet. */
+/* Does what sequence_number() does, for a thread that has no place (autograd_places.bpf.h): it is
+ * not known yet, or torch has not given it a number yet, or another thread has its place. */
 static __noinline __s64 first_sequence_number(int any_mode)
 {
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
@@ -219,8 +219,8 @@ static __always_inline bool has_autograd_key(struct pt_regs *ctx, __u64 cookie, 
 	if ((cookie >> 24) & PT_KEY_SET_IN_MEMORY)
 		keys = read_word(keys + (__s64)(__s16)(cookie >> 32));
 	keys >>= lowest_key & 63;
-	/* The lowest three bits are the autograd keys. Bits above them are keys of a higher
-	 * priority. */
+	/* The lowest three bits are those of the autograd keys. Bits above them are those of keys
+	 * with a higher priority. */
 	return (keys & 7) && !(highest_only && (keys >> 3));
 }
 

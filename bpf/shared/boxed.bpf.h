@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Operators that are called with a Stack of values, and annotations, whose begin and end are
- * such operators. */
+/* Records operators that are called with a Stack of values, and annotations, whose begin and end
+ * are such operators. */
 #ifndef PROFTRACE_BPF_BOXED_H
 #define PROFTRACE_BPF_BOXED_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Rows outside the dispatcher: functions with an at::RecordFunction of their own, frames of
+ * Records rows outside the dispatcher: functions with an at::RecordFunction of their own, frames of
  * TorchScript's interpreter, and operators that are called with the dispatcher's code inlined. All
- * of them are rare, so reading the target's memory for them is cheap enough.
+ * of these are rare, so reading the target's memory for them is cheap enough.
  */
 #ifndef PROFTRACE_BPF_GUARDS_H
 #define PROFTRACE_BPF_GUARDS_H
@@ -85,7 +85,7 @@ static __always_inline void find_characters(__u64 object, __u32 ascii_bytes,
 	found->bytes = read_word(object + PYTHON_SIZE);
 	width = state >> 2 & 7;
 	if (state & PYTHON_STR_IS_ASCII) {
-		/* A str of a derived class has a pointer to its characters. */
+		/* A str of a derived class has a pointer to its characters in their place. */
 		found->address =
 		    state & PYTHON_STR_IS_COMPACT ? object + ascii_bytes : read_word(own);
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The inputs of operators (--record-shapes), read where the operators' rows begin. The loader tells
+ * Reads the inputs of operators where the operators' rows begin (--record-shapes). The loader tells
  * where the arguments are (struct pt_signature).
  */
 #ifndef PROFTRACE_BPF_INPUTS_H
@@ -254,7 +254,8 @@ static long send_piece(__u32 i, struct input_sending *sending)
 		note_loss();
 		return 1;
 	}
-	/* The record's head overwrites values that have been sent already. */
+	/* The record's head lies before its values: in the room that words[] begins with, or over
+	 * values that have been sent already. */
 	record = (void *)&buffer->words[sent];
 	fill_head(&record->head, sending->sp, sending->site, i ? PT_INPUTS_MORE : sending->kind,
 		  PT_INPUTS_HEAD_BYTES + 8 * words);
@@ -442,7 +443,8 @@ static __noinline int write_inputs_before(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
-/* Writes the inputs of an annotation. Its only argument is a text, of which torch shows nothing. */
+/* Writes the inputs of an annotation that has an argument. The argument is a text, of which torch
+ * shows nothing. */
 static __always_inline void write_annotation_inputs(__u64 sp)
 {
 	struct pt_inputs_record *record = reserve(PT_INPUTS_HEAD_BYTES + 8);

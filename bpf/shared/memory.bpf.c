@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Allocations and frees (--profile-memory), by entry probes in libc10. All arguments are in
+ * Records allocations and frees (--profile-memory), by entry probes in libc10. All arguments are in
  * registers, so no memory of the target is read.
  */
 #include "bpf/shared/common.bpf.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Autograd nodes: rows that the engine begins for them, and rows that they begin themselves. */
+/* Records autograd nodes. Either the engine begins a node's row, or the node does. */
 #ifndef PROFTRACE_BPF_NODES_H
 #define PROFTRACE_BPF_NODES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The beginning of every BPF program of ours: the kernel's types, and ids as the tracer sees
- * them. */
+/* The part with which each of our BPF programs begins: the kernel's types, and ids as the tracer
+ * sees them. */
 #ifndef PROFTRACE_BPF_PID_NAMESPACE_H
 #define PROFTRACE_BPF_PID_NAMESPACE_H
 
@@ -28,8 +28,9 @@
 #define bpf_core_field_offset(field) __builtin_preserve_field_info(field, BPF_FIELD_BYTE_OFFSET)
 #endif
 
-/* Must be put before the test of a number's bound, so that the same register is compared and
- * used, with all 64 bits: the verifier learns a bound of one register only. */
+/* Makes the compiler keep a number in one register. It must stand before the test of the number's
+ * bound, so that the same register is compared and used, with all 64 bits: the verifier learns a
+ * bound of one register only. */
 #ifndef barrier_var
 #define barrier_var(var) asm volatile("" : "+r"(var))
 #endif

@@ -26,10 +26,10 @@ struct {
 struct python_frame {
 	__u64 address;
 	__u64 code;
-	__u64 instruction; /* in the form that the frame has it */
+	__u64 instruction; /* as the frame holds it: an address, or (up to 3.10) a number */
 	__u64 module;	   /* the nn.Module whose call the frame is, 0 = none */
 	__u64 word;	   /* the frame's word in the record */
-	__u64 kind;	   /* of its code */
+	__u64 kind;	   /* enum python_code_kind of its code */
 };
 
 struct python_object_key {
@@ -81,7 +81,7 @@ struct python_thread {
 	__u64 buffer[PT_PYTHON_FRAME_BYTES / 8]; /* a frame; then the name of a class */
 	struct python_frame frames[2][PT_PYTHON_MOST_FRAMES]; /* innermost first */
 	struct pt_python_stack_record record;
-	/* The address of TorchScript's variable of this thread, 0 = not looked for yet. */
+	/* The address of TorchScript's variable of this thread; 0 = not found yet. */
 	__u64 script_variable;
 };
 
@@ -165,7 +165,7 @@ static __always_inline __u64 read_python_module(struct pt_python_layout *layout,
 	return object;
 }
 
-/* Returns where an object has the address of its class. */
+/* Returns the address of the object's pointer to its class. */
 static __always_inline void *type_place(struct pt_python_layout *layout, __u64 object)
 {
 	return (void *)(object + PYTHON_TYPE + layout->object_head);

@@ -265,7 +265,8 @@ static long put_python_frame(__u32 i, struct python_walk *walk)
 	return 0;
 }
 
-/* Sends the stack in `frames[next]`, as far as it is new. Returns whether all of it was sent. */
+/* Sends the stack in `frames[next]`, as far as it is new, or a record that says that it could not
+ * be read. Returns whether there was room for the record. */
 __noinline int send_python_stack(void)
 {
 	struct python_walk walk = {.thread = this_python_thread()};
@@ -294,7 +295,8 @@ __noinline int send_python_stack(void)
 	thread->record.flags = thread->new_flags;
 	bytes = thread->words;
 	if (thread->failed) {
-		/* No stack is better than the frames of another row. */
+		/* The record has no frames then, because that is better than the frames of another
+		 * row. */
 		thread->record.common = 0;
 		thread->record.count = 0;
 		thread->record.flags = PT_PYTHON_STACK_FAILED;

@@ -2,8 +2,8 @@
 /*
  * Puts records into the ring (bpf/abi/ring.h). A program takes room by one compare-and-swap,
  * without a lock and without a call of the kernel; the loader reads records in the order in which
- * room was taken. If a program is interrupted by another one while it fills its record, the loader
- * waits for it there.
+ * room was taken. If another program interrupts a program that is filling its record, the loader
+ * waits for that record.
  */
 #ifndef PROFTRACE_BPF_RING_H
 #define PROFTRACE_BPF_RING_H
@@ -19,7 +19,7 @@ struct {
 	__uint(value_size, PT_RING_CHUNK_BYTES + PT_RING_SLACK_BYTES);
 } ring SEC(".maps");
 
-/* This map stays empty: writing to it wakes the loader. */
+/* Writing to this map wakes the loader, which ignores the contents. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);

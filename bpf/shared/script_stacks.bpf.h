@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The code that TorchScript's interpreter runs when a row begins (--with-modules). It is found as
- * torch itself finds it (InterpreterStateImpl::moduleHierarchy,
+ * Records which code TorchScript's interpreter runs when a row begins (--with-modules). The code is
+ * found as torch itself finds it (InterpreterStateImpl::moduleHierarchy,
  * torch/csrc/jit/runtime/interpreter.cpp), by a variable of the thread. A thread's interpreter does
  * not change while it runs an operator. The loader reads the names behind the addresses.
  */

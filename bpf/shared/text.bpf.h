@@ -88,8 +88,8 @@ static __always_inline void write_text_part(__u64 sp, __u64 characters, __u32 by
 	submit(record);
 }
 
-/* Writes a name's bytes from `offset` on. Two of these records hold what PT_NAME_BYTES leaves
- * after the first record. */
+/* Writes a name's bytes from `offset` on. Two such records hold the bytes that the first record
+ * leaves of a name of PT_NAME_BYTES. */
 static __always_inline void write_more_text(__u64 sp, __u64 characters, __u32 length, __u32 offset)
 {
 	if (length > offset)

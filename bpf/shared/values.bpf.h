@@ -42,8 +42,8 @@ struct {
 /* The number of dimensions that TensorImpl's SizesAndStrides holds inline. */
 #define INLINE_DIMENSIONS 5
 #define MOST_DIMENSIONS 64
-/* The most items in a list of scalars: torch shows no longer ones (SCALAR_LIST_LENGTH_LIMIT,
- * profiler/collection.cpp). */
+/* The most items of a list of scalars that are put: torch does not show longer lists
+ * (SCALAR_LIST_LENGTH_LIMIT, profiler/collection.cpp). */
 #define MOST_SCALARS 30
 #define MOST_TENSORS 4096
 #define MOST_STACK_VALUES 1024
@@ -74,7 +74,7 @@ struct item_sequence {
  * because a task that is preempted here keeps its buffer. */
 struct input_buffer {
 	__u64 busy;
-	__u64 position; /* of the next value in `words` */
+	__u64 position; /* the index in `words` at which the next value is put */
 	__u64 flags;
 	__u64 count;   /* how many arguments there are */
 	__u64 spilled; /* how many of them are in vector registers */
@@ -89,8 +89,8 @@ struct input_buffer {
 	/* State of the walk through an object. It is here and not in the programs' stack frames,
 	 * because all nested calls together have 512 bytes of stack on kernels before 6.13. */
 	__u64 values;  /* address of the first value: of a boxed call, or of a Python sequence */
-	__u64 address; /* of a list's first element */
-	__u64 stride;
+	__u64 address; /* address of the first element: of a list, or of a dict's table */
+	__u64 stride;  /* bytes from one of these elements to the next */
 	struct item_sequence sequence;
 	__u64 items[2 * MOST_SCALARS];
 	/* The head, the values, and room for one last value, or for a last record that begins
@@ -262,7 +262,7 @@ static __noinline int put_tensor(struct input_buffer *buffer, struct pt_signatur
 		if (flags)
 			used |= tensor[TENSOR_STRIDES + i];
 	}
-	/* Some sparse tensors have no number of elements (sampled_addmm of 1.13). */
+	/* Some sparse tensors have 0 as their number of elements (sampled_addmm of 1.13). */
 	if (numel != tensor[TENSOR_NUMEL] && (flags || tensor[TENSOR_NUMEL])) {
 		put_other(buffer, PT_INPUTS_IMPLAUSIBLE);
 		return 0;
@@ -371,7 +371,8 @@ static long put_list_tensor(__u32 i, struct input_walk *walk)
 	return buffer->flags != 0;
 }
 
-/* `stride`: 8 in an array of at::Tensor, IVALUE_BYTES in one of c10::IValue. */
+/* Puts an array of tensors. `stride`: 8 in an array of at::Tensor, IVALUE_BYTES in one of
+ * c10::IValue. */
 static __always_inline void put_tensors(struct input_walk *walk, __u64 address, __u64 count,
 					__u64 stride)
 {

@@ -20,7 +20,7 @@ namespace proftrace {
 namespace {
 
 constexpr size_t kMostStatusBytes = 8192;
-constexpr int kMostGenerations = 1000;  // that are followed from a process to its ancestors
+constexpr int kMostGenerations = 1000;  // how many ancestors of a process are followed
 // How often the processes are listed, at most. A child that is forked while its parent is being
 // cleaned has inherited what was in the parent.
 constexpr int kMostRounds = 8;

@@ -28,8 +28,8 @@ struct CodeAudit {
 // kNotPermitted).
 absl::StatusOr<CodeAudit> AuditCode(Pid pid);
 
-// Checks the code: OK if no place is torn. Otherwise fails with a sentence that says where the
-// first torn place is, and what to do.
+// Returns OK if no place is torn. Otherwise fails with a sentence that says where the first torn
+// place is, and what to do.
 absl::Status CheckCode(Pid pid);
 
 }  // namespace proftrace

@@ -86,7 +86,8 @@ class Life {
   }
 
   void Clean() {
-    // The started program takes the descriptors 0 to 2 for its own.
+    // The started program takes the descriptors 0 to 2 for its input and output, so they are
+    // /dev/null.
     const int nothing = open("/dev/null", O_RDWR);
     for (int fd = 0; fd <= STDERR_FILENO; ++fd) dup2(nothing, fd);
     size_t words = 0;
@@ -116,8 +117,8 @@ std::unique_ptr<PatchGuardian> PatchGuardian::Start() {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return guardian;
   UniqueFd mine(ends[0]);
   const UniqueFd other(ends[1]);
-  // The pidfd becomes readable when all of the tracer's threads have ended, and with them their
-  // hold on stopped threads.
+  // The pidfd becomes readable when all of the tracer's threads have ended, and so hold no stopped
+  // threads any more.
   const UniqueFd self(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
   if (!self.valid()) return guardian;
   // Signals are blocked before the fork, so that none ends the guardian, from its first instruction

@@ -39,7 +39,7 @@ struct Leftovers {
   std::vector<uint64_t> jumps;
   std::optional<int> filters;    // seccomp filters each thread had before the ring was made
   uint64_t python_end = 0;       // the jump at which Python's end waits for reading threads
-  std::vector<int> descriptors;  // of a ring that was not mapped yet
+  std::vector<int> descriptors;  // descriptors of a ring that was not mapped yet
 
   bool IsEmpty() const { return ring.address == 0 && regions.empty() && descriptors.empty(); }
 };

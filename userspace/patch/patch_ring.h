@@ -106,7 +106,8 @@ class PatchRing {
   // Returns the offset in the memory at which the addresses of jumps begin.
   static uint64_t JumpsOffset(const PatchRingOptions& options);
 
-  // Lays a ring out in `memory`: a memfd of Bytes() that is empty and cannot shrink.
+  // Lays a ring out in `memory`: a memfd of Bytes() that cannot shrink, and that has nothing in it
+  // but what AnnounceRing() (ring_file.h) may have written.
   static absl::StatusOr<std::unique_ptr<PatchRing>> Make(const UniqueFd& memory,
                                                          const PatchRingOptions& options,
                                                          ThreadNumber thread_number);

@@ -130,8 +130,7 @@ class PatchedCode {
     uint64_t address = 0;
     std::vector<uint8_t> bytes;     // the jump itself
     std::vector<uint8_t> original;  // the file's bytes at the same place, as many as the jump has
-    std::vector<uint8_t>
-        window;  // the file's bytes that the trampoline runs in place of the window
+    std::vector<uint8_t> window;    // the window's bytes in the file, which the trampoline runs
     bool is_written = false;
     bool is_changed = false;  // somebody else changed the code, so the jump was not written
   };

@@ -271,8 +271,8 @@ void TakeTypeAlone(abi::pt_place* place) {
 }  // namespace
 
 std::vector<abi::pt_place> PlacesWithoutBpf(const ProbePlan& plan) {
-  std::vector<bool> is_python(plan.places.size(),
-                              true);  // only rows of Python's library use the place
+  // Whether only rows of Python's library use the place.
+  std::vector<bool> is_python(plan.places.size(), true);
   for (const ModulePlan& module : plan.modules) {
     const bool is_here = module.name.starts_with(kPythonLibrary);
     for (const ProbePoint& point : module.points) {

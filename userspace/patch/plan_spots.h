@@ -30,7 +30,7 @@ struct PlanSpots {
   std::vector<UnpatchedPoint> unpatched;
 };
 
-// Returns the step of an annotation that an operator makes (enum pt_annotation_step), 0 = none.
+// Returns the step of an annotation (enum pt_annotation_step) that an operator is; 0 = it is none.
 uint32_t AnnotationStep(const ProbePlan& plan, const OperatorInfo& info);
 
 // Adds to `facts` those annotation operators of `operators` that it does not have yet, as far as

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::initializer_list<uint8_t> kJump = {0xe9};
 constexpr std::initializer_list<uint8_t> kCall = {0xe8};
-constexpr std::initializer_list<uint8_t> kLeaRcx = {0x48, 0x8d, 0x0d};  // of rip
+constexpr std::initializer_list<uint8_t> kLeaRcx = {0x48, 0x8d, 0x0d};  // lea distance(%rip), %rcx
 constexpr int32_t kRedZoneBytes = 128;
 
 // The registers that the entry points of the recorder change (recorder_code.h): those that

@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<uint8_t>> MakeTrampoline(const PatchSpot& spot, uint6
 // Returns the trampoline's length, which is the same at every address within reach of the jump.
 size_t TrampolineBytes(const PatchSpot& spot);
 
-// An upper bound for the length of all trampolines.
+// An upper bound for the length of any trampoline, in bytes.
 inline constexpr size_t kMostTrampolineBytes = 320;
 inline constexpr uint64_t kTrampolineAlignment = 16;
 
