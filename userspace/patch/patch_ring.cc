@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "bpf/abi/record_kinds.h"
 #include "symbols/plan/process.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
@@ -62,11 +63,11 @@ bool IsForJobsToSay(uint8_t kind) {
     case abi::PT_FORK:
     case abi::PT_EXEC:
     case abi::PT_THREAD_EXIT:
-    case abi::PT_COST:
     case abi::PT_LOSS_ANYWHERE:
       return false;
     default:
-      return kind <= abi::PT_PYTHON_MODULE || kind == abi::PT_SCRIPT_STACK;
+      return abi::kRecordKinds[kind].least_bytes > 0 &&
+             (kind <= abi::PT_PYTHON_MODULE || kind == abi::PT_SCRIPT_STACK);
   }
 }
 
