@@ -325,8 +325,7 @@ absl::Status RecordSession::Loop() {
       if (result_.targets_ended) break;
       if (flight_ != nullptr) flight_->NoteLosses(now_ns, ReadLosses());
       if (flight_ != nullptr && options_.flight->WatchesSteps()) {
-        if (const auto steps = step_watch_->Find(); steps.has_value())
-          flight_->OnSteps(*steps, now_ns);
+        if (const auto steps = step_watch_->Find()) flight_->OnSteps(*steps, now_ns);
       }
     }
     ReadCpuTimes(now_ns);
