@@ -141,10 +141,10 @@ struct SystemEvent {
 
   SystemEvent() : call{} {}
   int64_t end_ns() const { return start_ns + duration_ns; }
-  // Of a kOffCpu: when the thread could run again.
+  // Returns when the thread of a kOffCpu could run again.
   int64_t runnable_ns() const { return end_ns() - off_cpu.run_queue_ns; }
-  // Of a kOffCpu with a waker: when that woke it. The waker may have gone on before the thread
-  // could run.
+  // Returns when the waker of a kOffCpu woke the thread. The waker may have gone on before the
+  // thread could run.
   int64_t woken_ns() const { return std::max(start_ns, runnable_ns() - off_cpu.wake_up_ns); }
 };
 
