@@ -152,9 +152,9 @@ void AddWhen(CLI::App* record, RecordArguments* arguments) {
                            ->group(kGroupWhen);
   CLI::Option* schedule =
       AddParsed(record, "--schedule", "SCHEDULE", &arguments->schedule, ParseSchedule,
-                "records only some steps, as torch.profiler.schedule() does: "
-                "skip_first=10,wait=5,warmup=1,active=3,repeat=2,skip_first_wait=1 (another value "
-                "than 0: the first cycle does not wait). Each cycle has its own result directory")
+                "records only some steps, as torch.profiler.schedule() does, for example "
+                "skip_first=10,wait=5,warmup=1,active=3,repeat=2. With skip_first_wait=1 the first "
+                "cycle does not wait. Each cycle has its own result directory")
           ->excludes(steps)
           ->group(kGroupWhen);
   // These options choose steps of the whole recording, of which a flight recorder keeps only the

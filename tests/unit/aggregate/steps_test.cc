@@ -237,7 +237,7 @@ TEST(StepFinderTest, GradientsThatAreThrownAwayNowAndThenMakeItAGuess) {
     job.Backward(8);
     if (step % 11 != 5) job.Optimize();
   }
-  ExpectDoubt(job, "not all updated");
+  ExpectDoubt(job, "not all of which updated");
 }
 
 TEST(StepFinderTest, OptimizersOfManyNamesInFewRoundsAreAGuess) {

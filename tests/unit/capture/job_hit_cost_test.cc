@@ -109,7 +109,7 @@ TEST(RecordingCostTest, CountsStacksOfJumps) {
   hit.stack = 100;
   const Cost with = EstimateCost(LiveMeter(), jumps, {.window_ns = 1'000'000}, 0, hit);
   EXPECT_DOUBLE_EQ(with.estimated_overhead_percent, 100.0 * 15 / 85);
-  EXPECT_NE(with.basis.find("at 100 ns each"), std::string::npos);
+  EXPECT_NE(with.basis.find("count 100 ns each"), std::string::npos);
   // More than there is: a made-up figure, but no division by nothing.
   const Cost most = EstimateCost(LiveMeter(), jumps, {.window_ns = 1000}, 0, hit);
   EXPECT_NEAR(most.estimated_overhead_percent, 9900, 1);
