@@ -39,6 +39,7 @@ OrderedJson VerdictJson(const Verdict& verdict) {
                         {"ms_a_step", verdict.MsAStep(finding)},
                         {"share", verdict.ShareOf(finding)},
                         {"certainty", CertaintyName(finding.certainty)},
+                        {"is_part_of_others", finding.is_part_of_others()},
                         {"what", ShownText(finding.what)},
                         {"evidence", Shown(finding.evidence)},
                         {"next", ShownText(finding.next)}});

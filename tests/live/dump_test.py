@@ -162,6 +162,14 @@ class DumpTest(LiveTest):
     def names(document: dict) -> set[str]:
         return {stack["thread_name"] for thread in document["threads"] for stack in thread["stacks"]}
 
+    def test_output_that_cannot_be_written_is_told(self) -> None:
+        with Job() as job, open("/dev/full", "wb") as full:
+            for arguments in (("dump", "-p", job.pid), ("dump", "-p", job.pid, "--json"), ("list", "--json"), ("doctor", "--json")):
+                with self.subTest(arguments):
+                    done = subprocess.run([str(live.BINARY), *map(str, arguments)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=live.WORK_S)
+                    self.assertEqual(done.returncode, 7, done.stderr)
+                    self.assertIn("cannot write to standard output: No space left on device", done.stderr)
+
     def test_threads_that_are_stopped_or_in_a_page_fault_do_not_run(self) -> None:
         script = """
 import ctypes, fcntl, mmap, os, struct, threading, time

@@ -188,7 +188,7 @@ class FlightTest(LiveTest):
                 while True:
                     stream.write(bytes(4096))
             tracer.process.send_signal(signal.SIGUSR1)
-            tracer.lines.wait("SIGUSR1: dump_0 was not written, the recording goes on: cannot write", live.WORK_S)
+            tracer.lines.wait("dump_0 was not written \\(SIGUSR1\\); the recording goes on: cannot write", live.WORK_S)
             filler.unlink()
             tracer.process.send_signal(signal.SIGUSR1)
             tracer.lines.wait("SIGUSR1: the last .*/dump_1$", live.WORK_S)

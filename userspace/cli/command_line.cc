@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/base/standard_output.h"
 #include "userspace/base/text.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/config_file.h"
@@ -99,13 +100,11 @@ bool IsHelpOfNothing(const CLI::App& app, const std::vector<std::string>& argume
   return app.get_subcommands().empty() && !arguments.empty() && !arguments.front().starts_with("-");
 }
 
-// Fails where printed output could not be written, so that the command does not seem to have
-// succeeded.
+// Fails where printed output could not be written.
 absl::Status CheckPrinted() {
   std::cout.flush();
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) {
-    return absl::OkStatus();
-  }
+  absl::Status status = FlushStandardOutput();
+  if (!status.ok() || std::cout.good()) return status;
   return Fail(ExitCode::kOutputFailed, "cannot write to standard output");
 }
 
@@ -121,6 +120,8 @@ int Finish(const absl::Status& status, bool json) {
   if (json) {
     const nlohmann::json error = {{"error", {{"message", message}, {"exit_code", code}}}};
     PrintDocument(error, -1);
+    // Where standard output itself is what failed, nobody would see the document.
+    if (!FlushStandardOutput().ok()) Say("%s", message.c_str());
   } else {
     Say("%s", message.c_str());
   }

@@ -311,10 +311,13 @@ void AddExportOptions(CLI::App* command, ExportArguments* arguments) {
               "not. cpu_time_total is the same as self_cpu_time_total, because the width of a "
               "frame is its total")
       ->capture_default_str();
-  command->add_option("--diff", arguments->diff,
-                      "compares with this earlier recording; for the formats flamegraph and "
-                      "folded. Folded lines get two numbers, that of the earlier recording first");
+  command
+      ->add_option("--diff", arguments->diff,
+                   "compares with this earlier recording; for the formats flamegraph and "
+                   "folded. Folded lines get two numbers, that of the earlier recording first")
+      ->type_name("RESULT");
   command->add_option("--sort-by", arguments->sort_by, "sorts the table by this key")
+      ->type_name("KEY")
       ->capture_default_str();
   command->add_option("--device", arguments->device,
                       "the device of memory timelines, for example cpu or cuda:0; by default the "

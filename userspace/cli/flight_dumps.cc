@@ -98,8 +98,8 @@ void FlightDumps::Run() {
       }
       waiting_.push_back(*std::move(directory));
     } else {
-      SayOverProgress("%s: dump_%u was not written, the recording goes on: %s", dump.reason.c_str(),
-                      next_ - 1, std::string(directory.status().message()).c_str());
+      SayOverProgress("dump_%u was not written (%s); the recording goes on: %s", next_ - 1,
+                      dump.reason.c_str(), std::string(directory.status().message()).c_str());
       Note(directory.status());
     }
     WaitForOutputs(/*is_patient=*/false);

@@ -22,6 +22,7 @@
 #include "symbols/python/python_stacks.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/standard_output.h"
 #include "userspace/base/text.h"
 #include "userspace/cli/dump_bytes.h"
 #include "userspace/cli/dump_worker.h"
@@ -470,7 +471,7 @@ namespace {
 
 // Takes a dump in a worker, where `work` gets it, and returns the result of `work`.
 absl::StatusOr<std::string> DumpInWorker(
-    Pid pid, const std::function<std::string(const ProcessDump&)>& work) {
+    Pid pid, const std::function<absl::StatusOr<std::string>(const ProcessDump&)>& work) {
   if (absl::Status status = CheckIsNoThread(pid); !status.ok()) return status;
   const auto mappings = ReadMaps(pid);
   if (!mappings.ok()) return mappings.status();
@@ -494,9 +495,11 @@ absl::StatusOr<std::string> DumpInWorker(
 
 absl::Status DumpProcess(Pid pid, const std::function<void(const ProcessDump&)>& show) {
   return DumpInWorker(pid,
-                      [&show](const ProcessDump& dump) {
+                      [&show](const ProcessDump& dump) -> absl::StatusOr<std::string> {
                         show(dump);
-                        return std::string();
+                        absl::Status status = FlushStandardOutput();
+                        if (!status.ok()) return status;
+                        return "";
                       })
       .status();
 }

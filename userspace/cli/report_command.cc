@@ -1,4 +1,5 @@
 #include <array>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -129,6 +130,7 @@ std::vector<CLI::Option*> AddTableOptions(CLI::App* report, ReportArguments* arg
           ->add_option("--sort-by", arguments->sort_by,
                        "sorts by this key of torch's table(); '' leaves the rows in the order of "
                        "their first calls")
+          ->type_name("KEY")
           ->capture_default_str(),
       report
           ->add_option("--max-name-column-width", arguments->max_name_column_width,
@@ -175,9 +177,11 @@ void AddViews(CLI::App* report, ReportArguments* arguments,
   keep_apart(
       report->add_flag("--why", arguments->why,
                        "prints what makes steps take so long: the largest causes, with evidence"));
-  keep_apart(report->add_option("--compare", arguments->compare,
-                                "prints what got slower or faster than in this earlier recording, "
-                                "a result directory or a .ptrec file"));
+  keep_apart(report
+                 ->add_option("--compare", arguments->compare,
+                              "prints what got slower or faster than in this earlier recording, "
+                              "a result directory or a .ptrec file")
+                 ->type_name("RESULT"));
   add("--by-file", SystemView::kByFile,
       "prints I/O by file, pipe and socket (recorded by --activities syscalls or io)");
   add("--by-syscall", SystemView::kBySystemCall,
@@ -202,6 +206,7 @@ void AddReportCommand(CLI::App& app, Action* action) {
       "Example: proftrace report result --sort-by cpu_time_total --row-limit 20");
   report->add_option("CAPTURE", arguments->capture, "result directory or .ptrec file")->required();
   report->add_option("--row-limit", arguments->row_limit, "the most rows; -1 = all")
+      ->check(CLI::Range(int64_t{-1}, std::numeric_limits<int64_t>::max()))
       ->capture_default_str();
   const std::vector<CLI::Option*> of_table = AddTableOptions(report, arguments.get());
   AddViews(report, arguments.get(), of_table);

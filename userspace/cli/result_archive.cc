@@ -173,7 +173,7 @@ absl::Status ResultArchive::Finish(const ResultDirectory& directory) {
   if (status.ok()) status = Write(directory, sink->get());
   if (!status.ok()) {
     return Fail(ExitCode::kOutputFailed, std::string(status.message()) +
-                                             "; nothing is lost, the result is in " + place.path);
+                                             "; everything that was written is in " + place.path);
   }
   directory.RemoveAll();
   return absl::OkStatus();

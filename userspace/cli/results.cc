@@ -211,7 +211,7 @@ absl::Status PrintText(const std::string& whole, bool json) {
       clearerr(stdout);
       return absl::OkStatus();
     }
-    return Fail(ExitCode::kOutputFailed, "cannot write the table to standard output");
+    return Fail(ExitCode::kOutputFailed, "cannot write to standard output: " + ErrnoText(errno));
   }
   return absl::OkStatus();
 }

@@ -203,7 +203,8 @@ void AddViewCommand(CLI::App& app, Action* action) {
                    "of merge, say (.json, .json.gz, .pftrace)")
       ->required();
   command->add_option("--port", arguments->port, "the port of 127.0.0.1; by default any free one")
-      ->type_name("PORT");
+      ->type_name("PORT")
+      ->check(CLI::Range(1, 65535));
   command->add_flag("--no-browser", arguments->no_browser,
                     "prints the address, and starts no browser");
   command

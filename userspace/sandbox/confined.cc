@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "userspace/base/exit_status.h"
+#include "userspace/base/standard_output.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/sandbox/filter.h"
 #include "userspace/sandbox/rights.h"
@@ -76,7 +77,8 @@ absl::Status RunGuarded(const std::function<absl::Status()>& work) {
   if (!confinement.is_viewer) prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::kBug));
   Confine(confinement);
-  const absl::Status status = RunGuarded(work);
+  absl::Status status = RunGuarded(work);
+  status.Update(FlushStandardOutput());
   std::fflush(nullptr);
   const Report report{static_cast<int32_t>(ExitCodeOf(status)), WasTold(status) ? 1u : 0u};
   std::string bytes(sizeof(report), '\0');

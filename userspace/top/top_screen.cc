@@ -20,6 +20,8 @@ constexpr int kLongestBar = 20;  // the length of the bar of a part that takes t
 
 std::string Milliseconds(int64_t ns) { return DurationText(ns); }
 
+std::string OfMilliseconds(double ms) { return DurationText(std::llround(ms * 1e6)); }
+
 std::string PercentOf(double share) {
   const double percent = 100 * share;
   return absl::StrFormat("%.*f%%", percent < 10 ? 1 : 0, percent);
@@ -112,7 +114,7 @@ class Drawer {
       std::string name(StepPartName(part.part));
       std::replace(name.begin(), name.end(), '_', ' ');
       const std::string text =
-          absl::StrFormat("%s %s %.3g ms ", name, PercentOf(part.share), part.ms);
+          absl::StrFormat("%s %s %s ", name, PercentOf(part.share), OfMilliseconds(part.ms));
       const int bar = std::max(1, static_cast<int>(std::lround(part.share * kLongestBar)));
       const int width = static_cast<int>(text.size()) + bar + 2;
       if (column + width > grid_.columns() && column > indent) {
@@ -134,7 +136,7 @@ class Drawer {
     }
     const Finding& first = verdict.findings.front();
     const std::string text =
-        absl::StrFormat("why: %.3g ms%s (%s%s): %s", verdict.MsAStep(first),
+        absl::StrFormat("why: %s%s (%s%s): %s", OfMilliseconds(verdict.MsAStep(first)),
                         verdict.are_steps ? " a step" : "", PercentOf(verdict.ShareOf(first)),
                         first.certainty == Certainty::kLikely ? ", likely" : "", first.what);
     const std::string more = status_.has_keys ? " v: more" : "";

@@ -135,7 +135,8 @@ void TellHolder(const Case& job, const GilWaits& waits, Finding* finding) {
   AddMeanwhile(job, holder.intervals, thread, finding);
   const std::string row = RowText(job, thread, holder);
   if (!row.empty()) finding->evidence.push_back(row);
-  if (AddPython(job, thread, holder.intervals, "That thread", finding) == PythonSource::kNone) {
+  if (AddPython(job, thread, holder.intervals, "That thread", finding) != PythonSource::kSamples &&
+      job.timeline.samples().empty()) {
     finding->next = "--sample 99Hz";
   }
 }

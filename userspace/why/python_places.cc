@@ -92,14 +92,20 @@ PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals&
   const auto most = LargestValue(places.by_function);
   if (most == places.by_function.end() || 10 * most->second < places.all)
     return PythonSource::kNone;
-  finding->evidence.push_back(who + " was in " + most->first + " for " +
-                              PercentText(most->second, places.all) + " of that" +
-                              (places.are_samples ? ", by samples." : ", by operators' stacks."));
-  if (places.are_samples && !job.parts.has_kernel && 2 * places.waiting > places.all) {
+  const std::string share = PercentText(most->second, places.all);
+  if (!places.are_samples) {
+    finding->evidence.push_back("Operators around that time were called in " + most->first + " (" +
+                                share + " of it). The function that took the time may be " +
+                                "another one, which --sample 99Hz would show.");
+    return PythonSource::kStacks;
+  }
+  finding->evidence.push_back(who + " was in " + most->first + " for " + share +
+                              " of that, by samples.");
+  if (!job.parts.has_kernel && 2 * places.waiting > places.all) {
     finding->evidence.push_back(PercentText(places.waiting, places.all) +
                                 " of the samples there found it waiting, not running.");
   }
-  return places.are_samples ? PythonSource::kSamples : PythonSource::kStacks;
+  return PythonSource::kSamples;
 }
 
 }  // namespace proftrace

@@ -46,8 +46,9 @@ std::optional<Finding> FindGil(const Case& job, PartTimes* taken);
 enum class PythonSource : uint8_t { kNone, kSamples, kStacks };
 
 // Adds the function of Python in which the driving thread was most during that part to the
-// evidence. It is found by samples, or else by the stacks of the operators around. Returns which of
-// the two; kNone: nothing was added.
+// evidence. It is found by samples. Without them the function that called the operators around that
+// time is told, which need not be the one that took the time: a function that runs no operator is
+// in no operator's stack. Returns which of the two; kNone: nothing was added.
 PythonSource AddPython(const Case& job, StepPart part, Finding* finding);
 // Adds the function in which `thread` was most during `times`; `who`: the thread's name in the
 // sentence.

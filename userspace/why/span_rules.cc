@@ -189,7 +189,11 @@ std::optional<Finding> FindOperators(const Case& job) {
   }
   std::string text;
   for (size_t i = 0; i < std::min(kNamedOperators, table.order().size()); ++i) {
-    text += (i == 0 ? "The longest: " : ", ") + table.Text(table.order()[i]);
+    text += (i > 0 ? ", "
+             : finding.kind == FindingKind::kSmallOperators
+                 ? "The calls of these take the most, small or not: "
+                 : "The longest: ") +
+            table.Text(table.order()[i]);
   }
   finding.evidence.push_back(text + ".");
   if (FetchesValue(job.timeline.label(table.order().front()).name) &&

@@ -138,7 +138,9 @@ void AddRemarks(const Case& job, Verdict* verdict) {
 
 // Returns the reasons that the recording gives for having no row, one sentence each.
 std::vector<std::string> WhyNothing(const RecordingInfo& info) {
-  std::vector<std::string> reasons = {"There is no time to give reasons for."};
+  std::vector<std::string> reasons = {
+      "There is no time to give reasons for. Where the thread waits all the time, 'proftrace dump "
+      "-p PID' shows for what, and --activities cpu,sched,syscalls records it."};
   for (const Unsupported& gap : info.unsupported) {
     if (gap.feature == "jumps in the job's code" || gap.feature == "code that no probe reaches" ||
         gap.feature == "rows of processes that ran") {

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "userspace/aggregate/each_span.h"
@@ -97,15 +99,19 @@ std::string WakerText(const Case& job, const PlaceWaits& waits) {
                                  Raw(wait.waker_pid));
 }
 
-// Adds the place where the thread waited longest in a part to the evidence. Returns the largest of
-// its waits; nullptr: there are no waits.
-const WaitSum* AddWaits(const Case& job, StepPart part, Finding* finding) {
-  const PlaceWaits waits =
-      LongestPlace(job, [part](const WaitSum& wait) { return IsOf(wait, part); });
+// Adds the place where the thread waited longest in a part to the evidence; with `reason`, of its
+// waits for that reason. Returns the largest of its waits; nullptr: there are no waits.
+const WaitSum* AddWaits(const Case& job, StepPart part, Finding* finding,
+                        std::optional<WaitReason> reason = std::nullopt) {
+  const PlaceWaits waits = LongestPlace(job, [part, reason](const WaitSum& wait) {
+    return reason.has_value() ? wait.reason == *reason : IsOf(wait, part);
+  });
   if (waits.largest == nullptr) return nullptr;
   finding->evidence.push_back(WaiterText(job, waits) + WakerText(job, waits));
-  const bool is_known = AddPython(job, part, finding) != PythonSource::kNone;
-  if (!is_known && job.timeline.info().system.operators) finding->next = "--with-stack";
+  const PythonSource source = AddPython(job, part, finding);
+  const bool could_tell_more =
+      job.timeline.info().system.operators && job.timeline.samples().empty();
+  if (source != PythonSource::kSamples && could_tell_more) finding->next = "--sample 99Hz";
   return waits.largest;
 }
 
@@ -188,6 +194,125 @@ bool MakesBatches(const Case& job) {
   return by_itself_ns > 0;
 }
 
+// What calls of StepPart::kIo did with one file.
+struct FileUse {
+  int64_t ns = 0;
+  int64_t bytes = 0;
+  uint64_t calls = 0;
+  IoRole role = IoRole::kNone;
+  bool is_stream = false;  // a pipe or a socket, whose other end decides how long a call takes
+};
+
+// Returns the uses of files by their names.
+std::map<std::string, FileUse> FilesOfIo(const Case& job) {
+  const SystemTables& tables = job.timeline.system_tables();
+  std::map<std::string, FileUse> by_file;
+  ForEachEventIn(job, StepPart::kIo, [&](const SystemEvent& event) {
+    if (!IsIo(event)) return;
+    const IoFacts io = IoOf(tables, event);
+    FileUse& use = by_file[FileText(job.timeline, event.file)];
+    use.ns += event.duration_ns;
+    use.bytes += io.bytes;
+    ++use.calls;
+    if (io.role != IoRole::kNone) use.role = io.role;
+    const SystemFile* const file = tables.File(event.file);
+    use.is_stream = file != nullptr &&
+                    (file->kind == SystemFileKind::kPipe || file->kind == SystemFileKind::kSocket);
+  });
+  return by_file;
+}
+
+// "12 calls on /data/shard-17.tar took 1.20 s; 96 MB were read, 80 MB a second."
+std::string FileUseText(const std::string& file, const FileUse& use) {
+  const std::string name = file.empty() ? "something without a name" : file;
+  std::string text =
+      CountText(use.calls, "call", "calls") + " on " + name + " took " + DurationText(use.ns);
+  if (use.bytes <= 0 || use.ns <= 0) {
+    return text + (use.is_stream && use.role != IoRole::kWrite ? ", and no data came." : ".");
+  }
+  text +=
+      "; " + BytesText(use.bytes) + " were " + (use.role == IoRole::kWrite ? "written" : "read");
+  if (!use.is_stream) {  // how fast a pipe or socket is, is a matter of its other end
+    text += ", " +
+            BytesText(static_cast<int64_t>(static_cast<double>(use.bytes) * 1e9 /
+                                           static_cast<double>(use.ns))) +
+            " a second";
+  }
+  return text + ".";
+}
+
+// The time of StepPart::kOther, in ns.
+struct OtherTimes {
+  std::map<WaitReason, int64_t> by_reason;  // off the CPU
+  int64_t waited_ns = 0;                    // the sum of these
+  std::map<std::string, int64_t> by_call;   // of system calls, on the CPU or off it
+};
+
+OtherTimes TimesOfOther(const Case& job) {
+  std::map<WaitReason, TimeIntervals> waits;
+  std::map<std::string, TimeIntervals> calls;
+  ForEachEventIn(job, StepPart::kOther, [&](const SystemEvent& event) {
+    if (event.kind == SystemKind::kOffCpu) {
+      waits[event.off_cpu.reason].emplace_back(event.start_ns, event.runnable_ns());
+    }
+    if (event.kind == SystemKind::kCall) {
+      calls[SystemEventName(event)].emplace_back(event.start_ns, event.end_ns());
+    }
+  });
+  // A call, or a wait, may reach into other parts.
+  const auto of_part = [&job](const TimeIntervals& intervals) {
+    return job.parts.TimesIn(intervals)[static_cast<size_t>(StepPart::kOther)];
+  };
+  OtherTimes times;
+  for (const auto& [reason, intervals] : waits) {
+    const int64_t ns = of_part(intervals);
+    times.by_reason[reason] = ns;
+    times.waited_ns += ns;
+  }
+  for (const auto& [name, intervals] : calls) times.by_call[name] = of_part(intervals);
+  return times;
+}
+
+// Makes a finding about StepPart::kOther one about this reason.
+void NameReason(const Case& job, WaitReason reason, Finding* finding) {
+  switch (reason) {
+    case WaitReason::kSleep:
+      finding->kind = FindingKind::kSleep;
+      finding->what = DriverText(job) + " sleeps for a time that it chose itself";
+      break;
+    case WaitReason::kPoll:
+      finding->kind = FindingKind::kPoll;
+      finding->what = DriverText(job) + " waits for files or sockets to become ready (poll)";
+      break;
+    case WaitReason::kChild:
+      finding->kind = FindingKind::kChild;
+      finding->what = DriverText(job) + " waits for a child process";
+      break;
+    case WaitReason::kSignal:
+      finding->what = DriverText(job) + " is stopped, or waits for a signal";
+      break;
+    default:
+      finding->what = DriverText(job) + " waits in the kernel";
+      break;
+  }
+}
+
+// Adds which system calls took the time, the longest first.
+void AddLongestCalls(const Case& job, const OtherTimes& times, Finding* finding) {
+  constexpr size_t kMostCalls = 3;
+  std::vector<std::pair<std::string, int64_t>> calls(times.by_call.begin(), times.by_call.end());
+  std::sort(calls.begin(), calls.end(),
+            [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (size_t i = 0; i < std::min(kMostCalls, calls.size()); ++i) {
+    if (!IsWorthTelling(calls[i].second, finding->ns)) break;
+    text += (i == 0 ? "It was in " : ", ") + calls[i].first + " for " +
+            DurationText(job.AStep(calls[i].second)) +
+            (i == 0 && job.parts.are_steps ? " a step" : "");
+  }
+  if (!text.empty()) finding->evidence.push_back(text + ".");
+}
+
 }  // namespace
 
 std::optional<Finding> FindDataLoader(const Case& job) {
@@ -224,7 +349,10 @@ std::optional<Finding> FindCollectives(const Case& job) {
 std::optional<Finding> FindLock(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kLock, StepPart::kLock,
                               DriverText(job) + " waits for a lock that another thread holds");
-  AddWaits(job, StepPart::kLock, &finding);
+  const WaitSum* const longest = AddWaits(job, StepPart::kLock, &finding);
+  if (longest != nullptr && longest->waker_is_known) {
+    AddMeanwhile(job, StepPart::kLock, longest->waker_thread, &finding);
+  }
   return finding;
 }
 
@@ -246,88 +374,54 @@ std::optional<Finding> FindOtherThread(const Case& job) {
 std::optional<Finding> FindIo(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kIo, StepPart::kIo,
                               DriverText(job) + " itself reads or writes files or sockets");
-  struct Sums {
-    int64_t ns = 0, bytes = 0;
-    uint64_t calls = 0;
-    IoRole role = IoRole::kNone;
-  };
-  std::map<std::string, Sums> by_file;
-  ForEachEventIn(job, StepPart::kIo, [&](const SystemEvent& event) {
-    if (!IsIo(event)) return;
-    const std::string file = FileText(job.timeline, event.file);
-    const IoFacts io = IoOf(job.timeline.system_tables(), event);
-    Sums& sums = by_file[file];
-    sums.ns += event.duration_ns;
-    sums.bytes += io.bytes;
-    ++sums.calls;
-    if (io.role != IoRole::kNone) sums.role = io.role;
-  });
+  const std::map<std::string, FileUse> by_file = FilesOfIo(job);
+  const PlaceWaits waits =
+      LongestPlace(job, [](const WaitSum& wait) { return wait.reason == WaitReason::kIo; });
   const auto most = std::max_element(by_file.begin(), by_file.end(),
                                      [](auto& a, auto& b) { return a.second.ns < b.second.ns; });
   if (most == by_file.end()) {
-    const PlaceWaits waits =
-        LongestPlace(job, [](const WaitSum& wait) { return wait.reason == WaitReason::kIo; });
     if (waits.largest != nullptr) finding.evidence.push_back(WaiterText(job, waits) + ".");
     finding.next = kMoreOfKernel;
     return finding;
   }
-  const Sums& sums = most->second;
-  std::string text = CountText(sums.calls, "call", "calls") + " for " + DurationText(sums.ns) +
-                     (sums.role == IoRole::kRead    ? " read "
-                      : sums.role == IoRole::kWrite ? " wrote "
-                                                    : " were of ");
-  text += most->first.empty() ? "something without a name" : most->first;
-  if (sums.bytes > 0 && sums.ns > 0) {
-    text += absl::StrFormat(": %s at %s a second", BytesText(sums.bytes),
-                            BytesText(static_cast<int64_t>(static_cast<double>(sums.bytes) * 1e9 /
-                                                           static_cast<double>(sums.ns))));
+  finding.evidence.push_back(FileUseText(most->first, most->second));
+  const bool waits_for_peer =
+      most->second.is_stream && waits.largest != nullptr && 2 * waits.blocked_ns > finding.ns;
+  if (waits_for_peer) {
+    finding.what = DriverText(job) + (most->second.role == IoRole::kWrite
+                                          ? " waits until a pipe or socket takes its data"
+                                          : " waits for data from a pipe or socket");
+    finding.evidence.push_back(WaiterText(job, waits) + WakerText(job, waits));
+    if (waits.largest->waker_is_known) {
+      AddMeanwhile(job, StepPart::kIo, waits.largest->waker_thread, &finding);
+    }
   }
-  finding.evidence.push_back(text + ".");
   if (by_file.size() > 1) {
     finding.evidence.push_back(CountText(by_file.size() - 1, "other file", "other files") +
-                               " took less: 'proftrace report --by-file' lists them.");
+                               " took less: 'proftrace report --by-file' lists all.");
   }
   AddPython(job, StepPart::kIo, &finding);
   return finding;
 }
 
 std::optional<Finding> FindOtherWaits(const Case& job) {
-  std::map<WaitReason, int64_t> by_reason;
-  std::map<std::string, int64_t> by_call;
-  ForEachEventIn(job, StepPart::kOther, [&](const SystemEvent& event) {
-    if (event.kind == SystemKind::kOffCpu) by_reason[event.off_cpu.reason] += event.duration_ns;
-    if (event.kind == SystemKind::kCall) by_call[SystemEventName(event)] += event.duration_ns;
-  });
-  const auto reason = LargestValue(by_reason);
   Finding finding = FindingOf(job, FindingKind::kSystem, StepPart::kOther,
-                              DriverText(job) + " is in other system calls");
-  const auto call = LargestValue(by_call);
-  const bool is_wait = reason != by_reason.end() && 2 * reason->second > finding.ns;
-  if (is_wait) {
-    switch (reason->first) {
-      case WaitReason::kSleep:
-        finding.kind = FindingKind::kSleep;
-        finding.what = DriverText(job) + " sleeps for a time that it chose itself";
-        break;
-      case WaitReason::kPoll:
-        finding.kind = FindingKind::kPoll;
-        finding.what = DriverText(job) + " waits for files or sockets to become ready (poll)";
-        break;
-      case WaitReason::kChild:
-        finding.kind = FindingKind::kChild;
-        finding.what = DriverText(job) + " waits for a child process";
-        break;
-      case WaitReason::kSignal:
-        finding.what = DriverText(job) + " is stopped, or waits for a signal";
-        break;
-      default:
-        finding.what = DriverText(job) + " waits in the kernel";
-        break;
+                              DriverText(job) + " waits in system calls of several kinds");
+  const OtherTimes times = TimesOfOther(job);
+  const auto reason = LargestValue(times.by_reason);
+  const bool has_reason = reason != times.by_reason.end();
+  if (has_reason && 2 * reason->second > finding.ns) {
+    NameReason(job, reason->first, &finding);
+    if (10 * reason->second < 9 * finding.ns) {
+      finding.evidence.push_back("That is " + PercentText(reason->second, finding.ns) +
+                                 " of this time; the rest are other system calls and waits.");
     }
-    AddWaits(job, StepPart::kOther, &finding);
-  } else if (call != by_call.end()) {
-    finding.evidence.push_back("Most of it was in " + call->first + ", " +
-                               DurationText(job.AStep(call->second)) + " a step.");
+    AddWaits(job, StepPart::kOther, &finding, reason->first);
+  } else {
+    if (!has_reason || 2 * times.waited_ns < finding.ns) {
+      finding.what = DriverText(job) + " is in other system calls";
+    }
+    AddLongestCalls(job, times, &finding);
   }
   if (!job.timeline.info().system.calls && finding.kind == FindingKind::kSystem) {
     finding.next = kMoreOfKernel;

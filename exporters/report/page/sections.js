@@ -21,6 +21,7 @@ function verdictSection() {
     what.appendChild(make('p', 'what', finding.what.replace(/^./u, (letter) => letter.toUpperCase()) + '.'));
     const words = what.appendChild(make('p', 'muted'));
     words.append(`${share(finding.share, 1)} of the time · `, make('span', finding.certainty, finding.certainty));
+    if (finding.is_part_of_others && verdict.findings.length > 1) words.append(' · part of the others');
     for (const sentence of finding.evidence) what.appendChild(make('p', 'evidence', sentence));
     if (finding.next !== '') {
       const next = what.appendChild(make('p', 'next', 'To know more, record with '));

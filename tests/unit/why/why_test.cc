@@ -312,6 +312,79 @@ TEST_F(WhyTest, WithoutOperatorsNothingIsSaidOfThem) {
   EXPECT_THAT(text, Not(HasSubstr("--with-stack")));
 }
 
+// Each step has these waits one after the other, in the calls of the same place.
+class WhyWaitsTest : public WhyTest {
+ protected:
+  struct Wait {
+    std::string_view call;
+    WaitReason reason;
+    int64_t ns;
+  };
+
+  Verdict WhyOf(const std::vector<Wait>& waits, int64_t run_queue_ns = 0) {
+    maker_.info().system.sched = maker_.info().system.calls = true;
+    MakeSteps([&](int, int64_t from_ns, int64_t) {
+      for (const auto& [call, reason, ns] : waits) {
+        maker_.AddSystemEvent(
+            MakeOffCpu(thread_, reason, from_ns, from_ns + ns + run_queue_ns, run_queue_ns, call));
+        maker_.AddSystemEvent(MakeCall(thread_, call, from_ns, from_ns + ns + run_queue_ns, 0));
+        from_ns += ns + run_queue_ns;
+      }
+    });
+    return Why();
+  }
+};
+
+TEST_F(WhyWaitsTest, NoneOfSeveralEqualWaitsGivesTheName) {
+  const Verdict verdict = WhyOf({{"clock_nanosleep", WaitReason::kSleep, 2 * kMs},
+                                 {"pselect6", WaitReason::kPoll, 18 * kMs / 10},
+                                 {"getrandom", WaitReason::kOther, 17 * kMs / 10}});
+  const std::optional<Finding> finding = FindKind(verdict, FindingKind::kSystem);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("waits in system calls of several kinds"));
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("It was in clock_nanosleep for 2.00 ms a step, "
+                                              "pselect6 for 1.80 ms, getrandom for 1.70 ms."));
+}
+
+TEST_F(WhyWaitsTest, TheNameIsOnlyOfItsOwnWaits) {
+  const Verdict verdict = WhyOf({{"clock_nanosleep", WaitReason::kSleep, 4 * kMs},
+                                 {"clock_nanosleep", WaitReason::kSignal, 2 * kMs}});
+  const std::optional<Finding> finding = FindKind(verdict, FindingKind::kSleep);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("That is 67 % of this time"));
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("It waited 12 times for 48.0 ms"));
+}
+
+TEST_F(WhyWaitsTest, ACallIsNotLongerThanItsPartOfTheStep) {
+  const Verdict verdict = WhyOf(
+      {{"getrandom", WaitReason::kOther, 2 * kMs}, {"pselect6", WaitReason::kPoll, 2 * kMs}}, kMs);
+  const std::optional<Finding> finding = FindKind(verdict, FindingKind::kSystem);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_EQ(finding->ns, kSteps * 4 * kMs);
+  EXPECT_THAT(EvidenceOf(*finding),
+              HasSubstr("It was in getrandom for 2.00 ms a step, pselect6 for 2.00 ms."));
+}
+
+TEST_F(WhyTest, AReadThatWaitsForAPeerIsNoReading) {
+  maker_.info().system.sched = maker_.info().system.calls = true;
+  const SystemFileId pipe = maker_.AddSystemFile(SystemFileKind::kPipe, "pipe:[7]");
+  MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+    SystemEvent wait = MakeOffCpu(thread_, WaitReason::kIo, from_ns, to_ns, 0, "read");
+    wait.off_cpu.waker_pid = Pid{7};
+    wait.off_cpu.waker_tid = Tid{8};
+    maker_.AddSystemEvent(wait);
+    SystemEvent call = MakeCall(thread_, "read", from_ns, to_ns, 4);
+    call.file = pipe;
+    maker_.AddSystemEvent(call);
+  });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kIo);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("waits for data from a pipe or socket"));
+  EXPECT_THAT(EvidenceOf(*finding),
+              HasSubstr("12 calls on pipe:[7] took 72.0 ms; 48 bytes were read."));
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("what ended that was thread holder"));
+}
+
 TEST_F(WhyTest, NothingIsSaidOfNothing) {
   maker_.info().window.duration_ns = 0;
   const Verdict verdict = Why();
