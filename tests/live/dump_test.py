@@ -163,7 +163,7 @@ class DumpTest(LiveTest):
         return {stack["thread_name"] for thread in document["threads"] for stack in thread["stacks"]}
 
     def test_output_that_cannot_be_written_is_told(self) -> None:
-        with Job() as job, open("/dev/full", "wb") as full:
+        with live.Job() as job, open("/dev/full", "wb") as full:
             for arguments in (("dump", "-p", job.pid), ("dump", "-p", job.pid, "--json"), ("list", "--json"), ("doctor", "--json")):
                 with self.subTest(arguments):
                     done = subprocess.run([str(live.BINARY), *map(str, arguments)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=live.WORK_S)
