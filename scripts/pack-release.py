@@ -134,9 +134,11 @@ def staged(stage: Path) -> list[Entry]:
 
 
 def tar_bytes(entries: list[Entry], epoch: int, top: str = "") -> bytes:
-    """`top`: is put before each name. The folders on the way are entries, too."""
+    """`top`: is put before each name. The folders on the way are entries, too, before what is in them: dpkg makes no others."""
     files = {top + name: (content, mode) for name, content, mode in entries}
-    folders = {str(parent) for name in files for parent in Path(name).parents if str(parent) not in (".", "")}
+    folders = {top + str(parent) for name, *_ in entries for parent in Path(name).parents if str(parent) != "."}
+    if top not in ("", "./"):
+        folders.add(top.rstrip("/"))
     output = io.BytesIO()
     with tarfile.open(fileobj=output, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name in sorted([*files, *folders]):

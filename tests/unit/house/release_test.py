@@ -131,6 +131,15 @@ class ReleaseTest(unittest.TestCase):
         run("dpkg-deb", "--control", package, self.folder / "control")
         run("md5sum", "--check", "--strict", "--quiet", self.folder / "control/md5sums", cwd=self.folder / "deb")
         self.check_program(self.folder / "deb/usr/bin/proftrace")
+        # Unpacking alone makes folders that the package does not name; installing does not.
+        place = self.folder / "root"
+        for name in ("info", "updates"):
+            (place / "var/lib/dpkg" / name).mkdir(parents=True)
+        (place / "var/lib/dpkg/status").touch()
+        run("dpkg", "--root", place, "--force-not-root", "--log", self.folder / "log", "--install", package,
+            env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"})
+        self.check_program(place / "usr/bin/proftrace")
+        self.assertTrue((place / "usr/lib/proftrace/libproftrace_agent.so").is_file())
 
     def test_wheel(self) -> None:
         venv.create(self.folder / "venv", with_pip=True)
