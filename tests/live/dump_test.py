@@ -168,7 +168,7 @@ class DumpTest(LiveTest):
                 with self.subTest(arguments):
                     done = subprocess.run([str(live.BINARY), *map(str, arguments)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=live.WORK_S)
                     self.assertEqual(done.returncode, 7, done.stderr)
-                    self.assertIn("cannot write to standard output: No space left on device", done.stderr)
+                    self.assertIn("cannot write to standard output", done.stderr)
 
     def test_threads_that_are_stopped_or_in_a_page_fault_do_not_run(self) -> None:
         script = """

@@ -325,9 +325,9 @@ class WhyWaitsTest : public WhyTest {
     maker_.info().system.sched = maker_.info().system.calls = true;
     MakeSteps([&](int, int64_t from_ns, int64_t) {
       for (const auto& [call, reason, ns] : waits) {
+        maker_.AddSystemEvent(MakeCall(thread_, call, from_ns, from_ns + ns + run_queue_ns, 0));
         maker_.AddSystemEvent(
             MakeOffCpu(thread_, reason, from_ns, from_ns + ns + run_queue_ns, run_queue_ns, call));
-        maker_.AddSystemEvent(MakeCall(thread_, call, from_ns, from_ns + ns + run_queue_ns, 0));
         from_ns += ns + run_queue_ns;
       }
     });
