@@ -153,7 +153,7 @@ class PatchTierTest(LiveTest):
         result = Result(self.out)
         self.assert_lossless(result)
         cost = result.summary["cost"]
-        found = re.search(r"stacks of Python's that jumps read at (\d+) ns each", cost["basis"])
+        found = re.search(r"Python stacks that jumps read count (\d+) ns each", cost["basis"])
         self.assertIsNotNone(found, cost)
         self.assertTrue(20 <= int(found[1]) <= 20_000, cost)
         # What was measured is counted, beside the jumps, and is no more than there was.
