@@ -188,7 +188,7 @@ class FlightTest(LiveTest):
                 while True:
                     stream.write(bytes(4096))
             tracer.process.send_signal(signal.SIGUSR1)
-            tracer.lines.wait("dump_0 was not written \\(SIGUSR1\\); the recording goes on: cannot write", live.WORK_S)
+            tracer.lines.wait(r"dump_0 was not written \(SIGUSR1\); the recording goes on: cannot write", live.WORK_S)
             filler.unlink()
             tracer.process.send_signal(signal.SIGUSR1)
             tracer.lines.wait("SIGUSR1: the last .*/dump_1$", live.WORK_S)
@@ -204,7 +204,7 @@ class FlightTest(LiveTest):
                 self.dump(0).mkdir(exist_ok=True)
                 (self.dump(0) / "mine").write_text("mine")
                 tracer.process.send_signal(signal.SIGUSR1)
-                tracer.lines.wait(r"SIGUSR1: (dump_0 was not written|the last)", live.WORK_S)
+                tracer.lines.wait(r"dump_0 was not written \(SIGUSR1\)|SIGUSR1: the last", live.WORK_S)
                 self.assertEqual(tracer.stop(), code, tracer.text())
                 self.assertEqual((self.dump(0) / "mine").read_text(), "mine")
                 self.assertTrue((self.dump(1) / "summary.json").exists())
