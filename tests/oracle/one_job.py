@@ -24,13 +24,14 @@ WAIT_S = 120.0
 def record(options: argparse.Namespace, job: str, flags: list[str], formats: str, out: Path) -> str:
     """Records `jobs/JOB OUT/torch.json` into OUT/result from its READY to its DONE. Returns the line that it ends with. Where records were
     lost because the tracer got no processor in time, it is recorded once more."""
-    answer = record_once(options, job, [*flags, "--format", f"{formats},summary"], out)
+    flags = [*flags, "--format", f"{formats},summary"]
+    answer = record_once(options, job, flags, out)
     ledger = json.loads((out / "result/summary.json").read_text(encoding="utf-8"))["ledger"]
     if ledger["ring_lost"] == 0:
         return answer
     print(f"{ledger['ring_lost']} records were lost; once more", flush=True)
     shutil.rmtree(out / "result")
-    return record_once(options, job, [*flags, "--format", f"{formats},summary"], out)
+    return record_once(options, job, flags, out)
 
 
 def record_once(options: argparse.Namespace, job: str, flags: list[str], out: Path) -> str:
