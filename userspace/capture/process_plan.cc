@@ -1,12 +1,8 @@
 #include "userspace/capture/process_plan.h"
 
-#include <fcntl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -123,18 +119,6 @@ bool IsForkOf(Pid child, Pid parent, const ProbePlan& plan) {
   for (int i = 0; i < kMostGenerations && ancestor != parent; ++i) ancestor = ReadParent(ancestor);
   return ancestor == parent && HasFiles(child, plan) &&
          ReadImageMark(child) == ReadImageMark(parent);
-}
-
-bool HasProgram(Pid pid) {
-  char program[1];
-  const std::string link = "/proc/" + std::to_string(Raw(LivingThread(pid))) + "/exe";
-  if (readlink(link.c_str(), program, sizeof(program)) >= 0) return true;
-  return errno == EACCES || errno == EPERM;  // the process is there, but another user's
-}
-
-bool SharesMemory(Pid a, Pid b) {
-  constexpr int kCompareMemory = 1;  // KCMP_VM
-  return syscall(SYS_kcmp, Raw(a), Raw(b), kCompareMemory, 0, 0) == 0;
 }
 
 bool RefusesMemory(const ProbePlan& plan, const AttachReport& report) {

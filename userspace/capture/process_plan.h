@@ -39,14 +39,6 @@ inline constexpr int kMostGenerations = 64;
 // (personality(2)).
 bool IsForkOf(Pid child, Pid parent, const ProbePlan& plan);
 
-// Whether a process runs a program. That ends when its memory is freed, which is before the process
-// is a zombie.
-bool HasProgram(Pid pid);
-
-// Whether two processes run in the same memory (vfork, clone(CLONE_VM)). False where the kernel
-// cannot tell.
-bool SharesMemory(Pid a, Pid b);
-
 // Fills the programs' maps with the facts of a process that the programs need before the process's
 // first probe.
 absl::Status PrepareMaps(BpfPrograms* programs, Pid pid, const ProbePlan& plan);

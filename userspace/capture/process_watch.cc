@@ -19,7 +19,6 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
-#include "userspace/capture/process_plan.h"
 #include "userspace/capture/target_info.h"
 
 namespace proftrace {

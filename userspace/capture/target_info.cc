@@ -1,8 +1,10 @@
 #include "userspace/capture/target_info.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -78,6 +80,18 @@ std::vector<Pid> ReadDescendants(Pid pid) {
 }
 
 namespace {
+
+bool HasProgram(Pid pid) {
+  char program[1];
+  const std::string link = "/proc/" + std::to_string(Raw(LivingThread(pid))) + "/exe";
+  if (readlink(link.c_str(), program, sizeof(program)) >= 0) return true;
+  return errno == EACCES || errno == EPERM;  // the process is there, but another user's
+}
+
+bool SharesMemory(Pid a, Pid b) {
+  constexpr int kCompareMemory = 1;  // KCMP_VM
+  return syscall(SYS_kcmp, Raw(a), Raw(b), kCompareMemory, 0, 0) == 0;
+}
 
 uint32_t CountTorchMappings(const std::vector<Mapping>& maps) {
   return static_cast<uint32_t>(std::count_if(maps.begin(), maps.end(), [](const Mapping& mapping) {
