@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "userspace/capture/agent_ring.h"
-#include "userspace/capture/capture_sink.h"
+#include "userspace/capture/records/capture_sink.h"
 #include "userspace/capture/gpu_process.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"

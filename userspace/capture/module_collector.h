@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "symbols/python/python_layout.h"
-#include "userspace/capture/capture_sink.h"
+#include "userspace/capture/records/capture_sink.h"
 #include "userspace/capture/target_reader.h"
 #include "userspace/model/ids.h"
 

@@ -1,6 +1,6 @@
 #include "userspace/capture/operator_meter.h"
 
-#include "userspace/capture/stack_order.h"
+#include "userspace/capture/records/stack_order.h"
 
 namespace proftrace {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "userspace/capture/bpf_programs.h"
-#include "userspace/capture/capture_sink.h"
+#include "userspace/capture/records/capture_sink.h"
 #include "userspace/capture/sampler.h"
 #include "userspace/capture/system_programs.h"
 #include "userspace/model/ids.h"

@@ -12,7 +12,7 @@
 
 #include "symbols/probe_plan.h"
 #include "userspace/capture/bpf_programs.h"
-#include "userspace/capture/capture_sink.h"
+#include "userspace/capture/records/capture_sink.h"
 #include "userspace/model/label.h"
 
 namespace proftrace {

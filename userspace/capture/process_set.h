@@ -26,7 +26,7 @@
 #include "symbols/probe_plan.h"
 #include "userspace/capture/attach.h"
 #include "userspace/capture/bpf_programs.h"
-#include "userspace/capture/capture_sink.h"
+#include "userspace/capture/records/capture_sink.h"
 #include "userspace/capture/late_starts.h"
 #include "userspace/capture/library_watch.h"
 #include "userspace/capture/link_closer.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "symbols/probe_plan.h"
-#include "userspace/capture/capture_sink.h"
+#include "userspace/capture/records/capture_sink.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 

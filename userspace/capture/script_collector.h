@@ -21,7 +21,7 @@
 #include "symbols/plan/script_reading.h"
 #include "symbols/probe_plan.h"
 #include "userspace/capture/bpf_programs.h"
-#include "userspace/capture/capture_sink.h"
+#include "userspace/capture/records/capture_sink.h"
 #include "userspace/capture/target_reader.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "userspace/capture/stack_order.h"
+#include "userspace/capture/records/stack_order.h"
 #include "userspace/model/torch_rules.h"
 
 namespace proftrace {

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "bpf/abi/python_records.h"
-#include "userspace/capture/record_merger.h"
+#include "userspace/capture/records/record_merger.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

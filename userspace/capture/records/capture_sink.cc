@@ -1,4 +1,4 @@
-#include "userspace/capture/capture_sink.h"
+#include "userspace/capture/records/capture_sink.h"
 
 #include <chrono>
 #include <utility>
