@@ -29,7 +29,7 @@
 #include "userspace/capture/mapped_ring.h"
 #include "userspace/capture/pid_namespace.h"
 #include "userspace/capture/probe_cost.h"
-#include "userspace/capture/process_watch.h"
+#include "userspace/capture/targets/process_watch.h"
 #include "userspace/capture/trace_event.h"
 #include "userspace/sandbox/rights.h"
 

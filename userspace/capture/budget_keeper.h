@@ -20,7 +20,7 @@
 #include "userspace/capture/operator_meter.h"
 #include "userspace/capture/overhead_budget.h"
 #include "userspace/capture/patch_recorder.h"
-#include "userspace/capture/process_cpu_times.h"
+#include "userspace/capture/targets/process_cpu_times.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/recorder.h"
 #include "userspace/capture/recording_cost.h"

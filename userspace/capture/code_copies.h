@@ -11,7 +11,7 @@
 
 #include "bpf/abi/python_records.h"
 #include "symbols/process/process_memory.h"
-#include "userspace/capture/target_reader.h"
+#include "userspace/capture/targets/target_reader.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

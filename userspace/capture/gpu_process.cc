@@ -10,7 +10,7 @@
 #include "bpf/abi/gpu_records.h"
 #include "symbols/plan/process.h"
 #include "symbols/process/process_maps.h"
-#include "userspace/capture/target_info.h"
+#include "userspace/capture/targets/target_info.h"
 
 namespace proftrace {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/target_info.h"
-#include "userspace/capture/target_words.h"
+#include "userspace/capture/targets/target_info.h"
+#include "userspace/capture/targets/target_words.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/sandbox/worker.h"
 

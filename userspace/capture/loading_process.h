@@ -9,7 +9,7 @@
 
 #include "symbols/plan/planner.h"
 #include "symbols/probe_plan.h"
-#include "userspace/capture/target_reader.h"
+#include "userspace/capture/targets/target_reader.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

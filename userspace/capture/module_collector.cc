@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bpf/abi/python_records.h"
-#include "userspace/capture/module_finder.h"
+#include "userspace/capture/targets/module_finder.h"
 
 namespace proftrace {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "symbols/python/python_layout.h"
 #include "userspace/capture/records/capture_sink.h"
-#include "userspace/capture/target_reader.h"
+#include "userspace/capture/targets/target_reader.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

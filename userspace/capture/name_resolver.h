@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
-#include "userspace/capture/target_reader.h"
-#include "userspace/capture/target_words.h"
+#include "userspace/capture/targets/target_reader.h"
+#include "userspace/capture/targets/target_words.h"
 #include "userspace/model/ids.h"
 #include "userspace/wire/metadata.h"
 

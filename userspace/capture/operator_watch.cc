@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "symbols/plan/planner.h"
-#include "userspace/capture/target_words.h"
+#include "userspace/capture/targets/target_words.h"
 
 namespace proftrace {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "symbols/probe_plan.h"
-#include "userspace/capture/target_reader.h"
+#include "userspace/capture/targets/target_reader.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

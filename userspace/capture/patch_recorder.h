@@ -20,7 +20,7 @@
 
 #include "symbols/probe_plan.h"
 #include "userspace/capture/code_copies.h"
-#include "userspace/capture/job_threads.h"
+#include "userspace/capture/targets/job_threads.h"
 #include "userspace/capture/records/record_blocks.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"

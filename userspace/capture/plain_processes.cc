@@ -7,7 +7,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/python_stacks.h"
-#include "userspace/capture/target_info.h"
+#include "userspace/capture/targets/target_info.h"
 #include "userspace/wire/metadata.h"
 
 namespace proftrace {

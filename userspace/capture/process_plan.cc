@@ -11,8 +11,8 @@
 #include "symbols/plan/process.h"
 #include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/process_watch.h"
-#include "userspace/capture/target_info.h"
+#include "userspace/capture/targets/process_watch.h"
+#include "userspace/capture/targets/target_info.h"
 #include "userspace/patch/plan_spots.h"
 #include "userspace/sandbox/rights.h"
 

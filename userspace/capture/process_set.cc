@@ -17,7 +17,7 @@
 #include "userspace/capture/probe_memory.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/python_stacks.h"
-#include "userspace/capture/target_info.h"
+#include "userspace/capture/targets/target_info.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/patch/free_points.h"
 

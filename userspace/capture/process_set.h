@@ -40,9 +40,9 @@
 #include "userspace/capture/schema_collector.h"
 #include "userspace/capture/script_collector.h"
 #include "userspace/capture/system_programs.h"
-#include "userspace/capture/target_info.h"
-#include "userspace/capture/target_reader.h"
-#include "userspace/capture/target_words.h"
+#include "userspace/capture/targets/target_info.h"
+#include "userspace/capture/targets/target_reader.h"
+#include "userspace/capture/targets/target_words.h"
 #include "userspace/capture/unprobed_forks.h"
 #include "userspace/model/recording.h"
 

@@ -7,7 +7,7 @@
 #include "symbols/plan/planner.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_set.h"
-#include "userspace/capture/target_info.h"
+#include "userspace/capture/targets/target_info.h"
 
 // How a ProcessSet attaches to children that are there already.
 

@@ -7,7 +7,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_set.h"
-#include "userspace/capture/target_info.h"
+#include "userspace/capture/targets/target_info.h"
 
 // How a ProcessSet follows forks, execs and ends: notes them when the kernel reports them, and acts
 // on them later, on the follower's thread.

@@ -32,7 +32,7 @@
 #include "userspace/capture/patch_recorder.h"
 #include "userspace/capture/plain_processes.h"
 #include "userspace/capture/price_comparison.h"
-#include "userspace/capture/process_cpu_times.h"
+#include "userspace/capture/targets/process_cpu_times.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/records/record_merger.h"
 #include "userspace/capture/recorder.h"
@@ -43,7 +43,7 @@
 #include "userspace/capture/step_watch.h"
 #include "userspace/capture/stretch_meter.h"
 #include "userspace/capture/system_programs.h"
-#include "userspace/capture/target_reader.h"
+#include "userspace/capture/targets/target_reader.h"
 #include "userspace/patch/jump_cost.h"
 
 namespace proftrace {

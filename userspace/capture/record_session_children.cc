@@ -9,9 +9,9 @@
 
 #include "symbols/process/process_maps.h"
 #include "userspace/capture/process_plan.h"
-#include "userspace/capture/process_watch.h"
+#include "userspace/capture/targets/process_watch.h"
 #include "userspace/capture/record_session.h"
-#include "userspace/capture/target_info.h"
+#include "userspace/capture/targets/target_info.h"
 
 // How a recording begins for many processes: for children of the targets that have a PyTorch of
 // their own (spawned pools, ranks of a launcher, engines), and for all processes of the host.

@@ -18,8 +18,8 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/recording_cost.h"
-#include "userspace/capture/target_info.h"
-#include "userspace/capture/target_words.h"
+#include "userspace/capture/targets/target_info.h"
+#include "userspace/capture/targets/target_words.h"
 #include "userspace/inject/trace_permission.h"
 
 // How a recording begins: plans, programs, probes.

@@ -12,7 +12,7 @@
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/record_session.h"
 #include "userspace/capture/recording_cost.h"
-#include "userspace/capture/target_info.h"
+#include "userspace/capture/targets/target_info.h"
 #include "userspace/patch/patched_process.h"
 #include "userspace/patch/tsc_clock.h"
 

@@ -10,7 +10,7 @@
 #include "symbols/plan/process.h"
 #include "symbols/plan/process_groups.h"
 #include "userspace/capture/process_plan.h"
-#include "userspace/capture/target_info.h"
+#include "userspace/capture/targets/target_info.h"
 
 namespace proftrace {
 namespace {

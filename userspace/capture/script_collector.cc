@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "userspace/capture/target_words.h"
+#include "userspace/capture/targets/target_words.h"
 
 namespace proftrace {
 namespace {

@@ -22,7 +22,7 @@
 #include "symbols/probe_plan.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/records/capture_sink.h"
-#include "userspace/capture/target_reader.h"
+#include "userspace/capture/targets/target_reader.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 #include "userspace/wire/metadata.h"

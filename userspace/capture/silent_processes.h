@@ -12,7 +12,7 @@
 #include <string>
 
 #include "bpf/abi/records.h"
-#include "userspace/capture/process_cpu_times.h"
+#include "userspace/capture/targets/process_cpu_times.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

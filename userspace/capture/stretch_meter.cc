@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "userspace/base/clock.h"
-#include "userspace/capture/process_cpu_times.h"
+#include "userspace/capture/targets/process_cpu_times.h"
 
 namespace proftrace {
 namespace {

@@ -13,7 +13,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/base/text.h"
-#include "userspace/capture/target_info.h"
+#include "userspace/capture/targets/target_info.h"
 #include "userspace/cli/dump_text.h"
 #include "userspace/cli/process_dump.h"
 #include "userspace/cli/say.h"

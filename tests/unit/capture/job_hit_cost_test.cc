@@ -10,7 +10,7 @@
 
 #include "userspace/capture/job_stack_cost.h"
 #include "userspace/capture/live_meter.h"
-#include "userspace/capture/process_cpu_times.h"
+#include "userspace/capture/targets/process_cpu_times.h"
 #include "userspace/capture/recording_cost.h"
 
 namespace proftrace {

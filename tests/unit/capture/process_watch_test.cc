@@ -1,4 +1,4 @@
-#include "userspace/capture/process_watch.h"
+#include "userspace/capture/targets/process_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

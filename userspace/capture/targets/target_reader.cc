@@ -1,4 +1,4 @@
-#include "userspace/capture/target_reader.h"
+#include "userspace/capture/targets/target_reader.h"
 
 #include <absl/status/status.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/capture/target_words.h"
+#include "userspace/capture/targets/target_words.h"
 
 #include <cstring>
 #include <utility>

@@ -10,7 +10,7 @@
 #include "symbols/plan/script_reading.h"
 #include "symbols/probe_plan.h"
 #include "symbols/process/process_memory.h"
-#include "userspace/capture/target_reader.h"
+#include "userspace/capture/targets/target_reader.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

@@ -1,4 +1,4 @@
-#include "userspace/capture/job_threads.h"
+#include "userspace/capture/targets/job_threads.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "userspace/capture/process_cpu_times.h"
+#include "userspace/capture/targets/process_cpu_times.h"
 
 #include <sys/types.h>
 #include <time.h>

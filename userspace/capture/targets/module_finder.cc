@@ -1,4 +1,4 @@
-#include "userspace/capture/module_finder.h"
+#include "userspace/capture/targets/module_finder.h"
 
 #include <algorithm>
 #include <utility>

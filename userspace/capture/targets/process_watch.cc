@@ -1,4 +1,4 @@
-#include "userspace/capture/process_watch.h"
+#include "userspace/capture/targets/process_watch.h"
 
 #include <elf.h>
 #include <sys/ioctl.h>
@@ -19,7 +19,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
-#include "userspace/capture/target_info.h"
+#include "userspace/capture/targets/target_info.h"
 
 namespace proftrace {
 namespace {
