@@ -16,7 +16,7 @@
 
 #include "bpf/abi/records.h"
 #include "userspace/capture/live_meter.h"
-#include "userspace/capture/operator_links.h"
+#include "userspace/capture/kernel/operator_links.h"
 #include "userspace/capture/operator_meter.h"
 #include "userspace/capture/overhead_budget.h"
 #include "userspace/capture/patch_recorder.h"

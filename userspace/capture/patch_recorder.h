@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "symbols/probe_plan.h"
-#include "userspace/capture/code_copies.h"
+#include "userspace/capture/kernel/code_copies.h"
 #include "userspace/capture/targets/job_threads.h"
 #include "userspace/capture/records/record_blocks.h"
 #include "userspace/model/ids.h"

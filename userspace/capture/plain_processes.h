@@ -9,10 +9,10 @@
 #include <set>
 #include <vector>
 
-#include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/kernel/bpf_programs.h"
 #include "userspace/capture/records/capture_sink.h"
 #include "userspace/capture/sampler.h"
-#include "userspace/capture/system_programs.h"
+#include "userspace/capture/kernel/system_programs.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "symbols/probe_plan.h"
-#include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/kernel/bpf_programs.h"
 #include "userspace/capture/records/capture_sink.h"
 #include "userspace/model/label.h"
 

@@ -8,8 +8,8 @@
 
 #include "symbols/plan/planner.h"
 #include "symbols/probe_plan.h"
-#include "userspace/capture/attach.h"
-#include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/kernel/attach.h"
+#include "userspace/capture/kernel/bpf_programs.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

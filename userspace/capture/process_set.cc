@@ -14,7 +14,7 @@
 #include "symbols/plan/torch_copies.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/probe_memory.h"
+#include "userspace/capture/kernel/probe_memory.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/python_stacks.h"
 #include "userspace/capture/targets/target_info.h"

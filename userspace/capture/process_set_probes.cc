@@ -11,7 +11,7 @@
 #include "symbols/process/overlay_layers.h"
 #include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/probe_memory.h"
+#include "userspace/capture/kernel/probe_memory.h"
 #include "userspace/capture/process_plan.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/unreached_code.h"

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "bpf/abi/script_records.h"
-#include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/kernel/bpf_programs.h"
 #include "userspace/capture/module_collector.h"
 #include "userspace/capture/patch_recorder.h"
 #include "userspace/capture/sampler.h"
-#include "userspace/capture/system_programs.h"
+#include "userspace/capture/kernel/system_programs.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 

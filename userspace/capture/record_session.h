@@ -38,11 +38,11 @@
 #include "userspace/capture/recorder.h"
 #include "userspace/capture/sampler.h"
 #include "userspace/capture/silent_processes.h"
-#include "userspace/capture/site_reuse.h"
+#include "userspace/capture/kernel/site_reuse.h"
 #include "userspace/capture/records/stack_merger.h"
 #include "userspace/capture/step_watch.h"
 #include "userspace/capture/stretch_meter.h"
-#include "userspace/capture/system_programs.h"
+#include "userspace/capture/kernel/system_programs.h"
 #include "userspace/capture/targets/target_reader.h"
 #include "userspace/patch/jump_cost.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "symbols/plan/planner.h"
-#include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/kernel/bpf_programs.h"
 #include "userspace/capture/flight_recorder.h"
 #include "userspace/capture/gpu_agents.h"
 #include "userspace/model/recording.h"

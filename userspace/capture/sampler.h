@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "userspace/capture/sample_programs.h"
+#include "userspace/capture/kernel/sample_programs.h"
 #include "userspace/capture/sample_writer.h"
 #include "userspace/model/ids.h"
 

@@ -20,7 +20,7 @@
 #include "bpf/abi/script_records.h"
 #include "symbols/plan/script_reading.h"
 #include "symbols/probe_plan.h"
-#include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/kernel/bpf_programs.h"
 #include "userspace/capture/records/capture_sink.h"
 #include "userspace/capture/targets/target_reader.h"
 #include "userspace/model/ids.h"

@@ -14,7 +14,7 @@
 #include "symbols/probe_plan.h"
 #include "symbols/process/process_maps.h"
 #include "symbols/process/process_memory.h"
-#include "userspace/capture/attach.h"
+#include "userspace/capture/kernel/attach.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

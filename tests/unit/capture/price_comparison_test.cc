@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "userspace/capture/site_reuse.h"
+#include "userspace/capture/kernel/site_reuse.h"
 #include "userspace/capture/stretch_meter.h"
 
 namespace proftrace {

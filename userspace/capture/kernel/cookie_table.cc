@@ -1,4 +1,4 @@
-#include "userspace/capture/cookie_table.h"
+#include "userspace/capture/kernel/cookie_table.h"
 
 #include <bpf/bpf.h>
 

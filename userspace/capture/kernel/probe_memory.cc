@@ -1,4 +1,4 @@
-#include "userspace/capture/probe_memory.h"
+#include "userspace/capture/kernel/probe_memory.h"
 
 #include <absl/status/statusor.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/capture/link_guard.h"
+#include "userspace/capture/kernel/link_guard.h"
 
 #include <sys/mman.h>
 #include <sys/prctl.h>

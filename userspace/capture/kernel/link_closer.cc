@@ -1,4 +1,4 @@
-#include "userspace/capture/link_closer.h"
+#include "userspace/capture/kernel/link_closer.h"
 
 #include <chrono>
 #include <utility>

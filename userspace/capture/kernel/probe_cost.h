@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "symbols/probe_plan.h"
-#include "userspace/capture/attach.h"
+#include "userspace/capture/kernel/attach.h"
 
 namespace proftrace {
 

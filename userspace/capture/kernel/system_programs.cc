@@ -1,5 +1,5 @@
-#include "userspace/capture/system_programs.h"
-#include "userspace/capture/load_messages.h"
+#include "userspace/capture/kernel/system_programs.h"
+#include "userspace/capture/kernel/load_messages.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -24,10 +24,10 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/capture/kernel_types.h"
-#include "userspace/capture/mapped_ring.h"
-#include "userspace/capture/pid_namespace.h"
-#include "userspace/capture/system_facts.h"
+#include "userspace/capture/kernel/kernel_types.h"
+#include "userspace/capture/kernel/mapped_ring.h"
+#include "userspace/capture/kernel/pid_namespace.h"
+#include "userspace/capture/kernel/system_facts.h"
 #include "userspace/model/system_calls.h"
 
 namespace proftrace {

@@ -1,4 +1,4 @@
-#include "userspace/capture/attach.h"
+#include "userspace/capture/kernel/attach.h"
 
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
@@ -14,8 +14,8 @@
 
 #include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/cookie_table.h"
-#include "userspace/capture/trace_event.h"
+#include "userspace/capture/kernel/cookie_table.h"
+#include "userspace/capture/kernel/trace_event.h"
 #include "userspace/sandbox/rights.h"
 
 namespace proftrace {

@@ -18,7 +18,7 @@
 #include "bpf/abi/python_records.h"
 #include "bpf/abi/records.h"
 #include "bpf/abi/script_records.h"
-#include "userspace/capture/attach.h"
+#include "userspace/capture/kernel/attach.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

@@ -1,4 +1,4 @@
-#include "userspace/capture/kernel_types.h"
+#include "userspace/capture/kernel/kernel_types.h"
 
 #include <bpf/libbpf.h>
 #if __has_include(<bpf/libbpf_version.h>)

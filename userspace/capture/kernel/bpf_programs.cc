@@ -1,4 +1,4 @@
-#include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/kernel/bpf_programs.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -22,15 +22,15 @@
 #include "proftrace.skel.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/capture/address_key.h"
-#include "userspace/capture/cookie_table.h"
-#include "userspace/capture/kernel_types.h"
-#include "userspace/capture/load_messages.h"
-#include "userspace/capture/mapped_ring.h"
-#include "userspace/capture/pid_namespace.h"
-#include "userspace/capture/probe_cost.h"
+#include "userspace/capture/kernel/address_key.h"
+#include "userspace/capture/kernel/cookie_table.h"
+#include "userspace/capture/kernel/kernel_types.h"
+#include "userspace/capture/kernel/load_messages.h"
+#include "userspace/capture/kernel/mapped_ring.h"
+#include "userspace/capture/kernel/pid_namespace.h"
+#include "userspace/capture/kernel/probe_cost.h"
 #include "userspace/capture/targets/process_watch.h"
-#include "userspace/capture/trace_event.h"
+#include "userspace/capture/kernel/trace_event.h"
 #include "userspace/sandbox/rights.h"
 
 namespace proftrace {

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-#include "userspace/capture/attach.h"
+#include "userspace/capture/kernel/attach.h"
 
 namespace proftrace {
 

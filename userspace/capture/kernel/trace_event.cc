@@ -1,4 +1,4 @@
-#include "userspace/capture/trace_event.h"
+#include "userspace/capture/kernel/trace_event.h"
 
 #include <bpf/bpf.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/text.h"
-#include "userspace/capture/address_key.h"
+#include "userspace/capture/kernel/address_key.h"
 
 namespace proftrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "userspace/capture/probe_cost.h"
+#include "userspace/capture/kernel/probe_cost.h"
 
 #include <fcntl.h>
 #include <link.h>

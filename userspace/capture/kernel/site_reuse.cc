@@ -1,4 +1,4 @@
-#include "userspace/capture/site_reuse.h"
+#include "userspace/capture/kernel/site_reuse.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "userspace/capture/operator_links.h"
+#include "userspace/capture/kernel/operator_links.h"
 
 #include <iterator>
 #include <utility>

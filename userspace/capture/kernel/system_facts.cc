@@ -1,4 +1,4 @@
-#include "userspace/capture/system_facts.h"
+#include "userspace/capture/kernel/system_facts.h"
 
 #include "userspace/model/system_calls.h"
 

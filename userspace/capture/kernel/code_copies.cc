@@ -1,4 +1,4 @@
-#include "userspace/capture/code_copies.h"
+#include "userspace/capture/kernel/code_copies.h"
 
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "userspace/capture/load_messages.h"
+#include "userspace/capture/kernel/load_messages.h"
 
 #include <bpf/libbpf.h>
 #include <sys/resource.h>

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "symbols/probe_plan.h"
-#include "userspace/capture/attach.h"
-#include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/kernel/attach.h"
+#include "userspace/capture/kernel/bpf_programs.h"
 
 namespace proftrace {
 

@@ -1,4 +1,4 @@
-#include "userspace/capture/sample_programs.h"
+#include "userspace/capture/kernel/sample_programs.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -16,10 +16,10 @@
 #include "samples.skel.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/capture/kernel_types.h"
-#include "userspace/capture/load_messages.h"
-#include "userspace/capture/pid_namespace.h"
-#include "userspace/capture/record_ring.h"
+#include "userspace/capture/kernel/kernel_types.h"
+#include "userspace/capture/kernel/load_messages.h"
+#include "userspace/capture/kernel/pid_namespace.h"
+#include "userspace/capture/kernel/record_ring.h"
 
 namespace proftrace {
 namespace {

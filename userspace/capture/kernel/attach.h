@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "symbols/probe_plan.h"
-#include "userspace/capture/link_guard.h"
+#include "userspace/capture/kernel/link_guard.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

@@ -1,4 +1,4 @@
-#include "userspace/capture/pid_namespace.h"
+#include "userspace/capture/kernel/pid_namespace.h"
 
 #include <bpf/bpf.h>
 #include <sys/stat.h>
