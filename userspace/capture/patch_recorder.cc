@@ -14,7 +14,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/targets/job_threads.h"
-#include "userspace/capture/process_plan.h"
+#include "userspace/capture/plans/process_plan.h"
 #include "userspace/capture/targets/target_info.h"
 #include "userspace/inject/quiet_moment.h"
 #include "userspace/inject/standstill.h"

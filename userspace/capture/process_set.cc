@@ -15,7 +15,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/kernel/probe_memory.h"
-#include "userspace/capture/process_plan.h"
+#include "userspace/capture/plans/process_plan.h"
 #include "userspace/capture/python_stacks.h"
 #include "userspace/capture/targets/target_info.h"
 #include "userspace/inject/stopped_threads.h"

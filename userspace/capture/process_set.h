@@ -35,7 +35,7 @@
 #include "userspace/capture/kernel/operator_links.h"
 #include "userspace/capture/operator_watch.h"
 #include "userspace/capture/patch_recorder.h"
-#include "userspace/capture/plan_registry.h"
+#include "userspace/capture/plans/plan_registry.h"
 #include "userspace/capture/sampler.h"
 #include "userspace/capture/schema_collector.h"
 #include "userspace/capture/script_collector.h"

@@ -5,7 +5,7 @@
 
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/process_plan.h"
+#include "userspace/capture/plans/process_plan.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/targets/target_info.h"
 

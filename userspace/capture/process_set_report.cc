@@ -6,7 +6,7 @@
 #include "userspace/base/text.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/unprobed_points.h"
-#include "userspace/capture/unreached_code.h"
+#include "userspace/capture/plans/unreached_code.h"
 #include "userspace/patch/free_points.h"
 
 // The reports of a ProcessSet: how much it records, and what it could not record.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "symbols/process/process_maps.h"
-#include "userspace/capture/process_plan.h"
+#include "userspace/capture/plans/process_plan.h"
 #include "userspace/capture/targets/process_watch.h"
 #include "userspace/capture/record_session.h"
 #include "userspace/capture/targets/target_info.h"

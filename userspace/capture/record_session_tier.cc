@@ -9,7 +9,7 @@
 #include "symbols/plan/python_reading.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/process_plan.h"
+#include "userspace/capture/plans/process_plan.h"
 #include "userspace/capture/record_session.h"
 #include "userspace/capture/recording_cost.h"
 #include "userspace/capture/targets/target_info.h"

@@ -9,7 +9,7 @@
 #include "symbols/plan/planner.h"
 #include "symbols/plan/process.h"
 #include "symbols/plan/process_groups.h"
-#include "userspace/capture/process_plan.h"
+#include "userspace/capture/plans/process_plan.h"
 #include "userspace/capture/targets/target_info.h"
 
 namespace proftrace {

@@ -1,4 +1,4 @@
-#include "userspace/capture/input_probes.h"
+#include "userspace/capture/plans/input_probes.h"
 
 #include "bpf/abi/records.h"
 #include "userspace/base/exit_status.h"

@@ -1,4 +1,4 @@
-#include "userspace/capture/plan_registry.h"
+#include "userspace/capture/plans/plan_registry.h"
 
 #include <optional>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "bpf/abi/records.h"
 #include "symbols/plan/plan_extension.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/input_probes.h"
+#include "userspace/capture/plans/input_probes.h"
 
 namespace proftrace {
 namespace {
