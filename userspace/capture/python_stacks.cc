@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "symbols/plan/python_reading.h"
-#include "userspace/capture/script_collector.h"
+#include "userspace/capture/names/script_collector.h"
 
 namespace proftrace {
 namespace {

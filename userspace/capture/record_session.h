@@ -27,7 +27,7 @@
 #include "userspace/capture/job_stack_cost.h"
 #include "userspace/capture/live_meter.h"
 #include "userspace/capture/map_watch.h"
-#include "userspace/capture/name_resolver.h"
+#include "userspace/capture/names/name_resolver.h"
 #include "userspace/capture/operator_rates.h"
 #include "userspace/capture/patch_recorder.h"
 #include "userspace/capture/plain_processes.h"

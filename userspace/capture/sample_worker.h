@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "symbols/plan/target_answers.h"
-#include "userspace/capture/sample_names.h"
+#include "userspace/capture/names/sample_names.h"
 #include "userspace/model/ids.h"
 #include "userspace/sandbox/worker.h"
 

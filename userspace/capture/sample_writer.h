@@ -18,7 +18,7 @@
 #include <variant>
 #include <vector>
 
-#include "userspace/capture/sample_names.h"
+#include "userspace/capture/names/sample_names.h"
 #include "userspace/capture/sample_worker.h"
 #include "userspace/model/ids.h"
 

@@ -1,4 +1,4 @@
-#include "userspace/capture/sample_names.h"
+#include "userspace/capture/names/sample_names.h"
 
 #include <absl/container/flat_hash_set.h>
 

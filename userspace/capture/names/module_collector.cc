@@ -1,4 +1,4 @@
-#include "userspace/capture/module_collector.h"
+#include "userspace/capture/names/module_collector.h"
 
 #include <cstring>
 #include <memory>

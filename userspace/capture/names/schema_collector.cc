@@ -1,4 +1,4 @@
-#include "userspace/capture/schema_collector.h"
+#include "userspace/capture/names/schema_collector.h"
 
 #include <algorithm>
 #include <initializer_list>

@@ -1,4 +1,4 @@
-#include "userspace/capture/script_collector.h"
+#include "userspace/capture/names/script_collector.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "userspace/capture/name_resolver.h"
+#include "userspace/capture/names/name_resolver.h"
 
 #include <algorithm>
 #include <cstring>
