@@ -19,7 +19,7 @@
 #include "userspace/capture/kernel/operator_links.h"
 #include "userspace/capture/operator_meter.h"
 #include "userspace/capture/overhead_budget.h"
-#include "userspace/capture/patch_recorder.h"
+#include "userspace/capture/jumps/patch_recorder.h"
 #include "userspace/capture/targets/process_cpu_times.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/recorder.h"

@@ -34,7 +34,7 @@
 #include "userspace/capture/names/module_collector.h"
 #include "userspace/capture/kernel/operator_links.h"
 #include "userspace/capture/operator_watch.h"
-#include "userspace/capture/patch_recorder.h"
+#include "userspace/capture/jumps/patch_recorder.h"
 #include "userspace/capture/plans/plan_registry.h"
 #include "userspace/capture/sampler.h"
 #include "userspace/capture/names/schema_collector.h"

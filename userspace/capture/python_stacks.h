@@ -9,7 +9,7 @@
 #include "bpf/abi/script_records.h"
 #include "userspace/capture/kernel/bpf_programs.h"
 #include "userspace/capture/names/module_collector.h"
-#include "userspace/capture/patch_recorder.h"
+#include "userspace/capture/jumps/patch_recorder.h"
 #include "userspace/capture/sampler.h"
 #include "userspace/capture/kernel/system_programs.h"
 #include "userspace/model/ids.h"

@@ -29,7 +29,7 @@
 #include "userspace/capture/map_watch.h"
 #include "userspace/capture/names/name_resolver.h"
 #include "userspace/capture/operator_rates.h"
-#include "userspace/capture/patch_recorder.h"
+#include "userspace/capture/jumps/patch_recorder.h"
 #include "userspace/capture/plain_processes.h"
 #include "userspace/capture/price_comparison.h"
 #include "userspace/capture/targets/process_cpu_times.h"

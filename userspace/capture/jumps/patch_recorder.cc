@@ -1,4 +1,4 @@
-#include "userspace/capture/patch_recorder.h"
+#include "userspace/capture/jumps/patch_recorder.h"
 
 #include <unistd.h>
 

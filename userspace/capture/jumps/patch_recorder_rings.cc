@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "userspace/base/clock.h"
-#include "userspace/capture/patch_recorder.h"
+#include "userspace/capture/jumps/patch_recorder.h"
 #include "userspace/inject/quiet_moment.h"
 
 namespace proftrace {
