@@ -6,7 +6,7 @@
 #include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/python_stacks.h"
+#include "userspace/capture/samples/python_stacks.h"
 #include "userspace/capture/targets/target_info.h"
 #include "userspace/wire/metadata.h"
 

@@ -11,7 +11,7 @@
 
 #include "userspace/capture/kernel/bpf_programs.h"
 #include "userspace/capture/records/capture_sink.h"
-#include "userspace/capture/sampler.h"
+#include "userspace/capture/samples/sampler.h"
 #include "userspace/capture/kernel/system_programs.h"
 #include "userspace/model/ids.h"
 

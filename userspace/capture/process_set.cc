@@ -16,7 +16,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/kernel/probe_memory.h"
 #include "userspace/capture/plans/process_plan.h"
-#include "userspace/capture/python_stacks.h"
+#include "userspace/capture/samples/python_stacks.h"
 #include "userspace/capture/targets/target_info.h"
 #include "userspace/inject/stopped_threads.h"
 #include "userspace/patch/free_points.h"

@@ -36,7 +36,7 @@
 #include "userspace/capture/operator_watch.h"
 #include "userspace/capture/jumps/patch_recorder.h"
 #include "userspace/capture/plans/plan_registry.h"
-#include "userspace/capture/sampler.h"
+#include "userspace/capture/samples/sampler.h"
 #include "userspace/capture/names/schema_collector.h"
 #include "userspace/capture/names/script_collector.h"
 #include "userspace/capture/kernel/system_programs.h"

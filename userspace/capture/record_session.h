@@ -36,7 +36,7 @@
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/records/record_merger.h"
 #include "userspace/capture/recorder.h"
-#include "userspace/capture/sampler.h"
+#include "userspace/capture/samples/sampler.h"
 #include "userspace/capture/silent_processes.h"
 #include "userspace/capture/kernel/site_reuse.h"
 #include "userspace/capture/records/stack_merger.h"

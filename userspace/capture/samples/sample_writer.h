@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "userspace/capture/names/sample_names.h"
-#include "userspace/capture/sample_worker.h"
+#include "userspace/capture/samples/sample_worker.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

@@ -1,4 +1,4 @@
-#include "userspace/capture/sampler.h"
+#include "userspace/capture/samples/sampler.h"
 
 #include <time.h>
 

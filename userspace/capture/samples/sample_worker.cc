@@ -1,4 +1,4 @@
-#include "userspace/capture/sample_worker.h"
+#include "userspace/capture/samples/sample_worker.h"
 
 #include <cstring>
 #include <span>

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "userspace/capture/kernel/sample_programs.h"
-#include "userspace/capture/sample_writer.h"
+#include "userspace/capture/samples/sample_writer.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

@@ -1,4 +1,4 @@
-#include "userspace/capture/python_stacks.h"
+#include "userspace/capture/samples/python_stacks.h"
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>

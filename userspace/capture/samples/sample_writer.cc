@@ -1,4 +1,4 @@
-#include "userspace/capture/sample_writer.h"
+#include "userspace/capture/samples/sample_writer.h"
 
 #include <algorithm>
 #include <chrono>

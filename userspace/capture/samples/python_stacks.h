@@ -10,7 +10,7 @@
 #include "userspace/capture/kernel/bpf_programs.h"
 #include "userspace/capture/names/module_collector.h"
 #include "userspace/capture/jumps/patch_recorder.h"
-#include "userspace/capture/sampler.h"
+#include "userspace/capture/samples/sampler.h"
 #include "userspace/capture/kernel/system_programs.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
