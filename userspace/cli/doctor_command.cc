@@ -16,7 +16,7 @@
 #include "userspace/base/own_path.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/capture/kernel/bpf_programs.h"
-#include "userspace/capture/gpu_process.h"
+#include "userspace/capture/gpu/gpu_process.h"
 #include "userspace/capture/kernel/probe_memory.h"
 #include "userspace/capture/plans/process_plan.h"
 #include "userspace/capture/kernel/sample_programs.h"

@@ -18,9 +18,9 @@
 #include <thread>
 #include <vector>
 
-#include "userspace/capture/agent_ring.h"
+#include "userspace/capture/gpu/agent_ring.h"
 #include "userspace/capture/records/capture_sink.h"
-#include "userspace/capture/gpu_process.h"
+#include "userspace/capture/gpu/gpu_process.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 

@@ -1,4 +1,4 @@
-#include "userspace/capture/gpu_process.h"
+#include "userspace/capture/gpu/gpu_process.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/capture/gpu_agents.h"
+#include "userspace/capture/gpu/gpu_agents.h"
 
 #include <unistd.h>
 
@@ -14,8 +14,8 @@
 #include "symbols/process/memory_room.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/agent_library.h"
-#include "userspace/capture/gpu_process.h"
+#include "userspace/capture/gpu/agent_library.h"
+#include "userspace/capture/gpu/gpu_process.h"
 #include "userspace/inject/injector.h"
 #include "userspace/model/recording.h"
 

@@ -1,4 +1,4 @@
-#include "userspace/capture/agent_ring.h"
+#include "userspace/capture/gpu/agent_ring.h"
 
 #include <absl/status/status.h>
 #include <absl/strings/match.h>

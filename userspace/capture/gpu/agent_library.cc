@@ -1,4 +1,4 @@
-#include "userspace/capture/agent_library.h"
+#include "userspace/capture/gpu/agent_library.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
