@@ -21,7 +21,7 @@
 #include "userspace/capture/overhead_budget.h"
 #include "userspace/capture/jumps/patch_recorder.h"
 #include "userspace/capture/targets/process_cpu_times.h"
-#include "userspace/capture/process_set.h"
+#include "userspace/capture/processes/process_set.h"
 #include "userspace/capture/recorder.h"
 #include "userspace/capture/recording_cost.h"
 #include "userspace/capture/step_watch.h"

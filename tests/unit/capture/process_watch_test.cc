@@ -17,7 +17,7 @@
 
 #include "bpf/abi/records.h"
 #include "userspace/base/clock.h"
-#include "userspace/capture/unprobed_points.h"
+#include "userspace/capture/processes/unprobed_points.h"
 
 namespace proftrace {
 namespace {

@@ -6,7 +6,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/plans/process_plan.h"
-#include "userspace/capture/process_set.h"
+#include "userspace/capture/processes/process_set.h"
 #include "userspace/capture/targets/target_info.h"
 
 // How a ProcessSet follows forks, execs and ends: notes them when the kernel reports them, and acts

@@ -13,7 +13,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/kernel/probe_memory.h"
 #include "userspace/capture/plans/process_plan.h"
-#include "userspace/capture/process_set.h"
+#include "userspace/capture/processes/process_set.h"
 #include "userspace/capture/plans/unreached_code.h"
 #include "userspace/patch/free_points.h"
 #include "userspace/patch/patched_process.h"

@@ -1,4 +1,4 @@
-#include "userspace/capture/unprobed_points.h"
+#include "userspace/capture/processes/unprobed_points.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -4,8 +4,8 @@
 #include "symbols/process/process_memory.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
-#include "userspace/capture/process_set.h"
-#include "userspace/capture/unprobed_points.h"
+#include "userspace/capture/processes/process_set.h"
+#include "userspace/capture/processes/unprobed_points.h"
 #include "userspace/capture/plans/unreached_code.h"
 #include "userspace/patch/free_points.h"
 

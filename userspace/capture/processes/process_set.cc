@@ -1,4 +1,4 @@
-#include "userspace/capture/process_set.h"
+#include "userspace/capture/processes/process_set.h"
 
 #include <signal.h>
 #include <unistd.h>

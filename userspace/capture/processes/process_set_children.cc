@@ -6,7 +6,7 @@
 
 #include "symbols/plan/planner.h"
 #include "userspace/capture/plans/process_plan.h"
-#include "userspace/capture/process_set.h"
+#include "userspace/capture/processes/process_set.h"
 #include "userspace/capture/targets/target_info.h"
 
 // How a ProcessSet attaches to children that are there already.

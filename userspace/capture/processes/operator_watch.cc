@@ -1,4 +1,4 @@
-#include "userspace/capture/operator_watch.h"
+#include "userspace/capture/processes/operator_watch.h"
 
 #include <functional>
 #include <string>

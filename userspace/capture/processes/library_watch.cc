@@ -1,4 +1,4 @@
-#include "userspace/capture/library_watch.h"
+#include "userspace/capture/processes/library_watch.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "userspace/capture/plain_processes.h"
+#include "userspace/capture/processes/plain_processes.h"
 
 #include <unistd.h>
 

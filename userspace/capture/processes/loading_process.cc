@@ -1,4 +1,4 @@
-#include "userspace/capture/loading_process.h"
+#include "userspace/capture/processes/loading_process.h"
 
 #include <utility>
 
