@@ -15,15 +15,15 @@
 #include <vector>
 
 #include "bpf/abi/records.h"
-#include "userspace/capture/live_meter.h"
+#include "userspace/capture/cost/live_meter.h"
 #include "userspace/capture/kernel/operator_links.h"
-#include "userspace/capture/operator_meter.h"
-#include "userspace/capture/overhead_budget.h"
+#include "userspace/capture/cost/operator_meter.h"
+#include "userspace/capture/cost/overhead_budget.h"
 #include "userspace/capture/jumps/patch_recorder.h"
 #include "userspace/capture/targets/process_cpu_times.h"
 #include "userspace/capture/processes/process_set.h"
 #include "userspace/capture/recorder.h"
-#include "userspace/capture/recording_cost.h"
+#include "userspace/capture/cost/recording_cost.h"
 #include "userspace/capture/step_watch.h"
 #include "userspace/model/recording.h"
 

@@ -11,7 +11,7 @@
 #include "bpf/abi/records.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/clock_snapshots.h"
-#include "userspace/capture/recording_cost.h"
+#include "userspace/capture/cost/recording_cost.h"
 #include "userspace/inject/standstill.h"
 
 namespace proftrace {

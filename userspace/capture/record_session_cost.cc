@@ -4,7 +4,7 @@
 
 #include "userspace/base/clock.h"
 #include "userspace/capture/record_session.h"
-#include "userspace/capture/recording_cost.h"
+#include "userspace/capture/cost/recording_cost.h"
 
 // What a recording costs the job: the measurements before and after the window, and the estimate
 // from them.

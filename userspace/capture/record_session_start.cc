@@ -17,7 +17,7 @@
 #include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/plans/process_plan.h"
-#include "userspace/capture/recording_cost.h"
+#include "userspace/capture/cost/recording_cost.h"
 #include "userspace/capture/targets/target_info.h"
 #include "userspace/capture/targets/target_words.h"
 #include "userspace/inject/trace_permission.h"

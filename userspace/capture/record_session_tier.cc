@@ -11,7 +11,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/plans/process_plan.h"
 #include "userspace/capture/record_session.h"
-#include "userspace/capture/recording_cost.h"
+#include "userspace/capture/cost/recording_cost.h"
 #include "userspace/capture/targets/target_info.h"
 #include "userspace/patch/patched_process.h"
 #include "userspace/patch/tsc_clock.h"

@@ -1,4 +1,4 @@
-#include "userspace/capture/recording_cost.h"
+#include "userspace/capture/cost/recording_cost.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "userspace/capture/live_meter.h"
+#include "userspace/capture/cost/live_meter.h"
 
 namespace proftrace {
 

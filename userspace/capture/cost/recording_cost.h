@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "userspace/capture/live_meter.h"
+#include "userspace/capture/cost/live_meter.h"
 #include "userspace/model/recording.h"
 
 namespace proftrace {

@@ -1,4 +1,4 @@
-#include "userspace/capture/job_stack_cost.h"
+#include "userspace/capture/cost/job_stack_cost.h"
 
 #include "userspace/base/median.h"
 

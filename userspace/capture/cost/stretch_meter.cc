@@ -1,4 +1,4 @@
-#include "userspace/capture/stretch_meter.h"
+#include "userspace/capture/cost/stretch_meter.h"
 
 #include <utility>
 

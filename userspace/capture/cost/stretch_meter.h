@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "bpf/abi/records.h"
-#include "userspace/capture/live_meter.h"
-#include "userspace/capture/price_comparison.h"
+#include "userspace/capture/cost/live_meter.h"
+#include "userspace/capture/cost/price_comparison.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

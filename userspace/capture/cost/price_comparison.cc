@@ -1,4 +1,4 @@
-#include "userspace/capture/price_comparison.h"
+#include "userspace/capture/cost/price_comparison.h"
 
 #include <algorithm>
 #include <cmath>

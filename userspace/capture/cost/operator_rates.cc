@@ -1,4 +1,4 @@
-#include "userspace/capture/operator_rates.h"
+#include "userspace/capture/cost/operator_rates.h"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-#include "userspace/capture/job_hit_cost.h"
+#include "userspace/capture/cost/job_hit_cost.h"
 
 #include "userspace/base/median.h"
 
