@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "userspace/base/unique_fd.h"
-#include "userspace/capture/flight_recorder.h"
+#include "userspace/capture/session/flight_recorder.h"
 #include "userspace/cli/flight_dumps.h"
 #include "userspace/cli/message_catcher.h"
 #include "userspace/cli/result_directory.h"

@@ -1,4 +1,4 @@
-#include "userspace/capture/flight_recorder.h"
+#include "userspace/capture/session/flight_recorder.h"
 
 #include <signal.h>
 #include <string.h>

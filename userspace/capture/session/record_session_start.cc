@@ -1,4 +1,4 @@
-#include "userspace/capture/record_session.h"
+#include "userspace/capture/session/record_session.h"
 
 #include <malloc.h>
 #include <sys/poll.h>

@@ -1,4 +1,4 @@
-#include "userspace/capture/recorder.h"
+#include "userspace/capture/session/recorder.h"
 
 #include <memory>
 #include <system_error>
@@ -6,7 +6,7 @@
 
 #include "symbols/plan/analysed_files.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/record_session.h"
+#include "userspace/capture/session/record_session.h"
 
 namespace proftrace {
 

@@ -1,4 +1,4 @@
-#include "userspace/capture/record_session.h"
+#include "userspace/capture/session/record_session.h"
 
 #include <sys/poll.h>
 
@@ -10,7 +10,7 @@
 #include "bpf/abi/record_kinds.h"
 #include "bpf/abi/records.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/clock_snapshots.h"
+#include "userspace/capture/session/clock_snapshots.h"
 #include "userspace/capture/cost/recording_cost.h"
 #include "userspace/inject/standstill.h"
 

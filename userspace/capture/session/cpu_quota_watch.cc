@@ -1,4 +1,4 @@
-#include "userspace/capture/cpu_quota_watch.h"
+#include "userspace/capture/session/cpu_quota_watch.h"
 
 #include <utility>
 

@@ -10,7 +10,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/plans/process_plan.h"
-#include "userspace/capture/record_session.h"
+#include "userspace/capture/session/record_session.h"
 #include "userspace/capture/cost/recording_cost.h"
 #include "userspace/capture/targets/target_info.h"
 #include "userspace/patch/patched_process.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "userspace/base/clock.h"
-#include "userspace/capture/record_session.h"
+#include "userspace/capture/session/record_session.h"
 #include "userspace/capture/cost/recording_cost.h"
 
 // What a recording costs the job: the measurements before and after the window, and the estimate

@@ -22,9 +22,9 @@
 #include "userspace/capture/jumps/patch_recorder.h"
 #include "userspace/capture/targets/process_cpu_times.h"
 #include "userspace/capture/processes/process_set.h"
-#include "userspace/capture/recorder.h"
+#include "userspace/capture/session/recorder.h"
 #include "userspace/capture/cost/recording_cost.h"
-#include "userspace/capture/step_watch.h"
+#include "userspace/capture/session/step_watch.h"
 #include "userspace/model/recording.h"
 
 namespace proftrace {

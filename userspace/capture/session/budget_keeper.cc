@@ -1,4 +1,4 @@
-#include "userspace/capture/budget_keeper.h"
+#include "userspace/capture/session/budget_keeper.h"
 
 #include <algorithm>
 #include <utility>
