@@ -10,8 +10,8 @@
 
 #include "userspace/capture/cost/job_stack_cost.h"
 #include "userspace/capture/cost/live_meter.h"
-#include "userspace/capture/targets/process_cpu_times.h"
 #include "userspace/capture/cost/recording_cost.h"
+#include "userspace/capture/targets/process_cpu_times.h"
 
 namespace proftrace {
 namespace {

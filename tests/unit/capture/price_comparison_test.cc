@@ -4,8 +4,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "userspace/capture/kernel/site_reuse.h"
 #include "userspace/capture/cost/stretch_meter.h"
+#include "userspace/capture/kernel/site_reuse.h"
 
 namespace proftrace {
 namespace {

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "userspace/capture/gpu/agent_ring.h"
-#include "userspace/capture/records/capture_sink.h"
 #include "userspace/capture/gpu/gpu_process.h"
+#include "userspace/capture/records/capture_sink.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 

@@ -20,8 +20,8 @@
 
 #include "symbols/probe_plan.h"
 #include "userspace/capture/kernel/code_copies.h"
-#include "userspace/capture/targets/job_threads.h"
 #include "userspace/capture/records/record_blocks.h"
+#include "userspace/capture/targets/job_threads.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 #include "userspace/patch/guardian.h"

@@ -29,8 +29,8 @@
 #include "userspace/capture/kernel/mapped_ring.h"
 #include "userspace/capture/kernel/pid_namespace.h"
 #include "userspace/capture/kernel/probe_cost.h"
-#include "userspace/capture/targets/process_watch.h"
 #include "userspace/capture/kernel/trace_event.h"
+#include "userspace/capture/targets/process_watch.h"
 #include "userspace/sandbox/rights.h"
 
 namespace proftrace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "userspace/capture/kernel/bpf_programs.h"
+#include "userspace/capture/kernel/system_programs.h"
 #include "userspace/capture/records/capture_sink.h"
 #include "userspace/capture/samples/sampler.h"
-#include "userspace/capture/kernel/system_programs.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {

@@ -4,9 +4,9 @@
 #include "symbols/process/process_memory.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
+#include "userspace/capture/plans/unreached_code.h"
 #include "userspace/capture/processes/process_set.h"
 #include "userspace/capture/processes/unprobed_points.h"
-#include "userspace/capture/plans/unreached_code.h"
 #include "userspace/patch/free_points.h"
 
 // The reports of a ProcessSet: how much it records, and what it could not record.

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "bpf/abi/script_records.h"
-#include "userspace/capture/kernel/bpf_programs.h"
-#include "userspace/capture/names/module_collector.h"
 #include "userspace/capture/jumps/patch_recorder.h"
-#include "userspace/capture/samples/sampler.h"
+#include "userspace/capture/kernel/bpf_programs.h"
 #include "userspace/capture/kernel/system_programs.h"
+#include "userspace/capture/names/module_collector.h"
+#include "userspace/capture/samples/sampler.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 

@@ -16,15 +16,15 @@
 
 #include "bpf/abi/records.h"
 #include "userspace/capture/cost/live_meter.h"
-#include "userspace/capture/kernel/operator_links.h"
 #include "userspace/capture/cost/operator_meter.h"
 #include "userspace/capture/cost/overhead_budget.h"
+#include "userspace/capture/cost/recording_cost.h"
 #include "userspace/capture/jumps/patch_recorder.h"
-#include "userspace/capture/targets/process_cpu_times.h"
+#include "userspace/capture/kernel/operator_links.h"
 #include "userspace/capture/processes/process_set.h"
 #include "userspace/capture/session/recorder.h"
-#include "userspace/capture/cost/recording_cost.h"
 #include "userspace/capture/session/step_watch.h"
+#include "userspace/capture/targets/process_cpu_times.h"
 #include "userspace/model/recording.h"
 
 namespace proftrace {

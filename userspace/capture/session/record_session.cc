@@ -10,8 +10,8 @@
 #include "bpf/abi/record_kinds.h"
 #include "bpf/abi/records.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/session/clock_snapshots.h"
 #include "userspace/capture/cost/recording_cost.h"
+#include "userspace/capture/session/clock_snapshots.h"
 #include "userspace/inject/standstill.h"
 
 namespace proftrace {

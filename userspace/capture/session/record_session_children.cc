@@ -9,8 +9,8 @@
 
 #include "symbols/process/process_maps.h"
 #include "userspace/capture/plans/process_plan.h"
-#include "userspace/capture/targets/process_watch.h"
 #include "userspace/capture/session/record_session.h"
+#include "userspace/capture/targets/process_watch.h"
 #include "userspace/capture/targets/target_info.h"
 
 // How a recording begins for many processes: for children of the targets that have a PyTorch of

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "userspace/base/clock.h"
-#include "userspace/capture/session/record_session.h"
 #include "userspace/capture/cost/recording_cost.h"
+#include "userspace/capture/session/record_session.h"
 
 // What a recording costs the job: the measurements before and after the window, and the estimate
 // from them.

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "symbols/plan/planner.h"
+#include "userspace/capture/gpu/gpu_agents.h"
 #include "userspace/capture/kernel/bpf_programs.h"
 #include "userspace/capture/session/flight_recorder.h"
-#include "userspace/capture/gpu/gpu_agents.h"
 #include "userspace/model/recording.h"
 #include "userspace/wire/capture_writer.h"
 

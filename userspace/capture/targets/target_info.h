@@ -23,12 +23,12 @@ Pid ReadParent(Pid pid);
 // Returns a process's living children, their children, and so on.
 std::vector<Pid> ReadDescendants(Pid pid);
 
-// Returns whether a process runs a program. That ends when its memory is freed, which is before the process
-// is a zombie.
+// Returns whether a process runs a program. That ends when its memory is freed, which is before the
+// process is a zombie.
 bool HasProgram(Pid pid);
 
-// Returns whether two processes run in the same memory (vfork, clone(CLONE_VM)). False where the kernel
-// cannot tell.
+// Returns whether two processes run in the same memory (vfork, clone(CLONE_VM)). False where the
+// kernel cannot tell.
 bool SharesMemory(Pid a, Pid b);
 
 // Returns how many executable mappings a process has of files that may be PyTorch's. Cheap, so that
