@@ -79,8 +79,6 @@ std::vector<Pid> ReadDescendants(Pid pid) {
   return found;
 }
 
-namespace {
-
 bool HasProgram(Pid pid) {
   char program[1];
   const std::string link = "/proc/" + std::to_string(Raw(LivingThread(pid))) + "/exe";
@@ -92,6 +90,8 @@ bool SharesMemory(Pid a, Pid b) {
   constexpr int kCompareMemory = 1;  // KCMP_VM
   return syscall(SYS_kcmp, Raw(a), Raw(b), kCompareMemory, 0, 0) == 0;
 }
+
+namespace {
 
 uint32_t CountTorchMappings(const std::vector<Mapping>& maps) {
   return static_cast<uint32_t>(std::count_if(maps.begin(), maps.end(), [](const Mapping& mapping) {
