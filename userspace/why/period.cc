@@ -5,7 +5,10 @@
 namespace proftrace {
 namespace {
 
+// Three steps at equal distances are a rhythm only where no others have an excess: among others
+// they come about by chance.
 constexpr size_t kFewestTimes = 3;
+constexpr size_t kFewestAmongOthers = 5;
 constexpr size_t kLongestDistance = 1000;
 // So much of the period's steps have an excess, and so much of the whole excess is theirs.
 constexpr double kHeld = 0.8;
@@ -48,7 +51,8 @@ std::optional<Period> FindPeriod(const std::vector<int64_t>& excess) {
     }
     for (size_t first = 0; first < distance; ++first) {
       const size_t possible = (excess.size() - first + distance - 1) / distance;
-      if (times[first] < kFewestTimes || sums[first] <= best_sum) continue;
+      const size_t fewest = times[first] == steps.size() ? kFewestTimes : kFewestAmongOthers;
+      if (times[first] < fewest || sums[first] <= best_sum) continue;
       if (static_cast<double>(times[first]) < kHeld * static_cast<double>(possible)) continue;
       best = Period{distance, first};
       best_sum = sums[first];

@@ -18,7 +18,8 @@ struct Period {
 
 // Returns the rhythm in which steps have an excess, where other steps may have some as well, for
 // reasons of their own. `excess`: by step, how much more it has than usual; 0: nothing. Nearly all
-// steps of the period have an excess, three of them at least, and they have most of it all. Only
+// steps of the period have an excess, five of them at least (three, where no other step has one),
+// and they have most of it all. Only
 // distances from 2 to 1000 are looked at. nullopt: there is none.
 std::optional<Period> FindPeriod(const std::vector<int64_t>& excess);
 

@@ -24,7 +24,7 @@ TEST_F(PeriodTest, IsFoundAmongMoreStepsThatAreSlowByChance) {
   for (int i = 0; i < kTries; ++i) {
     const auto distance = static_cast<size_t>(Number(2, 50));
     const auto first = static_cast<size_t>(Number(0, static_cast<int64_t>(distance) - 1));
-    std::vector<int64_t> excess(distance * static_cast<size_t>(Number(5, 40)));
+    std::vector<int64_t> excess(distance * static_cast<size_t>(Number(6, 40)));
     for (size_t step = 0; step < excess.size(); ++step) {
       const bool is_planted = step % distance == first;
       if (is_planted) excess[step] = Number(900, 1100);
