@@ -11,11 +11,11 @@ constexpr uint16_t kStringBytes = 32;
 constexpr uint16_t kOldStringBytes = 8;
 constexpr uint16_t kVectorBytes = 24;
 constexpr uint16_t kPointerBytes = 16;  // a std::shared_ptr, or torch's pointer to a type
-// Before `callee_` an InlinedCallStack has its vtable and its counts of references: one word up to
-// some version, two in others.
+// Before `callee_` an InlinedCallStack has its vtable and its counts of references: two words up to
+// torch 2.2, then one.
 constexpr uint16_t kLeastHead = 16;
 constexpr uint16_t kMostHead = 24;
-// A SourceRange: 64 in torch 1.13, 72 in 2.11.
+// A SourceRange: 64 up to torch 2.7, 72 from 2.8 on.
 constexpr uint16_t kLeastRange = 48;
 constexpr uint16_t kMostRange = 96;
 constexpr uint16_t kRangeOfNode = 104;   // Node::source_range_, a std::optional

@@ -30,7 +30,8 @@ struct Version {
 };
 
 constexpr Version kOldest{"1.13.1", false, {32, 40, 152, 304}};
-constexpr Version kOldStrings{"2.1.2+cu121", true, {32, 40, 128, 320}};
+constexpr Version kOldStrings{"2.0.1+cu117", true, {32, 40, 128, 328}};
+constexpr Version kLastOldStrings{"2.6.0+cu124", true, {16, 32, 112, 360}};
 constexpr Version kNew{"2.11.0+cu130", false, {16, 32, 144, 360}};
 
 std::optional<ScriptLayout> LayoutOf(const Version& version) {
@@ -202,7 +203,8 @@ TEST_P(ScriptNamesTest, ANameWithoutAnEndIsGivenUp) {
   EXPECT_EQ(Text(node), "none");
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, ScriptNamesTest, ::testing::Values(kOldest, kOldStrings, kNew));
+INSTANTIATE_TEST_SUITE_P(Versions, ScriptNamesTest,
+                         ::testing::Values(kOldest, kOldStrings, kLastOldStrings, kNew));
 
 // In the order of ScriptLayout's members.
 std::vector<int> OffsetsIn(const ScriptLayout& layout) {
@@ -219,12 +221,14 @@ std::vector<int> OffsetsOf(const Version& version) {
 }
 
 TEST(ScriptLayoutTest, WhatFollowsFromTheLibraryIsWhatItsHeadersSay) {
-  // scripts/measure-script-layout.py; the first two of 2.1, whose wheels have no header for them,
-  // from its code.
+  // scripts/measure-script-layout.py; the first two of 2.0 and 2.6, whose wheels have no header for
+  // them, are in accord with torch's own Module Hierarchy (tests/oracle/modules_test.py).
   EXPECT_EQ(OffsetsOf(kOldest),
             (std::vector<int>{328, 360, 296, 192, 184, 288, 32, 24, 40, 152, 144, 64, 32, 32}));
   EXPECT_EQ(OffsetsOf(kOldStrings),
-            (std::vector<int>{344, 352, 312, 192, 184, 264, 32, 24, 40, 128, 120, 64, 32, 8}));
+            (std::vector<int>{352, 360, 312, 192, 184, 264, 32, 24, 40, 128, 120, 64, 32, 8}));
+  EXPECT_EQ(OffsetsOf(kLastOldStrings),
+            (std::vector<int>{384, 392, 312, 184, 192, 264, 16, 24, 32, 112, 136, 56, 80, 8}));
   EXPECT_EQ(OffsetsOf(kNew),
             (std::vector<int>{384, 416, 312, 192, 200, 296, 16, 24, 32, 144, 192, 56, 152, 32}));
 }
