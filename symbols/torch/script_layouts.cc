@@ -30,7 +30,7 @@ struct Version {
 Version VersionOf(std::string_view torch_version) {
   const std::vector<std::string_view> parts = SplitText(torch_version, ".", /*skip_empty=*/false);
   if (parts.size() < 2) return {};
-  return {ParseNumber<int>(parts[0]).value_or(0), ParseNumber<int>(parts[1]).value_or(0)};
+  return {ParseNumber<int>(parts[0]).value_or(0), ParseNumber<int>(parts[1]).value_or(-1)};
 }
 
 }  // namespace

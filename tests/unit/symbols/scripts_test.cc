@@ -234,7 +234,7 @@ TEST(ScriptLayoutTest, WhatFollowsFromTheLibraryIsWhatItsHeadersSay) {
 }
 
 TEST(ScriptLayoutTest, AVersionThatNobodyMeasuredIsNotKnown) {
-  for (const char* version : {"", "1.12.0", "1.14.0", "2", "2.16.0", "3.0"}) {
+  for (const char* version : {"", "1.12.0", "1.14.0", "2", "2.x", "2.16.0", "3.0"}) {
     EXPECT_FALSE(ScriptLayoutOf(version, false, kNew.found)) << version;
   }
 }
