@@ -51,6 +51,10 @@ absl::Status Unclear(const char* what) {
 struct Symbols {
   std::optional<FunctionRange> current_modules;
   std::optional<FunctionRange> code_nodes;
+  std::optional<FunctionRange> code_inputs;
+  std::optional<FunctionRange> stack_callee;
+  std::optional<FunctionRange> stack_function;
+  std::optional<FunctionRange> stack_module;
   uint64_t class_type = 0;
   uint64_t function_type = 0;
   uint64_t graph_function = 0;
@@ -65,12 +69,22 @@ Symbols FindSymbols(ElfFile* file) {
       {"_ZTVN5torch3jit13GraphFunctionE", &found.graph_function},
       {"_ZTVN5torch3jit16InlinedCallStackE", &found.inlined_stack},
   }};
+  const std::array<std::pair<std::string_view, std::optional<FunctionRange>*>, 7> functions = {{
+      {kCurrentModules, &found.current_modules},
+      {kCurrentModulesOldStrings, &found.current_modules},
+      {kCodeNodes, &found.code_nodes},
+      {kInputsOfCode, &found.code_inputs},
+      {kCalleeOfStack, &found.stack_callee},
+      {kFunctionOfStack, &found.stack_function},
+      {kModuleOfStack, &found.stack_module},
+  }};
   file->ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
     if (!symbol.is_defined) return;
     const std::string_view name = symbol.name();
     const FunctionRange range{symbol.address, symbol.address + symbol.size, name};
-    if (name == kCurrentModules) found.current_modules = range;
-    if (name == kCodeNodes) found.code_nodes = range;
+    for (const auto& [function, place] : functions) {
+      if (name == function) *place = range;
+    }
     if (name.substr(0, 4) != "_ZTV") return;
     for (const auto& [vtable, address] : vtables) {
       if (name == vtable) *address = symbol.address;
@@ -79,10 +93,34 @@ Symbols FindSymbols(ElfFile* file) {
   return found;
 }
 
+// Applies `read` to the code of a small function, if it was found.
+template <typename Read>
+std::optional<uint16_t> ReadAccessor(const ModuleImage& image,
+                                     const std::optional<FunctionRange>& accessor,
+                                     const Read& read) {
+  if (!accessor) return std::nullopt;
+  const auto graph = FlowGraph::Build(image, accessor->start, accessor->end);
+  return graph.ok() ? read(*graph) : std::nullopt;
+}
+
+// Finds where the library's own code has the members of a graph's objects.
+absl::StatusOr<ScriptObjects> ReadObjects(const ModuleImage& image, const Symbols& symbols) {
+  const auto word = [](const FlowGraph& graph) { return ReadReturnedWord(graph, false); };
+  const auto behind = [](const FlowGraph& graph) { return ReadReturnedWord(graph, true); };
+  const auto callee = ReadAccessor(image, symbols.stack_callee, &ReadCopiedWord);
+  const auto function = ReadAccessor(image, symbols.stack_function, word);
+  const auto module = ReadAccessor(image, symbols.stack_module, &ReadCopiedWord);
+  const auto inputs = ReadAccessor(image, symbols.code_inputs, behind);
+  if (!callee) return Unclear("torch::jit::InlinedCallStack::callee");
+  if (!function) return Unclear("torch::jit::InlinedCallStack::function");
+  if (!module) return Unclear("torch::jit::InlinedCallStack::module_instance");
+  if (!inputs) return Unclear("torch::jit::Code::num_inputs");
+  return ScriptObjects{*callee, *function, *module, *inputs};
+}
+
 // Reads the code of one library. `bias`: from addresses in the file to those in the process.
-absl::Status ReadCode(ElfFile* file, const Symbols& symbols, uint64_t bias,
+absl::Status ReadCode(const ModuleImage& image, const Symbols& symbols, uint64_t bias,
                       abi::pt_script_layout* layout) {
-  const ModuleImage image(file, ModuleImage::Symbols::kExported);
   const FunctionRange& current = *symbols.current_modules;
   const auto graph = FlowGraph::Build(image, current.start, current.end);
   const auto state = graph.ok() ? ReadCurrentModules(*graph) : std::nullopt;
@@ -92,9 +130,7 @@ absl::Status ReadCode(ElfFile* file, const Symbols& symbols, uint64_t bias,
                                : absl::StatusOr<FlowGraph>(absl::NotFoundError(""));
   const auto frames = hierarchy.ok() ? ReadScriptFrames(*hierarchy) : std::nullopt;
   if (!frames) return Unclear("InterpreterStateImpl::moduleHierarchy");
-  if (!symbols.code_nodes) return Unclear("torch::jit::Code::instructions_source");
-  const auto accessor = FlowGraph::Build(image, symbols.code_nodes->start, symbols.code_nodes->end);
-  const auto nodes = accessor.ok() ? ReadCodeNodes(*accessor) : std::nullopt;
+  const auto nodes = ReadAccessor(image, symbols.code_nodes, &ReadCodeNodes);
   if (!nodes) return Unclear("torch::jit::Code::instructions_source");
   layout->state = {bias + state->variable.index, state->variable.offset};
   layout->frames = frames->offset;
@@ -126,18 +162,17 @@ bool FindSymbolNumbers(const TargetMemory& memory, const ProbePlan& plan, Script
   return found == wanted.size();
 }
 
+absl::Status NotKnown(const ProbePlan& plan) {
+  return absl::UnimplementedError(absl::StrCat(
+      "the layout of TorchScript's graphs in torch ",
+      plan.torch_version.empty() ? std::string("of an unknown version") : plan.torch_version,
+      plan.old_string_abi ? " with strings as before C++11" : "", " is not known"));
+}
+
 absl::StatusOr<ScriptReading> ReadScriptsHere(Pid pid, const ProbePlan& plan) {
   ReadBudget budget({.bytes = kMostReadBytes, .cpu_ns = kLongestReadingNs});
   const ReadBudget::Scope scope(&budget);
   ScriptReading reading;
-  const auto names = ScriptLayoutOf(plan.torch_version);
-  if (!names || plan.old_string_abi) {
-    return absl::UnimplementedError(absl::StrCat(
-        "the layout of TorchScript's graphs in torch ",
-        plan.torch_version.empty() ? std::string("of an unknown version") : plan.torch_version,
-        plan.old_string_abi ? " with strings as before C++11" : "", " is not known"));
-  }
-  reading.names = *names;
   const absl::StatusOr<std::vector<Mapping>> mappings = ReadMaps(pid);
   if (!mappings.ok()) return mappings.status();
   const ProcessMemory memory(pid);
@@ -154,10 +189,16 @@ absl::StatusOr<ScriptReading> ReadScriptsHere(Pid pid, const ProbePlan& plan) {
         symbols.inlined_stack == 0) {
       return absl::UnimplementedError("classes of TorchScript's graphs were not found");
     }
-    if (absl::Status status = ReadCode(file->get(), symbols, *bias, &reading.layout);
-        !status.ok()) {
+    const ModuleImage image(file->get(), ModuleImage::Symbols::kExported);
+    const absl::StatusOr<ScriptObjects> objects = ReadObjects(image, symbols);
+    absl::Status status = objects.status();
+    if (status.ok()) status = ReadCode(image, symbols, *bias, &reading.layout);
+    if (!status.ok()) {
       return budget.is_used_up() ? absl::ResourceExhaustedError(budget.Why()) : status;
     }
+    const auto names = ScriptLayoutOf(plan.torch_version, plan.old_string_abi, *objects);
+    if (!names) return NotKnown(plan);
+    reading.names = *names;
     reading.kinds.class_type = *bias + symbols.class_type + kVtableHeaderBytes;
     reading.kinds.function_type = *bias + symbols.function_type + kVtableHeaderBytes;
     reading.kinds.graph_function = *bias + symbols.graph_function + kVtableHeaderBytes;

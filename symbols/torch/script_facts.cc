@@ -1,5 +1,6 @@
 #include "symbols/torch/script_facts.h"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -45,6 +46,12 @@ uint16_t DividedBytes(const FlowGraph& graph) {
     found = words;
   }
   return shifts_by_3 ? static_cast<uint16_t>(found * 8) : 0;
+}
+
+// Returns the offset of a whole word in an object; nullopt: none can be there.
+std::optional<uint16_t> OffsetOfWord(int64_t offset) {
+  if (offset < 8 || offset > kMostOffset || offset % 8 != 0) return std::nullopt;
+  return static_cast<uint16_t>(offset);
 }
 
 }  // namespace
@@ -107,6 +114,45 @@ std::optional<uint16_t> ReadCodeNodes(const FlowGraph& graph) {
     return true;
   });
   return is_clear ? found : std::nullopt;
+}
+
+std::optional<uint16_t> ReadReturnedWord(const FlowGraph& graph, bool is_behind_pointer) {
+  const size_t place = is_behind_pointer ? 1 : 0;
+  std::optional<int64_t> found;
+  bool is_clear = true;
+  ValueWalk walk(graph);
+  walk.Run(0, [&](uint32_t node, const ValueState& state) {
+    if (graph.node(node).end != NodeEnd::kReturn) return true;
+    const Value& value = state.reg(kRax);
+    const bool is_member = value.base == static_cast<int>(kRdi) && value.is_whole() &&
+                           value.offsets.size() == place + 2 && value.offsets.back() == 0 &&
+                           (!is_behind_pointer || value.offsets[0] == 0);
+    is_clear &= is_member && (!found || *found == value.offsets[place]);
+    if (is_member) found = value.offsets[place];
+    return true;
+  });
+  return is_clear && found ? OffsetOfWord(*found) : std::nullopt;
+}
+
+std::optional<uint16_t> ReadCopiedWord(const FlowGraph& graph) {
+  std::optional<int64_t> first;
+  // `this` is in rsi, behind the result's address.
+  const auto see = [&](const Value& value) {
+    if (value.base == static_cast<int>(kRsi) && value.is_whole() && value.offsets.size() == 2 &&
+        value.offsets[1] == 0) {
+      first = std::min(first.value_or(value.offsets[0]), value.offsets[0]);
+    }
+  };
+  int visits = 0;
+  ValueWalk walk(graph);
+  walk.Run(0, [&](uint32_t, const ValueState& state) {
+    for (unsigned i = 0; i < 16; ++i) {
+      see(state.reg(i));
+      see(state.vector(i));
+    }
+    return ++visits < kMostVisits;
+  });
+  return first ? OffsetOfWord(*first) : std::nullopt;
 }
 
 }  // namespace proftrace

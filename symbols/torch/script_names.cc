@@ -2,10 +2,6 @@
 
 #include <absl/strings/str_cat.h>
 
-#include <vector>
-
-#include "userspace/base/text.h"
-
 namespace proftrace {
 namespace {
 
@@ -17,12 +13,16 @@ constexpr uint64_t kOutputsOfNode = 40;
 constexpr uint64_t kGraphOfNode = 88;
 constexpr uint64_t kInputOfBlock = 24;  // the node whose outputs are the graph's inputs
 constexpr uint64_t kNodeOfValue = 8;
-constexpr uint64_t kTypeOfValue = 88;
-constexpr uint64_t kInstanceName = 16;        // behind the pointer to its ClassType
-constexpr uint64_t kNameOfFunction = 8 + 88;  // GraphFunction::name_.name_
-constexpr uint64_t kFunctionOfType = 160;
+constexpr uint64_t kInstanceName = 16;    // behind the pointer to its ClassType
 constexpr uint64_t kNameOfAttribute = 8;  // 4 bytes
 constexpr uint64_t kTextOfAttribute = 16;
+
+// In a GraphFunction: its name without the class's, which follows the parts and two other strings.
+constexpr uint64_t NameOfFunction(uint64_t string_bytes) { return 8 + 24 + 2 * string_bytes; }
+// In a FunctionType: the pointer to its Function, behind a std::optional of a qualified name.
+constexpr uint64_t FunctionOfType(uint64_t string_bytes) { return 32 + 24 + 3 * string_bytes + 8; }
+constexpr uint64_t TypeOfValue(uint64_t string_bytes) { return 56 + string_bytes; }
+constexpr uint64_t kBytesOfOldString = 8;
 
 constexpr size_t kLongestName = 512;
 constexpr size_t kLongestText = 8192;
@@ -53,7 +53,7 @@ class Reader {
 
  private:
   std::optional<std::string> Text(uint64_t address) const {
-    return ReadStdString(memory_, address, /*old_abi=*/false, kLongestName);
+    return ReadStdString(memory_, address, layout_.string_bytes == kBytesOfOldString, kLongestName);
   }
   std::optional<uint32_t> Number(uint64_t address) const {
     uint32_t number = 0;
@@ -80,7 +80,7 @@ class Reader {
 
   std::optional<std::string> FunctionName(uint64_t function) const {
     if (!Is(function, kinds_.graph_function)) return std::nullopt;
-    return Text(function + kNameOfFunction);
+    return Text(function + NameOfFunction(layout_.string_bytes));
   }
 
   // Returns the first value of a vector of values; 0: the vector is empty.
@@ -102,7 +102,7 @@ class Reader {
   std::optional<std::string> SelfType(uint64_t graph) const {
     const auto self = FirstInput(graph);
     if (!self || *self == 0) return self ? std::optional<std::string>("") : std::nullopt;
-    const auto type = memory_.ReadWord(*self + kTypeOfValue);
+    const auto type = memory_.ReadWord(*self + TypeOfValue(layout_.string_bytes));
     if (!type) return std::nullopt;
     return Is(*type, kinds_.class_type) ? ClassName(*type) : std::optional<std::string>("");
   }
@@ -174,9 +174,11 @@ class Reader {
   // function.
   std::optional<std::string> FunctionPrefix(uint64_t maker) const {
     const uint64_t value = FirstOf(maker + kOutputsOfNode).value_or(0);
-    const uint64_t type = value == 0 ? 0 : memory_.ReadWord(value + kTypeOfValue).value_or(0);
+    const uint64_t type =
+        value == 0 ? 0 : memory_.ReadWord(value + TypeOfValue(layout_.string_bytes)).value_or(0);
     if (!Is(type, kinds_.function_type)) return std::nullopt;
-    const auto name = FunctionName(memory_.ReadWord(type + kFunctionOfType).value_or(0));
+    const auto name =
+        FunctionName(memory_.ReadWord(type + FunctionOfType(layout_.string_bytes)).value_or(0));
     if (!name) return std::nullopt;
     return absl::StrCat("CALL_FUNCTION::", *name);
   }
@@ -187,44 +189,6 @@ class Reader {
 };
 
 }  // namespace
-
-std::optional<ScriptLayout> ScriptLayoutOf(std::string_view torch_version) {
-  const std::vector<std::string_view> parts = SplitText(torch_version, ".", /*skip_empty=*/false);
-  const int major = parts.empty() ? 0 : ParseNumber<int>(parts[0]).value_or(0);
-  const int minor = parts.size() < 2 ? 0 : ParseNumber<int>(parts[1]).value_or(0);
-  if (major == 1 && minor == 13) {
-    // A c10::optional begins with its flag.
-    return ScriptLayout{.code_name = 328,
-                        .code_graph = 360,
-                        .graph_block = 296,
-                        .node_callstack = 192,
-                        .node_is_inlined = 184,
-                        .node_attributes = 288,
-                        .stack_callee = 32,
-                        .stack_has_callee = 24,
-                        .stack_function = 40,
-                        .stack_module = 152,
-                        .stack_has_module = 144,
-                        .class_name = 32 + 8 + 24,
-                        .class_has_name = 32};
-  }
-  if (major == 2 && minor >= 11 && minor <= 15) {
-    return ScriptLayout{.code_name = 384,
-                        .code_graph = 416,
-                        .graph_block = 312,
-                        .node_callstack = 192,
-                        .node_is_inlined = 200,
-                        .node_attributes = 296,
-                        .stack_callee = 16,
-                        .stack_has_callee = 24,
-                        .stack_function = 32,
-                        .stack_module = 144,
-                        .stack_has_module = 192,
-                        .class_name = 32 + 24,
-                        .class_has_name = 32 + 120};
-  }
-  return std::nullopt;
-}
 
 std::optional<ScriptNames> ReadScriptNames(const TargetMemory& memory, const ScriptLayout& layout,
                                            const ScriptKinds& kinds, uint64_t code, uint64_t node) {

@@ -26,11 +26,23 @@ struct ScriptLayout {
   uint16_t stack_has_module = 0;  // … this byte is 1
   uint16_t class_name = 0;        // in a ClassType: its qualified name, std::string, if …
   uint16_t class_has_name = 0;    // … this byte is 1
+  uint16_t string_bytes = 0;      // of a std::string: 32, or 8 as before C++11
 };
 
-// Returns the layout of a version ("2.11.0+cu130"), measured with the headers of 1.13, 2.11 and
-// 2.15, which agree on the fields that they share; nullopt: the version is not known.
-std::optional<ScriptLayout> ScriptLayoutOf(std::string_view torch_version);
+// Where torch's own code finds a few members, in bytes from the begin of their objects (torch's
+// accessors, symbols/torch/script_facts.h).
+struct ScriptObjects {
+  uint16_t stack_callee = 0;    // in an InlinedCallStack: the pointer in callee_
+  uint16_t stack_function = 0;  // fn_
+  uint16_t stack_module = 0;    // the pointer in module_instance_info_
+  uint16_t code_inputs = 0;     // in a CodeImpl: n_inputs
+};
+
+// Returns the layout of a version ("2.11.0+cu130"), whose members are in the order that the headers
+// of 1.13 and of 2.0 to 2.15 have: what lies between them follows from `found`. `old_strings`:
+// strings are those of before C++11. nullopt: the version is not known, or `found` contradicts it.
+std::optional<ScriptLayout> ScriptLayoutOf(std::string_view torch_version, bool old_strings,
+                                           const ScriptObjects& found);
 
 // Vtables and numbers by which objects of torch's classes, and nodes of the kinds that matter, are
 // recognised in one process.

@@ -25,7 +25,7 @@ MOST_BETWEEN = 900  # rows between two that were noted: a backward pass
 
 
 def in_window(path: Path) -> dict[int, list[dict[str, Any]]]:
-    """The rows between the markers, by thread, in order of their starts."""
+    """The rows between the markers, by thread, in order of their starts, with `is_open`: the row ends after the window."""
     with model.open_text(path) as file:
         rows = [event for event in json.load(file)["traceEvents"] if event.get("cat") in CATEGORIES and event["ph"] in "Xb"]
     bounds = {row["name"]: row for row in rows if row["name"] in (model.BEGIN, model.END)}
@@ -33,6 +33,7 @@ def in_window(path: Path) -> dict[int, list[dict[str, Any]]]:
     threads: dict[int, list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: (float(row["ts"]), -float(row.get("dur", 0)))):
         if begin < float(row["ts"]) < end:
+            row["is_open"] = float(row["ts"]) + float(row.get("dur", 0)) > end
             threads.setdefault(row["tid"], []).append(row)
     return threads
 
@@ -40,17 +41,20 @@ def in_window(path: Path) -> dict[int, list[dict[str, Any]]]:
 def compare_traces(theirs: dict[int, list[dict[str, Any]]], ours: dict[int, list[dict[str, Any]]], backward: set[str]) -> list[str]:
     """`backward`: names of rows for which torch keeps no text. It gives the texts to its rows one after the other, these rows too: from the
     first one on a row has the text of an earlier one (torch/csrc/profiler/collection.cpp, jit_modules_). The n-th text is that of the n-th row
-    which is none of them. A row that was open when torch's profile ended has no text there: a forked function may go on."""
+    which is none of them. A row that was open when torch's profile ended has no text there: a forked function may go on. Older versions give
+    it no length then, newer ones say `finished`. Older versions write times in whole microseconds, by which rows cannot be ordered, but their
+    numbers are in order of the starts."""
     problems, right, texts = [], 0, set()
     for tid, rows in theirs.items():
         found = ours.get(tid, [])
+        rows = sorted(rows, key=lambda row: int(row["args"]["Ev Idx"]))
         if [row["name"] for row in rows] != [row["name"] for row in found]:
             problems.append(f"thread {tid}: {len(rows)} rows, we {len(found)}, or in another order")
             continue
         forward = [row for row in found if row["name"] not in backward]
         problems += [f"thread {tid}: {row['name']} has {row['args'][ARG]!r}" for row in found if row["name"] in backward and ARG in row["args"]]
         for number, (told, row) in enumerate(zip(rows, forward)):
-            if told["args"].get("finished") is False:
+            if told["args"].get("finished") is False or (row["is_open"] and float(told["dur"]) == 0):
                 continue
             text = told["args"].get(ARG, "")
             texts.add(text)

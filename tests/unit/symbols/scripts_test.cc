@@ -23,10 +23,25 @@ constexpr ScriptKinds kKinds{.class_type = 0x10,
                              .get_attribute = 7,
                              .name = 8};
 
-class ScriptNamesTest : public ::testing::TestWithParam<const char*> {
+struct Version {
+  const char* torch = "";
+  bool has_old_strings = false;
+  ScriptObjects found;
+};
+
+constexpr Version kOldest{"1.13.1", false, {32, 40, 152, 304}};
+constexpr Version kOldStrings{"2.0.1+cu117", true, {32, 40, 128, 328}};
+constexpr Version kLastOldStrings{"2.6.0+cu124", true, {16, 32, 112, 360}};
+constexpr Version kNew{"2.11.0+cu130", false, {16, 32, 144, 360}};
+
+std::optional<ScriptLayout> LayoutOf(const Version& version) {
+  return ScriptLayoutOf(version.torch, version.has_old_strings, version.found);
+}
+
+class ScriptNamesTest : public ::testing::TestWithParam<Version> {
  protected:
   ScriptNamesTest() {
-    memory_.PutString(code_ + layout_.code_name, "forward");
+    PutString(code_ + layout_.code_name, "forward");
     memory_.PutWord(code_ + layout_.code_graph, graph_);
     const uint64_t block = memory_.Allocate(64);
     const uint64_t input = Node(0);
@@ -34,6 +49,13 @@ class ScriptNamesTest : public ::testing::TestWithParam<const char*> {
     memory_.PutWord(graph_ + layout_.graph_block, block);
     memory_.PutWord(block + 24, input);
     PutVector(input + 40, {self_});
+  }
+  void PutString(uint64_t address, const std::string& text) {
+    if (GetParam().has_old_strings) {
+      memory_.PutOldString(address, text);
+    } else {
+      memory_.PutString(address, text);
+    }
   }
   void PutByte(uint64_t address, uint8_t byte) { memory_.Put(address, &byte, 1); }
   void PutVector(uint64_t address, const std::vector<uint64_t>& words) {
@@ -51,20 +73,20 @@ class ScriptNamesTest : public ::testing::TestWithParam<const char*> {
   uint64_t Value(uint64_t node, uint64_t type) {
     const uint64_t value = memory_.Allocate(128);
     memory_.PutWord(value + 8, node);
-    memory_.PutWord(value + 88, type);
+    memory_.PutWord(value + 56 + layout_.string_bytes, type);
     return value;
   }
   uint64_t Class(const std::string& name) {
     const uint64_t type = memory_.Allocate(256);
     memory_.PutWord(type, kKinds.class_type);
     PutByte(type + layout_.class_has_name, 1);
-    memory_.PutString(type + layout_.class_name, name);
+    PutString(type + layout_.class_name, name);
     return type;
   }
   uint64_t Function(const std::string& name) {
     const uint64_t function = memory_.Allocate(256);
     memory_.PutWord(function, kKinds.graph_function);
-    memory_.PutString(function + 96, name);
+    PutString(function + 32 + 2 * layout_.string_bytes, name);
     return function;
   }
   // A function that was inlined, of an instance if `type` is not 0.
@@ -75,7 +97,7 @@ class ScriptNamesTest : public ::testing::TestWithParam<const char*> {
     if (type == 0) return stack;
     PutByte(stack + layout_.stack_has_module, 1);
     memory_.PutWord(stack + layout_.stack_module, type);
-    memory_.PutString(stack + layout_.stack_module + 16, instance);
+    PutString(stack + layout_.stack_module + 16, instance);
     return stack;
   }
   void PutInlined(uint64_t node, uint64_t stack) {
@@ -99,7 +121,7 @@ class ScriptNamesTest : public ::testing::TestWithParam<const char*> {
   }
 
   FakeMemory memory_;
-  ScriptLayout layout_ = ScriptLayoutOf(GetParam()).value_or(ScriptLayout{});
+  ScriptLayout layout_ = LayoutOf(GetParam()).value_or(ScriptLayout{});
   uint64_t code_ = memory_.Allocate(1024);
   uint64_t graph_ = memory_.Allocate(512);
   uint64_t self_ = 0;
@@ -128,7 +150,7 @@ TEST_P(ScriptNamesTest, ACallSaysWhoseMethodTheNextFrameRuns) {
   const uint64_t getter = Node(kKinds.get_attribute);
   const uint64_t attribute = memory_.Allocate(64);
   memory_.Put(attribute + 8, &kKinds.name, sizeof(kKinds.name));
-  memory_.PutString(attribute + 16, "inner");
+  PutString(attribute + 16, "inner");
   PutVector(getter + layout_.node_attributes, {attribute});
   const uint64_t call = Node(kKinds.call_method);
   PutVector(call + 16, {Value(getter, 0)});
@@ -145,7 +167,7 @@ TEST_P(ScriptNamesTest, ACallOfAFunctionSaysItsName) {
   const uint64_t constant = Node(1);
   const uint64_t type = memory_.Allocate(256);
   memory_.PutWord(type, kKinds.function_type);
-  memory_.PutWord(type + 160, Function("fallback_function"));
+  memory_.PutWord(type + 64 + 3 * layout_.string_bytes, Function("fallback_function"));
   PutVector(constant + 40, {Value(constant, type)});
   const uint64_t call = Node(kKinds.call_function);
   PutVector(call + 16, {Value(constant, type)});
@@ -175,15 +197,57 @@ TEST_P(ScriptNamesTest, AListWithoutAnEndIsGivenUp) {
 
 TEST_P(ScriptNamesTest, ANameWithoutAnEndIsGivenUp) {
   const uint64_t node = Node(1);
-  memory_.PutWord(code_ + layout_.code_name + 8, uint64_t{1} << 40);
+  const bool is_old = GetParam().has_old_strings;
+  const uint64_t text = memory_.ReadWord(code_ + layout_.code_name).value_or(0);
+  memory_.PutWord(is_old ? text - 24 : code_ + layout_.code_name + 8, uint64_t{1} << 40);
   EXPECT_EQ(Text(node), "none");
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, ScriptNamesTest, ::testing::Values("1.13.1", "2.11.0+cu130"));
+INSTANTIATE_TEST_SUITE_P(Versions, ScriptNamesTest,
+                         ::testing::Values(kOldest, kOldStrings, kLastOldStrings, kNew));
+
+// In the order of ScriptLayout's members.
+std::vector<int> OffsetsIn(const ScriptLayout& layout) {
+  return {layout.code_name,      layout.code_graph,       layout.graph_block,
+          layout.node_callstack, layout.node_is_inlined,  layout.node_attributes,
+          layout.stack_callee,   layout.stack_has_callee, layout.stack_function,
+          layout.stack_module,   layout.stack_has_module, layout.class_name,
+          layout.class_has_name, layout.string_bytes};
+}
+
+std::vector<int> OffsetsOf(const Version& version) {
+  const auto layout = LayoutOf(version);
+  return layout ? OffsetsIn(*layout) : std::vector<int>();
+}
+
+TEST(ScriptLayoutTest, WhatFollowsFromTheLibraryIsWhatItsHeadersSay) {
+  // scripts/measure-script-layout.py; the first two of 2.0 and 2.6, whose wheels have no header for
+  // them, are in accord with torch's own Module Hierarchy (tests/oracle/modules_test.py).
+  EXPECT_EQ(OffsetsOf(kOldest),
+            (std::vector<int>{328, 360, 296, 192, 184, 288, 32, 24, 40, 152, 144, 64, 32, 32}));
+  EXPECT_EQ(OffsetsOf(kOldStrings),
+            (std::vector<int>{352, 360, 312, 192, 184, 264, 32, 24, 40, 128, 120, 64, 32, 8}));
+  EXPECT_EQ(OffsetsOf(kLastOldStrings),
+            (std::vector<int>{384, 392, 312, 184, 192, 264, 16, 24, 32, 112, 136, 56, 80, 8}));
+  EXPECT_EQ(OffsetsOf(kNew),
+            (std::vector<int>{384, 416, 312, 192, 200, 296, 16, 24, 32, 144, 192, 56, 152, 32}));
+}
 
 TEST(ScriptLayoutTest, AVersionThatNobodyMeasuredIsNotKnown) {
-  for (const char* version : {"", "1.12.0", "2.1.0", "2.10.0", "2.16.0", "3.0"}) {
-    EXPECT_FALSE(ScriptLayoutOf(version)) << version;
+  for (const char* version : {"", "1.12.0", "1.14.0", "2", "2.x", "2.16.0", "3.0"}) {
+    EXPECT_FALSE(ScriptLayoutOf(version, false, kNew.found)) << version;
+  }
+}
+
+TEST(ScriptLayoutTest, ALibraryThatContradictsItselfIsNotKnown) {
+  for (const ScriptObjects& found : {
+           ScriptObjects{40, 32, 144, 360},   // the callee behind the function
+           ScriptObjects{16, 48, 144, 360},   // too much before the callee
+           ScriptObjects{16, 32, 88, 360},    // no room for the place in the source
+           ScriptObjects{16, 32, 4000, 360},  // too much room
+           ScriptObjects{},
+       }) {
+    EXPECT_FALSE(ScriptLayoutOf("2.11.0", false, found)) << found.stack_function;
   }
 }
 
@@ -263,6 +327,37 @@ TEST_F(ScriptCodeTest, NodesLieInTheCodeThatACodePointsTo) {
 TEST_F(ScriptCodeTest, AnotherValueIsNoPlaceOfNodes) {
   Add({0x48, 0x8d, 0x47, 0x40, 0xc3});  // lea rax, [rdi+0x40]; ret
   EXPECT_FALSE(ReadCodeNodes(Graph()));
+}
+
+TEST_F(ScriptCodeTest, AnAccessorReturnsAWordOfItsObject) {
+  Add({0x48, 0x8b, 0x47, 0x28, 0xc3});  // mov rax, [rdi+0x28]; ret
+  EXPECT_EQ(ReadReturnedWord(Graph(), false), 0x28);
+  EXPECT_FALSE(ReadReturnedWord(Graph(), true));
+}
+
+TEST_F(ScriptCodeTest, AnAccessorReturnsAWordBehindAPointer) {
+  // mov rax, [rdi]; mov rax, [rax+0x130]; ret
+  Add({0x48, 0x8b, 0x07, 0x48, 0x8b, 0x80, 0x30, 0x01, 0, 0, 0xc3});
+  EXPECT_EQ(ReadReturnedWord(Graph(), true), 0x130);
+  EXPECT_FALSE(ReadReturnedWord(Graph(), false));
+}
+
+TEST_F(ScriptCodeTest, AnAccessorThatReturnsAnotherValueIsNotClear) {
+  Add({0x48, 0x8d, 0x47, 0x28, 0xc3});  // lea rax, [rdi+0x28]; ret
+  EXPECT_FALSE(ReadReturnedWord(Graph(), false));
+}
+
+TEST_F(ScriptCodeTest, AMemberIsCopiedFromItsFirstWordOn) {
+  // mov rdx, [rsi+0xa0]; movdqu xmm0, [rsi+0x98]; mov rax, rdi; movups [rdi+8], xmm0; ret
+  Add({0x48, 0x8b, 0x96, 0xa0, 0, 0, 0, 0xf3, 0x0f, 0x6f, 0x86, 0x98, 0, 0, 0});
+  Add({0x48, 0x89, 0xf8, 0x0f, 0x11, 0x47, 0x08, 0xc3});
+  EXPECT_EQ(ReadCopiedWord(Graph()), 0x98);
+}
+
+TEST_F(ScriptCodeTest, AFlagIsNoWordThatIsCopied) {
+  // movzx edx, byte [rsi+0x18]; mov rax, rdi; mov [rdi], dl; ret
+  Add({0x0f, 0xb6, 0x56, 0x18, 0x48, 0x89, 0xf8, 0x88, 0x17, 0xc3});
+  EXPECT_FALSE(ReadCopiedWord(Graph()));
 }
 
 }  // namespace
