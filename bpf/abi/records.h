@@ -261,9 +261,11 @@ enum pt_role {
 	/* PT_ROLE_NODE_BEGIN in the middle of a function, where the Node* is at the cookie's
 	 * place. */
 	PT_ROLE_PLACED_NODE = 20,
-	PT_ROLE_WORK_END = 21,	 /* as PT_ROLE_WORK_BEGIN, for a work whose end ends the row */
-	PT_ROLE_UNWOUND = 22,	 /* PT_CATCH; the handle is the address of the stack pointer */
-	PT_ROLE_GROUP_CALL = 23, /* the handle: where the group, bits 24..31, counts (4 bytes) */
+	PT_ROLE_WORK_END = 21, /* as PT_ROLE_WORK_BEGIN, for a work whose end ends the row */
+	PT_ROLE_UNWOUND = 22,  /* PT_CATCH; the handle is the address of the stack pointer */
+	/* The group is in the register of bits 24..27; the handle is where it counts (4 bytes). An
+	 * offset of 0: the call takes no number. */
+	PT_ROLE_GROUP_CALL = 23,
 	/* Entries of functions in libc10 (--profile-memory), whose arguments have fixed places. */
 	PT_ROLE_ALLOCATION = 32,	/* ProfiledCPUMemoryReporter::New(void*, size_t) */
 	PT_ROLE_FREE = 33,		/* ProfiledCPUMemoryReporter::Delete(void*) */

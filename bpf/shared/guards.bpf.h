@@ -278,8 +278,9 @@ static __noinline __s64 read_count(__u64 address)
 
 static __always_inline int on_group_call(struct pt_regs *ctx, __u64 cookie)
 {
-	__s64 count = read_count(cookie_handle(ctx, cookie));
-	struct pt_pair_record *record = count < 0 ? NULL : reserve(sizeof(*record));
+	bool has_number = (__u16)(cookie >> 32) != 0;
+	__s64 count = has_number ? read_count(cookie_handle(ctx, cookie)) : -1;
+	struct pt_pair_record *record = has_number && count < 0 ? NULL : reserve(sizeof(*record));
 
 	if (!record)
 		return 0;

@@ -1,5 +1,6 @@
 #include "symbols/torch/row_makers.h"
 
+#include <absl/algorithm/container.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
@@ -363,27 +364,26 @@ void RowMakerSearch::AddWork(const Function& function, const WorkArguments& argu
   }
 }
 
-// Returns the probe that reads a group's counter; nullopt: the function's code does not show the
-// counter's place.
-std::optional<RowProbe> RowMakerSearch::GroupCallProbe(uint64_t address) const {
+// Returns the probe of a function that a group of gloo is called by; nullopt: it is none, or its
+// code does not show where the group counts.
+std::optional<RowProbe> RowMakerSearch::GroupCallProbe(std::string_view name, uint64_t at) const {
+  if (absl::c_linear_search(kGlooMessages, name)) {
+    return Probe(at, abi::PT_ROLE_GROUP_CALL, kRsi, 0);
+  }
+  if (name != kGlooNextTag) return std::nullopt;
   std::array<uint8_t, kCounterCodeBytes> code{};
-  if (image_.ReadCode(address, code.data(), code.size()) != code.size()) return std::nullopt;
+  if (image_.ReadCode(at, code.data(), code.size()) != code.size()) return std::nullopt;
   const GroupCounter counter = CounterOfCode(code);
   if (counter.bytes != sizeof(uint32_t)) return std::nullopt;
-  return Probe(address, abi::PT_ROLE_GROUP_CALL, kRdi, counter.offset);
+  return Probe(at, abi::PT_ROLE_GROUP_CALL, kRdi, counter.offset);
 }
 
 std::vector<RowProbe> RowMakerSearch::FindWorkProbes() const {
   std::vector<RowProbe> probes;
   image_.file().ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
     const std::string_view name = symbol.name();
-    if (!symbol.is_defined || !symbol.is_function || name.ends_with(kCold)) {
-      return;
-    }
-    if (name == kGlooNextTag) {
-      if (const auto probe = GroupCallProbe(symbol.address)) probes.push_back(*probe);
-      return;
-    }
+    if (!symbol.is_defined || !symbol.is_function || name.ends_with(kCold)) return;
+    if (const auto call = GroupCallProbe(name, symbol.address)) probes.push_back(*call);
     uint8_t role = 0;
     if (name.starts_with("_ZN4c10d4Work6finishE") ||
         name.starts_with("_ZN4c10d4Work14finishAndThrowE")) {

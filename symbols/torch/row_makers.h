@@ -87,7 +87,7 @@ class RowMakerSearch {
   void AddAnnotationGuards(const Function& function);
   void AddGuardEnds();
   void AddWork(const Function& function, const WorkArguments& arguments);
-  std::optional<RowProbe> GroupCallProbe(uint64_t address) const;
+  std::optional<RowProbe> GroupCallProbe(std::string_view name, uint64_t at) const;
   std::vector<RowProbe> FindWorkProbes() const;
   bool AddOperatorCall(const FunctionRange& function, const FlowGraph& graph, uint32_t call);
   bool AddNodeCall(const FunctionRange& function, const FlowGraph& graph, uint32_t call);

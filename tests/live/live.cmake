@@ -61,6 +61,12 @@ if(PROFTRACE_ALL_ORACLES)
   set(only_recipes "")
 endif()
 
+# The whole takes minutes, with all that torch does in parallel: parallel_test.py.
+set(only_parallel ParallelTest.test_two_ranks)
+if(PROFTRACE_ALL_ORACLES)
+  set(only_parallel "")
+endif()
+
 # Each recording takes a second or two to begin: torch_profile_test.py runs the other schedules and faults.
 set(only_torch_profile TutorialTest ImportTest ScheduleTest.test_every_schedule_is_torchs_own ScheduleTest.test_cycles_that_follow_each_other
   FaultTest.test_forks_and_workers_of_a_loader FaultTest.test_two_in_a_row_and_one_within_another
@@ -75,13 +81,13 @@ set(live_tests
   faults file_swap fleet_tables fleet_watch flight flooded_ring fork_kill_points gloo gpu gpu_check gpu_children gpu_idle
   gpu_kinds guardian hang harmless hostile_neighbour identity injection interpreters interrupted json
   keywords kill_points loss memory memory_limit merge namespaces options other_processes outputs
-  own_runtime patch patch_harmless patch_limits patch_tier process_limit python_api python_end python_gc
+  own_runtime parallel patch patch_harmless patch_limits patch_tier process_limit python_api python_end python_gc
   ranges ranks recipes recompile remote_files result_archive rights sample sched shifted slow_rank spawned
   stack_storms stacks standstill steps system targets threads told_cost top torch_profile torch_profile_113 two_tracers
   unprivileged view views waits why)
 foreach(test IN LISTS live_tests)
   set(python "${live_python}")
-  if(test MATCHES "^(agent|cuda|fleet_tables|gpu_check|keywords|python_gc|recompile|torch_profile)$")
+  if(test MATCHES "^(agent|cuda|fleet_tables|gpu_check|keywords|parallel|python_gc|recompile|torch_profile)$")
     set(python "${cuda_python}")
   endif()
   set(file "${test}")

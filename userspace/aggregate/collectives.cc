@@ -7,6 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "userspace/base/text.h"
+#include "userspace/model/torch_rules.h"
+
 namespace proftrace {
 namespace {
 
@@ -70,6 +73,7 @@ constexpr TypeName kTypes[] = {
     {"double", "Double", "f64"},
     {"long int", "Long", "i64"},
     {"int", "Int", "i32"},
+    {"short", "Short", ""},
     {"unsigned char", "Byte", "u8"},
     {"signed char", "Char", "i8"},
     {"c10::Float8_e4m3fn", "Float8_e4m3fn", "f8e4m3"},
@@ -428,6 +432,141 @@ std::optional<Collective> CollectiveOf(const Timeline& timeline, SpanId op,
                                        std::string_view kernel) {
   std::optional<Collective> collective = CollectiveOfRow(timeline, op, kernel);
   return collective && collective->is_whole() ? collective : std::nullopt;
+}
+
+namespace {
+
+// The works of gloo by the name behind the colon in their titles, and how their outputs follow.
+// `op`: a part of the name of the operators that make them, or the whole name where it ends with
+// "_"; others may do so as well, as a reduce_scatter that is an all_reduce of copies.
+enum class WorkOutput : uint8_t { kSame, kGathered, kOfOperator, kToRoot, kFromRoot };
+struct WorkKind {
+  std::string_view title;
+  std::string_view op;
+  WorkOutput output;
+  size_t place_of_rank = 0;  // of the root or the peer among the operator's arguments; 0 = none
+};
+
+constexpr WorkKind kWorkKinds[] = {
+    {"all_reduce", "allreduce", WorkOutput::kSame},
+    {"sparse_all_reduce", "allreduce", WorkOutput::kSame},
+    {"broadcast", "broadcast", WorkOutput::kSame, 2},
+    {"reduce", "reduce_", WorkOutput::kSame, 3},
+    {"all_gather", "allgather", WorkOutput::kGathered},
+    {"reduce_scatter", "reduce_scatter", WorkOutput::kOfOperator},
+    {"all_to_all", "alltoall", WorkOutput::kOfOperator},
+    {"gather", "gather_", WorkOutput::kToRoot, 3},
+    {"scatter", "scatter_", WorkOutput::kFromRoot, 3},
+    {"send", "send", WorkOutput::kSame, 2},
+    {"recv", "recv_", WorkOutput::kSame, 2},
+    {"recvAnySource", "recv_any", WorkOutput::kSame},
+};
+
+const WorkKind* KindOfWork(std::string_view title) {
+  if (!IsTitleOfWork(title)) return nullptr;
+  for (const WorkKind& kind : kWorkKinds) {
+    if (kind.title == title.substr(title.find(':') + 1)) return &kind;
+  }
+  return nullptr;
+}
+
+// Adds up the elements of the inputs that are tensors or lists of tensors. nullopt: there is none,
+// or their number is not known.
+std::optional<int64_t> ElementsOfInputs(const OperatorInputs& inputs) {
+  const Json dims = Parse(inputs.dims);
+  const Json types = Parse(inputs.types);
+  std::optional<int64_t> sum;
+  for (size_t i = 0; dims.is_array() && i < dims.size(); ++i) {
+    const std::string type = TextAt(types, i);
+    if (type.empty() || type == "Scalar" || type == "ScalarList") continue;
+    const std::optional<int64_t> elements = AllElementsOf(dims[i], type == "TensorList");
+    if (!elements || *elements > std::numeric_limits<int64_t>::max() - sum.value_or(0)) {
+      return std::nullopt;
+    }
+    sum = sum.value_or(0) + *elements;
+  }
+  return sum;
+}
+
+// Returns the elements of the operator's first argument, which is its output.
+std::optional<int64_t> ElementsOfOutput(const OperatorInputs& inputs) {
+  const Json dims = Parse(inputs.dims);
+  if (!dims.is_array() || dims.empty()) return std::nullopt;
+  return AllElementsOf(dims[0], TextAt(Parse(inputs.types), 0) == "TensorList");
+}
+
+// Returns the process group that a work's row names; null: it names none, or several have its name.
+const ProcessGroup* GroupOfWork(const Timeline& timeline, SpanId row,
+                                const OperatorInputs* inputs) {
+  if (inputs == nullptr) return nullptr;
+  const auto name = KeywordOf<std::string>(*inputs, "Process Group Name");
+  if (!name) return nullptr;
+  const Pid pid = timeline.thread(timeline.span(row).thread).pid;
+  return GroupOfName(timeline, pid, *name, KeywordOf<int64_t>(*inputs, "Group size"));
+}
+
+void AddElementsOfWork(const WorkKind& kind, const OperatorInputs& call, const ProcessGroup* group,
+                       WorkFacts* facts) {
+  const bool is_root = group != nullptr && facts->rank == group->rank;
+  const auto times_group = [group](const std::optional<int64_t>& elements) {
+    return elements && group != nullptr ? Product(*elements, group->size) : std::nullopt;
+  };
+  switch (kind.output) {
+    case WorkOutput::kSame:
+      facts->out_elements = facts->in_elements;
+      break;
+    case WorkOutput::kGathered:
+      facts->out_elements = times_group(facts->in_elements);
+      break;
+    case WorkOutput::kOfOperator:
+      facts->out_elements = ElementsOfOutput(call);
+      break;
+    case WorkOutput::kToRoot:
+      if (group == nullptr || !facts->rank) break;
+      facts->out_elements = is_root ? times_group(facts->in_elements) : 0;
+      break;
+    case WorkOutput::kFromRoot:
+      facts->in_elements.reset();
+      facts->out_elements = ElementsOfOutput(call);
+      if (group == nullptr || !facts->rank) break;
+      facts->in_elements = is_root ? times_group(facts->out_elements) : 0;
+      break;
+  }
+}
+
+}  // namespace
+
+WorkFacts FactsOfWork(const Timeline& timeline, SpanId row) {
+  WorkFacts facts;
+  const WorkKind* const kind = KindOfWork(timeline.label(timeline.span(row).label).name);
+  if (kind == nullptr) return facts;
+  const OperatorInputs* const inputs = timeline.inputs_of(row);
+  const ProcessGroup* const group = GroupOfWork(timeline, row, inputs);
+  const Operator around = OperatorOf(timeline, row);
+  const bool is_own =
+      around.kind != nullptr &&
+      (kind->op.ends_with('_') ? around.kind->op == kind->op : Contains(around.kind->op, kind->op));
+  const OperatorInputs* const call = is_own ? timeline.inputs_of(around.span) : nullptr;
+  if (inputs != nullptr) {
+    facts.in_elements = ElementsOfInputs(*inputs);
+    facts.type = TypeOf(TextAt(Parse(inputs->types), 0), *inputs, call, "");
+  } else if (call != nullptr) {
+    facts.type = TypeByName(call->list_type);
+  }
+  if (call != nullptr && kind->place_of_rank != 0) {
+    facts.rank = NumberAt(Parse(call->concrete), kind->place_of_rank);
+    if (facts.rank && *facts.rank < 0) facts.rank.reset();
+  }
+  if (call != nullptr || kind->output == WorkOutput::kSame ||
+      kind->output == WorkOutput::kGathered) {
+    AddElementsOfWork(*kind, call == nullptr ? OperatorInputs() : *call, group, &facts);
+  }
+  if (!facts.rank || group == nullptr) return facts;
+  const auto peer = static_cast<size_t>(*facts.rank);
+  if (peer >= group->ranks.size()) return facts;
+  if (kind->title == "send") facts.destination = group->ranks[peer];
+  if (kind->title == "recv") facts.source = group->ranks[peer];
+  return facts;
 }
 
 }  // namespace proftrace

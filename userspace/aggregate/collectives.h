@@ -60,4 +60,22 @@ std::optional<Collective> CollectiveOfRow(const Timeline& timeline, SpanId row,
 std::optional<Collective> CollectiveOf(const Timeline& timeline, SpanId op,
                                        std::string_view kernel);
 
+// The facts of a collective that a work's row ("gloo:all_reduce") does not tell itself. They are
+// those of the operator of c10d that made the work.
+struct WorkFacts {
+  std::string type;  // as Collective::type
+  std::optional<int64_t> in_elements;
+  std::optional<int64_t> out_elements;
+  std::optional<int64_t> rank;         // of a root or a peer, in the group; nullopt: there is none
+  std::optional<int64_t> source;       // of a receive: the sender's rank in the job
+  std::optional<int64_t> destination;  // of a send: the receiver's rank in the job
+};
+
+// Returns the facts of the work whose row is `row`; all are empty where the row is no work's, where
+// inputs were not recorded (--record-shapes), or for a barrier, which has none.
+//
+// Elements are those of the rank's own tensors: a rank that is not the root of a gather gets none,
+// and one that is not the root of a scatter gives none.
+WorkFacts FactsOfWork(const Timeline& timeline, SpanId row);
+
 }  // namespace proftrace

@@ -15,11 +15,33 @@ namespace {
 constexpr std::string_view kParamComms = "record_param_comms";
 // The number of threads on which gloo runs the works of a group (ProcessGroupGloo::Options).
 constexpr size_t kThreadsOfGroup = 2;
+constexpr int64_t kHighestRank = std::numeric_limits<int32_t>::max();
+
+// Counts the tensors without dimensions among the inputs, which have one element each: their shape
+// is an empty list, as that of an input that is no tensor, but their type is a type of elements.
+int64_t CountOfScalarTensors(std::string_view dims, std::string_view types) {
+  std::vector<std::string_view> names = SplitText(types, "[]", /*skip_empty=*/true);
+  if (names.empty()) return 0;
+  names = SplitText(names.front(), ",", /*skip_empty=*/false);
+  int64_t count = 0;
+  size_t input = 0;
+  int depth = 0;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == ']') --depth;
+    if (dims[i] != '[' || ++depth != 2) continue;
+    const std::string_view name = input < names.size() ? StripBlanks(names[input]) : "";
+    const bool is_type = name.size() > 2 && FindElementType(name.substr(1, name.size() - 2));
+    if (i + 1 < dims.size() && dims[i + 1] == ']' && is_type) ++count;
+    ++input;
+  }
+  return count;
+}
 
 // Adds up the elements of the tensors in "Input Dims", as [[5], [2, 3]] or, where inputs are lists
 // of tensors, [[[5]], …]. Returns nullopt where there is no tensor.
-std::optional<int64_t> ElementsOfDims(std::string_view dims) {
+std::optional<int64_t> ElementsOfDims(std::string_view dims, std::string_view types) {
   std::optional<int64_t> sum;
+  if (const int64_t scalars = CountOfScalarTensors(dims, types); scalars > 0) sum = scalars;
   for (size_t at = 0; at < dims.size();) {
     // An innermost list of numbers is a shape. An empty list stands for an input that is not a
     // tensor.
@@ -45,6 +67,13 @@ std::optional<int64_t> ElementsOfDims(std::string_view dims) {
     sum = all;
   }
   return sum;
+}
+
+// Returns the type of the first input; null where it is no tensor.
+const ElementType* FirstType(std::string_view types) {
+  const size_t end = types.find('"', 2);
+  if (!types.starts_with("[\"") || end == std::string_view::npos) return nullptr;
+  return FindElementType(types.substr(2, end - 2));
 }
 
 // Returns whether the list of split sizes has a part without elements.
@@ -97,6 +126,8 @@ std::optional<CollectiveRows::Facts> CollectiveRows::FactsOf(std::string_view ar
   std::optional<int64_t> source;
   std::optional<int64_t> destination;
   std::string description;
+  std::string_view dims;
+  std::string_view types;
   bool has_group = false;
   ForEachJsonMember(args, [&](std::string_view member, std::string_view value) {
     if (member == "Collective name") {
@@ -127,20 +158,19 @@ std::optional<CollectiveRows::Facts> CollectiveRows::FactsOf(std::string_view ar
       facts.sequence = JsonInteger(value);
     } else if (member == "In split size" || member == "Out split size") {
       facts.has_empty_part = facts.has_empty_part || HasZero(value);
-    } else if (member == "Input type" && facts.type == nullptr) {
-      const size_t end = value.find('"', 2);
-      if (value.starts_with("[\"") && end != std::string_view::npos) {
-        facts.type = FindElementType(value.substr(2, end - 2));
-      }
-    } else if (member == "Input Dims" && !facts.in_elements) {
-      facts.in_elements = ElementsOfDims(value);
+    } else if (member == "Input type") {
+      types = value;
+    } else if (member == "Input Dims") {
+      dims = value;
     }
   });
+  if (facts.type == nullptr) facts.type = FirstType(types);
+  if (!facts.in_elements) facts.in_elements = ElementsOfDims(dims, types);
   if (!family) family = CollectiveFamilyOf(name);
   if (!family) return std::nullopt;
   facts.family = *family;
-  if (*family == CollectiveFamily::kSend && destination) facts.rank = destination;
-  if (*family == CollectiveFamily::kRecv && source) facts.rank = source;
+  if (*family == CollectiveFamily::kSend) facts.peer = destination;
+  if (*family == CollectiveFamily::kRecv) facts.peer = source;
   if (has_group || key.size > 0) {
     facts.key = KeyOf(std::move(key));
     if (!description.empty()) descriptions_[static_cast<size_t>(facts.key)] = description;
@@ -356,12 +386,14 @@ CollectiveCall CollectiveRows::CallOf(const Row& row, const FleetGroup& group) {
   const bool has_member =
       facts.rank && *facts.rank >= 0 && static_cast<size_t>(*facts.rank) < group.ranks.size();
   const int32_t member = has_member ? group.ranks[static_cast<size_t>(*facts.rank)] : -1;
+  const bool has_peer = facts.peer && *facts.peer >= 0 && *facts.peer <= kHighestRank;
+  const int32_t peer = has_peer ? static_cast<int32_t>(*facts.peer) : member;
   if (HasRoot(facts.family)) call.root = member;
-  if (facts.family == CollectiveFamily::kSend) call.destination = member;
-  if (facts.family == CollectiveFamily::kRecv) call.source = member;
-  const bool needs_member = HasRoot(facts.family) || IsMessage(facts.family);
-  if (row.place == CallPlace::kHost || is_empty || facts.has_empty_part ||
-      (needs_member && !has_member)) {
+  if (facts.family == CollectiveFamily::kSend) call.destination = peer;
+  if (facts.family == CollectiveFamily::kRecv) call.source = peer;
+  const bool is_one_missing =
+      (HasRoot(facts.family) && member < 0) || (IsMessage(facts.family) && peer < 0);
+  if (row.place == CallPlace::kHost || is_empty || facts.has_empty_part || is_one_missing) {
     call.kind = CollectiveKind::kNoDependence;
   }
   // torch numbers messages by group and not by pair of ranks, so that the number is of no use here.

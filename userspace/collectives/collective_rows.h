@@ -57,6 +57,7 @@ class CollectiveRows {
     std::optional<int64_t>
         // Torch's "rank": the process's own rank in the group, or that of the root or the peer.
         rank;
+    std::optional<int64_t> peer;  // torch's "Src Rank" or "Dst Rank": the peer's rank in the job
     bool has_empty_part = false;  // a split of no elements
   };
   struct Row {

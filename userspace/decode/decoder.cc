@@ -208,6 +208,23 @@ bool Decoder::DecodeGuard(const abi::pt_guard_record& record, const Process& pro
   return true;
 }
 
+bool Decoder::DecodeWorkTitle(const abi::pt_guard_record& record, const Process& process,
+                              Event* event) {
+  if (record.length == PT_TEXT_READ_FAILED) return false;
+  const pt_record& head = record.head;
+  const size_t bytes = std::min<size_t>(record.length, PT_TEXT_BYTES);
+  bool waits = false;
+  Label label = LabelOfScope(KnownScope(record.scope));
+  label.is_async = true;
+  const InputsId inputs = inputs_.Take(head, process.input_form, &waits);
+  work_titles_[{head.pid, record.handle}] = {
+      TextLabel(std::string(record.text, bytes), record.length, std::move(label)),
+      inputs_.WithKeywords(inputs, group_calls_.Take(head.pid, head.tid, /*is_message=*/false))};
+  event->type = EventType::kWorkTitle;
+  event->value = record.handle;
+  return true;
+}
+
 bool Decoder::DecodeWork(const abi::pt_pointer_record& record, Event* event) {
   const auto title = work_titles_.find({record.head.pid, record.value});
   if (title == work_titles_.end()) return false;
@@ -298,6 +315,12 @@ bool Decoder::AddInputs(const pt_record& head, Event* event) {
   bool waits = false;
   event->inputs = inputs_.Take(head, process->input_form, &waits);
   if (waits) waiting_[head.tid] = *event;
+  if (!waits && event->type == EventType::kGuardBegin && event->label < labels_.size() &&
+      labels_[event->label].is_async && labels_[event->label].name.starts_with("gloo:")) {
+    // The row of a message begins where it is called.
+    event->inputs = inputs_.WithKeywords(
+        event->inputs, group_calls_.Take(head.pid, head.tid, /*is_message=*/true));
+  }
   return !waits;
 }
 
@@ -368,19 +391,8 @@ bool Decoder::DecodeBody(const pt_record& head, std::span<const std::byte> recor
     case abi::PT_GUARD_BEGIN:
     case abi::PT_FRAME_BEGIN:
       return DecodeGuard(ReadRecord<abi::pt_guard_record>(record), *process, event);
-    case abi::PT_WORK_TITLE: {
-      const auto work = ReadRecord<abi::pt_guard_record>(record);
-      if (work.length == PT_TEXT_READ_FAILED) return false;
-      const size_t bytes = std::min<size_t>(work.length, PT_TEXT_BYTES);
-      bool waits = false;
-      Label label = LabelOfScope(KnownScope(work.scope));
-      label.is_async = true;
-      const InputsId inputs = inputs_.Take(head, process->input_form, &waits);
-      work_titles_[{head.pid, work.handle}] = {
-          TextLabel(std::string(work.text, bytes), work.length, std::move(label)),
-          inputs_.WithKeywords(inputs, group_calls_.Take(head.pid, head.tid))};
-      return false;
-    }
+    case abi::PT_WORK_TITLE:
+      return DecodeWorkTitle(ReadRecord<abi::pt_guard_record>(record), *process, event);
     case abi::PT_GROUP_CALL:
       group_calls_.OnRecord(ReadRecord<abi::pt_pair_record>(record));
       return false;

@@ -89,6 +89,8 @@ class Decoder {
   bool DecodeAnnotation(const abi::pt_text_record& record, const Process& process, Event* event);
   EventLabel NamedLabel(const Process& process, uint16_t site, uint64_t symbol_and_scope);
   bool DecodeGuard(const abi::pt_guard_record& record, const Process& process, Event* event);
+  // Keeps a work's title and inputs for its row. Returns false where the title could not be read.
+  bool DecodeWorkTitle(const abi::pt_guard_record& record, const Process& process, Event* event);
   // Decodes the work of a process group. Returns false where torch shows no row for the work,
   // because it has no title.
   bool DecodeWork(const abi::pt_pointer_record& record, Event* event);

@@ -25,6 +25,7 @@ enum class EventType : uint8_t {
   kExec,              // the process runs another program now
   kGuardBegin,        // a row that is known as `value` until its end, on whatever thread
   kGuardEnd,          // `value`; `unwound` = by an exception
+  kWorkTitle,         // a call makes the work `value`, whose row begins later on whatever thread
   kFrameBegin,        // a frame of TorchScript's interpreter at `value`, with code `object`
   kFrameEnd,          // the frame at `value` with code `object`
   kThreadExit,        // `value` != 0: the process has no thread left

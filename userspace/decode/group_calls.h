@@ -1,5 +1,6 @@
-// Keeps the numbers that process groups of gloo give their collectives. The record with a number
-// comes right before that of its work, from the same thread.
+// Keeps the numbers that process groups of gloo give their collectives, and the groups of messages,
+// which have no number. The record with a number comes right before that of its work, from the same
+// thread.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -28,14 +29,15 @@ class GroupCalls {
 
   // Returns the known facts of the work that the thread makes, under the names that torch has for
   // them in rows record_param_comms: "Seq", and the name and the members of the group where the
-  // group is known. Empty: the work has no number, or its number was not seen.
-  std::vector<KeywordValue> Take(uint32_t pid, uint32_t tid);
+  // group is known. Empty: nothing was seen of the work's group. A number that no work took, as
+  // those of a monitored barrier, goes to no message.
+  std::vector<KeywordValue> Take(uint32_t pid, uint32_t tid, bool is_message);
 
  private:
   struct Number {
     uint32_t pid = 0;
     uint64_t group = 0;
-    uint64_t number = 0;
+    uint64_t number = 0;  // 0 = a message
     bool is_same_group = false;
   };
 

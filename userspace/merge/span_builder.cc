@@ -124,6 +124,7 @@ absl::Status SpanBuilder::Add(const Event& event) {
       OnLoss(event, thread);
       break;
     case EventType::kGap:
+    case EventType::kWorkTitle:
       break;
     case EventType::kAllocation:
     case EventType::kFree:
@@ -139,10 +140,8 @@ absl::Status SpanBuilder::Add(const Event& event) {
       forward_links_.SetThreadNumber(event.pid, event.tid, event.value);
       break;
     case EventType::kExec:
-      TruncateProcess(event.pid, event.time_ns);
-      return status;
     case EventType::kThreadExit:
-      if (event.value != 0) {
+      if (event.type == EventType::kExec || event.value != 0) {
         TruncateProcess(event.pid, event.time_ns);
       } else {
         OnThreadExit(event, thread);

@@ -118,7 +118,7 @@ class Timeline {
   // An empty text: the place is not known.
   const std::vector<std::string>& scripts() const { return scripts_; }
   // Returns the row in which a span began, also for a span that is apart and therefore has no
-  // parent.
+  // parent. For a collective's work that another thread executes: the operator that made it.
   SpanId began_in(SpanId id) const {
     if (!span(id).is_apart) return span(id).parent;
     const uint32_t plus_1 = columns_->began_in_plus_1.at(id);

@@ -23,6 +23,7 @@
 #include "userspace/merge/sample_linker.h"
 #include "userspace/merge/span_builder.h"
 #include "userspace/merge/system_linker.h"
+#include "userspace/merge/work_links.h"
 #include "userspace/model/name_limits.h"
 #include "userspace/wire/records_of_processes.h"
 
@@ -234,6 +235,7 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
     window_end_ns = metadata.info.window.start_ns + metadata.info.window.duration_ns;
   }
   SpanBuilder spans(decoder.labels(), window_end_ns, &timeline, &ledger);
+  WorkLinks works(&timeline);
   spans.SetLastInput([&decoder](InputsId inputs) { return decoder.LastInput(inputs); });
   if (metadata.info.budget.has_value()) spans.SetDemoted(metadata.info.budget->demoted);
 
@@ -250,11 +252,10 @@ absl::StatusOr<std::unique_ptr<Timeline>> Build(const CaptureMetadata& metadata,
   const auto add = [&](const Event& event, std::span<const Event> later) {
     if (GoesToPython(event, later, decoder.labels())) return true;
     if (event.type != EventType::kGap) status = devices.PlaceCallsBefore(event.time_ns, &spans);
-    if (status.ok()) status = spans.Add(event);
+    if (status.ok()) status = works.Add(event, &spans);
     return status.ok();
   };
-  bool end = false;
-  while (!end) {
+  for (bool end = false; !end;) {
     absl::StatusOr<RecordBatch> batch = source->Next();
     if (!batch.ok()) return batch.status();
     if (batch->gap_before && !sorter.Drain(/*flush=*/true, add)) return status;

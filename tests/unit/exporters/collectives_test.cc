@@ -250,5 +250,100 @@ TEST_F(NamedCollectiveTest, RowsWithoutTensorsAndOfOlderVersions) {
   EXPECT_FALSE(Made("c10d::reduce_scatter_", old).has_value());  // its group's size is not known
 }
 
+// A work of gloo, executed by a thread of its own, and the operator of c10d that made it.
+class WorkTest : public testing::Test {
+ protected:
+  WorkFacts Made(const std::string& title, const std::string& dims, const std::string& op,
+                 const std::string& op_dims, const std::string& op_types,
+                 const std::string& concrete) {
+    TimelineMaker maker;
+    const ThreadIndex thread = maker.AddThread(kPid, kPid, "python");
+    const SpanId call = maker.Begin(thread, maker.AddOperator(op), 0);
+    OperatorInputs of_call;
+    of_call.dims = op_dims;
+    of_call.types = op_types;
+    of_call.concrete = concrete;
+    of_call.list_type = "short";
+    EXPECT_TRUE(maker.SetInputs(call, of_call).ok());
+    const SpanId row = maker.Begin(thread, maker.AddOperator(title), 10);
+    OperatorInputs inputs;
+    inputs.dims = dims;
+    inputs.types = dims.empty() ? "" : R"(["c10::BFloat16", "c10::BFloat16"])";
+    inputs.keywords = {{"Process Group Name", "3"}, {"Group size", int64_t{3}}};
+    EXPECT_TRUE(maker.SetInputs(row, inputs).ok());
+    maker.End(thread, 20);
+    maker.End(thread, 30);
+    Target target;
+    target.pid = Pid{kPid};
+    target.process_groups = {{"3", "rows", "gloo", own_rank_, 3, "", {4, 6, 9}}};
+    maker.info().targets = {target};
+    return FactsOfWork(*maker.Finish(), row);
+  }
+  static std::string Text(const WorkFacts& facts) {
+    const auto text = [](const std::optional<int64_t>& value) {
+      return value ? std::to_string(*value) : std::string("-");
+    };
+    return facts.type + " " + text(facts.in_elements) + ">" + text(facts.out_elements) + " rank " +
+           text(facts.rank) + " from " + text(facts.source) + " to " + text(facts.destination);
+  }
+
+  int own_rank_ = 1;
+};
+
+TEST_F(WorkTest, ElementsAndRootsFollowFromTheOperator) {
+  const std::string list = R"(["TensorList", "", "", "Scalar"])";
+  EXPECT_EQ(Text(Made("gloo:all_reduce", "[[4, 5]]", "c10d::allreduce_", "[[[4, 5]]]", list, "[]")),
+            "BFloat16 20>20 rank - from - to -");
+  // A tensor without dimensions has one element.
+  EXPECT_EQ(Text(Made("gloo:all_reduce", "[[]]", "c10d::allreduce_", "[[[]]]", list, "[]")),
+            "BFloat16 1>1 rank - from - to -");
+  EXPECT_EQ(Text(Made("gloo:broadcast", "[[2], [3]]", "c10d::broadcast_", "[[[2], [3]]]", list,
+                      R"(["", "", "2"])")),
+            "BFloat16 5>5 rank 2 from - to -");
+  EXPECT_EQ(Text(Made("gloo:all_gather", "[[5]]", "c10d::_allgather_base_", "[[15], [5]]",
+                      R"(["float", "float"])", "[]")),
+            "BFloat16 5>15 rank - from - to -");
+  EXPECT_EQ(Text(Made("gloo:all_to_all", "[[7]]", "c10d::alltoall_base_", "[[9], [7]]",
+                      R"(["float", "float"])", "[]")),
+            "BFloat16 7>9 rank - from - to -");
+}
+
+TEST_F(WorkTest, OnlyTheRootOfAGatherGetsAndOnlyTheRootOfAScatterGives) {
+  const auto gathered = [this] {
+    return Text(Made("gloo:gather", "[[4]]", "c10d::gather_", "[[], [[4]]]",
+                     R"(["", "TensorList"])", R"(["", "", "", "1"])"));
+  };
+  const auto scattered = [this](const std::string& dims) {
+    return Text(Made("gloo:scatter", dims, "c10d::scatter_", "[[[4]], []]", R"(["TensorList", ""])",
+                     R"(["", "", "", "1"])"));
+  };
+  EXPECT_EQ(gathered(), "BFloat16 4>12 rank 1 from - to -");
+  EXPECT_EQ(scattered("[[4], [4], [4]]"), "BFloat16 12>4 rank 1 from - to -");
+  own_rank_ = 2;
+  EXPECT_EQ(gathered(), "BFloat16 4>0 rank 1 from - to -");
+  EXPECT_EQ(scattered(""), "Short 0>4 rank 1 from - to -");
+}
+
+TEST_F(WorkTest, PeersAreRanksOfTheJob) {
+  const std::string list = R"(["TensorList", "", "Scalar", "Scalar"])";
+  EXPECT_EQ(
+      Text(Made("gloo:send", "[[4]]", "c10d::send", "[[[4]]]", list, R"(["", "", "2", "0"])")),
+      "BFloat16 4>4 rank 2 from - to 9");
+  EXPECT_EQ(
+      Text(Made("gloo:recv", "[[4]]", "c10d::recv_", "[[[4]]]", list, R"(["", "", "0", "0"])")),
+      "BFloat16 4>4 rank 0 from 4 to -");
+  // Nobody knows who sends.
+  EXPECT_EQ(Text(Made("gloo:recvAnySource", "[[4]]", "c10d::recv_any_source_", "[[[4]]]", list,
+                      R"(["", "", "0"])")),
+            "BFloat16 4>4 rank - from - to -");
+}
+
+// gloo's reduce_scatter is an all_reduce of copies: what the operator gets out is not the work's.
+TEST_F(WorkTest, AnOperatorThatAsksForAnotherCollectiveTellsNoSizes) {
+  EXPECT_EQ(Text(Made("gloo:all_reduce", "[[12]]", "c10d::_reduce_scatter_base_", "[[4], [12]]",
+                      R"(["float", "float"])", "[]")),
+            "BFloat16 12>12 rank - from - to -");
+}
+
 }  // namespace
 }  // namespace proftrace

@@ -129,8 +129,8 @@ TEST(CollectiveRowsTest, RootsAndPeersAreRanksOfTheJob) {
   Rows rows;
   rows.Kernel(10, Facts("broadcast", "dp", "[4, 6]", 2, ", \"Rank\": 1"))
       .Kernel(20, Facts("reduce", "dp", "[4, 6]", 2, ", \"Rank\": 0"))
-      .Kernel(30, Facts("send", "dp", "[4, 6]", 2, ", \"Rank\": 1, \"Dst Rank\": 1, \"Seq\": 3"))
-      .Kernel(40, Facts("recv", "dp", "[4, 6]", 2, ", \"Rank\": 1, \"Src Rank\": 1"))
+      .Kernel(30, Facts("send", "dp", "[4, 6]", 2, ", \"Rank\": 1, \"Dst Rank\": 6, \"Seq\": 3"))
+      .Kernel(40, Facts("recv", "dp", "[4, 6]", 2, ", \"Rank\": 1, \"Src Rank\": 6"))
       .Kernel(50, Facts("broadcast", "dp", "[4, 6]", 2));
   EXPECT_THAT(Calls(rows.Finish(R"({"rank": 4})")),
               ElementsAre("broadcast/BFloat16 1 group 0 10..20 root 6",
@@ -213,6 +213,12 @@ TEST(CollectiveRowsTest, WorksOfGlooAreTheirGroupsByTheirThreads) {
   EXPECT_THAT(Calls(facts), ElementsAre("allreduce/Float 0 group 0 10..15"));
   EXPECT_EQ(facts.calls[0].call.bytes, 40);
   EXPECT_THAT(facts.groups[0].ranks, ElementsAre(0, 1));
+
+  // A tensor without dimensions has one element.
+  Rows scalar;
+  scalar.Add("gloo:all_reduce", "user_annotation", 10, 5,
+             R"({"Input Dims": [[]], "Input type": ["double"]})", 101);
+  EXPECT_EQ(scalar.Finish(one).calls[0].in_bytes, 8);
 
   Rows two;
   for (const int64_t tid : {101, 104, 107, 110}) {

@@ -82,6 +82,45 @@ TEST(GroupCallsTest, AfterALossNoNumberIsOfAnEarlierCall) {
   }
 }
 
+// A message is a row where it is called, and takes no number.
+TEST(GroupCallsTest, AMessageHasItsGroupAndNoNumber) {
+  RecordMaker maker;
+  maker.GroupCall(kTid, 9, kGroup, 41);
+  Work(maker, 10, 0x500);
+  maker.GroupCall(kTid, 19, kGroup, 0);
+  maker.Guard(abi::PT_GUARD_BEGIN, kTid, 20, 5, 0x600, 0, 7, "gloo:send");
+  maker.GuardEnd(kTid, 21, 5, 0x600);
+  maker.Guard(abi::PT_GUARD_BEGIN, kTid, 30, 5, 0x600, 0, 7, "gloo:send");  // of no group
+  maker.GuardEnd(kTid, 31, 5, 0x600);
+  maker.GroupCall(kTid, 39, kGroup, 42);
+  Work(maker, 40, 0x700);
+  maker.GroupCall(kTid, 49, kGroup, 43);  // a number that no work takes
+  maker.Guard(abi::PT_GUARD_BEGIN, kTid, 50, 5, 0x600, 0, 7, "gloo:recv");
+  maker.GuardEnd(kTid, 51, 5, 0x600);
+  const auto timeline = Build(maker, WithGroups({{Group("3")}}));
+  ASSERT_EQ(timeline->span_count(), 5u);
+  EXPECT_THAT(Keywords(*timeline, 4), IsEmpty());
+  EXPECT_THAT(Keywords(*timeline, 1),
+              ElementsAre("Process Group Name=3", "Process Group Description=rows", "Group size=2",
+                          "Process Group Ranks=[4, 6]"));
+  EXPECT_THAT(Keywords(*timeline, 2), IsEmpty());
+  EXPECT_EQ(Keywords(*timeline, 3).size(), 6u);
+}
+
+// Whatever thread executes a work: it began in the operator that made it.
+TEST(GroupCallsTest, AWorkBeganInTheOperatorThatMadeIt) {
+  RecordMaker maker;
+  maker.Guard(abi::PT_GUARD_BEGIN, kTid, 5, 1, 0x900, 0, 0, "c10d::allreduce_");
+  Work(maker, 10, 0x500);
+  maker.GuardEnd(kTid, 20, 1, 0x900);
+  Work(maker, 30, 0x500);  // at the same address, and outside of operators
+  const auto timeline = Build(maker);
+  ASSERT_EQ(timeline->span_count(), 3u);
+  EXPECT_EQ(timeline->began_in(SpanId{1}), SpanId{0});
+  EXPECT_EQ(timeline->span(SpanId{1}).parent, kNoSpan);
+  EXPECT_EQ(timeline->began_in(SpanId{2}), kNoSpan);
+}
+
 TEST(GroupCallsTest, AGroupThatTookThePlaceOfAnotherIsNotNamed) {
   // Two readings that differ.
   RecordMaker maker;

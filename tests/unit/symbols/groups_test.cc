@@ -97,6 +97,16 @@ TEST(GroupCounterTest, IsReadFromTheCodeThatReturnsIt) {
   EXPECT_EQ(of({0x48, 0x8b, 0x87, 0xe8, 0x03, 0, 0, 0xc3}), std::pair(0x3e8u, 8u));
   EXPECT_EQ(of({0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x47, 0x40, 0xc3, 0, 0, 0}),
             std::pair(0x40u, 8u));
+  // gloo's nextTag() in 2.15, which checks the object first.
+  const Code checked = {0x53, 0x48, 0x89, 0xfb, 0xe8, 0x57, 0xac, 0x62,
+                        0xfa, 0x8b, 0x83, 0xf4, 0,    0,    0,    0x8d};
+  EXPECT_EQ(of(checked), std::pair(0xf4u, 4u));
+  Code unkept = checked;
+  unkept[3] = 0xf3;  // of rsi
+  EXPECT_EQ(of(unkept), none);
+  Code of_rdi = checked;
+  of_rdi[10] = 0x87;  // which the call may have changed
+  EXPECT_EQ(of(of_rdi), none);
   // NCCL's of 1.13, which asks first whether there is a number; and what is no load of rdi's.
   EXPECT_EQ(of({0x80, 0x7f, 0x20, 0, 0x75, 0x0a, 0x31, 0xc0}), none);
   EXPECT_EQ(of({0x8b, 0x86, 0xac, 0, 0, 0, 0x8d, 0x50}), none);
