@@ -64,7 +64,7 @@ class Rank:
             return []
         return [group] if group is not None else []
 
-    # What is asked for.
+    # The collectives and messages that the job asks for.
 
     def tensor(self, elements: int, dtype: torch.dtype) -> torch.Tensor:
         return torch.ones(elements, dtype=dtype)
