@@ -64,7 +64,7 @@ class Rank:
             return []
         return [group] if group is not None else []
 
-    # What is asked for.
+    # The collectives and messages that the job asks for.
 
     def tensor(self, elements: int, dtype: torch.dtype) -> torch.Tensor:
         return torch.ones(elements, dtype=dtype)
@@ -127,6 +127,8 @@ class Rank:
 
     NAMES = ("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "gather", "scatter", "reduce_scatter",
              "reduce_scatter_tensor", "all_to_all_single", "all_to_all_parts", "barrier")
+    if torch.__version__ < (2, 8):
+        NAMES = tuple(filter("reduce_scatter".__ne__, NAMES))  # gloo had none
     random_root = 0
 
     def type_for(self, name: str, number: int) -> torch.dtype:

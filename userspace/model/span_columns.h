@@ -115,8 +115,8 @@ struct SpanColumns {
   // The part of a row's self time in which rows that began later overlap it, so that both count the
   // time. Below 0 for a row that counts less self time than it would alone.
   SpanColumn<int64_t> shared_ns;
-  // Only where Span::is_apart: the row it began in, + 1; 0 = none. Of a collective's work, which
-  // another thread executes: the operator that made it.
+  // Only where Span::is_apart: the row it began in, + 1; 0 = none. A collective's work, which
+  // another thread executes, began in the operator that made it.
   SpanColumn<uint32_t> began_in_plus_1;
 };
 
