@@ -21,6 +21,7 @@
 #include "exporters/sinks/text_writer.h"
 #include "exporters/tables/tables.h"
 #include "exporters/text/summary_json.h"
+#include "userspace/base/dumped_json.h"
 #include "userspace/base/exit_status.h"
 
 namespace proftrace {
@@ -248,7 +249,7 @@ absl::Status AddSummary(const Timeline& timeline, const Aggregates& aggregates,
   absl::Status status;
   const auto summary = nlohmann::ordered_json::parse(json.text());
   for (const auto& [key, value] : summary.items()) {
-    const std::string text = value.dump();
+    const std::string text = DumpedJson(value);
     sqlite3_bind_text(insert, 1, key.data(), static_cast<int>(key.size()), SQLITE_STATIC);
     sqlite3_bind_text(insert, 2, text.data(), static_cast<int>(text.size()), SQLITE_STATIC);
     if (sqlite3_step(insert) != SQLITE_DONE) status.Update(database->Failed());

@@ -8,6 +8,7 @@
 #include "exporters/sinks/escape.h"
 #include "exporters/sinks/json_writer.h"
 #include "exporters/text/text_table.h"
+#include "userspace/base/dumped_json.h"
 
 namespace proftrace {
 namespace {
@@ -17,7 +18,7 @@ using Write = std::function<void(const std::string&)>;
 
 // Returns a value as JSON text, with bytes that are not UTF-8 replaced.
 std::string Dump(const json& cell) {
-  return cell.is_string() ? JsonQuoted(cell.get_ref<const std::string&>()) : cell.dump();
+  return cell.is_string() ? JsonQuoted(cell.get_ref<const std::string&>()) : DumpedJson(cell);
 }
 
 class TableWriter : public AnswerWriter {
@@ -81,7 +82,7 @@ class CsvWriter : public AnswerWriter {
       if (i > 0) line += ",";
       if (cells[i].is_string()) line += CsvField(cells[i].get_ref<const std::string&>());
       if (!cells[i].is_string() && !cells[i].is_null())
-        line += CsvField(cells[i].dump(), CsvText::kExact);
+        line += CsvField(DumpedJson(cells[i]), CsvText::kExact);
     }
     write_(line + "\n");
     return absl::OkStatus();
@@ -152,7 +153,7 @@ std::unique_ptr<AnswerWriter> NewAnswerWriter(AnswerForm form, Write write) {
 std::string CellText(const json& cell) {
   if (cell.is_null()) return "";
   if (cell.is_string()) return cell.get<std::string>();
-  if (!cell.is_number_float()) return cell.dump();
+  if (!cell.is_number_float()) return DumpedJson(cell);
   const double value = cell.get<double>();
   if (std::abs(value) >= 1000) return absl::StrFormat("%.0f", value);
   return absl::StrFormat("%.4g", value);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/base/dumped_json.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/fleet_questions/question.h"
@@ -91,7 +92,7 @@ absl::Status CheckIsOneRun(const ReportAnswers& answers, const RunChoice& choice
     const json& job = runs.At(row, "job");
     absl::StrAppend(&names, names.empty() ? "" : ", ", "job ",
                     job.is_string() ? ShownText(job.get_ref<const std::string&>()) : "",
-                    " attempt ", runs.At(row, "attempt").dump());
+                    " attempt ", DumpedJson(runs.At(row, "attempt")));
     if (row + 1 == kMostNamed && runs.rows.size() > kMostNamed) {
       absl::StrAppend(&names, " and ", runs.rows.size() - kMostNamed, " more");
       break;

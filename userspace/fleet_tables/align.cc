@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "exporters/parquet/parquet_table.h"
 #include "exporters/sinks/escape.h"
+#include "userspace/base/dumped_json.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/fleet_tables/input_series.h"
@@ -180,7 +181,7 @@ class Aligner {
     Json statement = Json::parse(out_.ToJson());
     statement["version"] = kAlignmentVersion;
     statement["of_inputs"] = names_;
-    absl::Status status = (*sink)->Write(statement.dump(1) + "\n");
+    absl::Status status = (*sink)->Write(DumpedJson(statement, 1) + "\n");
     if (!status.ok()) return status;
     directory_.RemoveFile(kStatement);
     if (status = captures_.Publish(); !status.ok()) return status;
@@ -240,7 +241,7 @@ std::string Alignment::ToJson() const {
     json["missing"].push_back(
         {{"path", ToValidUtf8(record.stamp.path)}, {"why", ToValidUtf8(record.failure)}});
   }
-  return json.dump();
+  return DumpedJson(json);
 }
 
 absl::StatusOr<Alignment> AlignFleet(const FleetDirectory& directory,

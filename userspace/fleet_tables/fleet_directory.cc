@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "exporters/sinks/escape.h"
+#include "userspace/base/dumped_json.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/base/stable_hash.h"
@@ -197,7 +198,7 @@ absl::Status FleetDirectory::Mark() const {
   absl::StatusOr<std::unique_ptr<ByteSink>> sink = Create(kMark);
   if (!sink.ok()) return sink.status();
   absl::Status status =
-      (*sink)->Write(Json({{"proftrace_fleet", kDirectoryVersion}}).dump() + "\n");
+      (*sink)->Write(DumpedJson(Json({{"proftrace_fleet", kDirectoryVersion}})) + "\n");
   return status.ok() ? (*sink)->Finish() : status;
 }
 
@@ -315,7 +316,7 @@ absl::Status FleetDirectory::WriteRecord(const InputRecord& record, std::string_
   absl::StatusOr<std::unique_ptr<ByteSink>> sink =
       Create(absl::StrCat(kInputs, "/", record.name, std::string(ending)));
   if (!sink.ok()) return sink.status();
-  absl::Status status = (*sink)->Write(JsonOf(record).dump() + "\n");
+  absl::Status status = (*sink)->Write(DumpedJson(JsonOf(record)) + "\n");
   return status.ok() ? (*sink)->Finish() : status;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "exporters/sinks/escape.h"
+#include "userspace/base/dumped_json.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
 #include "userspace/fleet_sources/byte_source.h"
@@ -340,7 +341,7 @@ std::optional<int64_t> StepAt(const std::vector<StepRow>& steps, int64_t time_ns
 
 absl::Status WriteInputFacts(const InputFacts& facts, ByteSink& sink) {
   uint64_t lines = 1;
-  absl::Status status = sink.Write(HeadJson(facts).dump() + "\n");
+  absl::Status status = sink.Write(DumpedJson(HeadJson(facts)) + "\n");
   const auto write = [&](const std::string& line) {
     ++lines;
     if (status.ok()) status = sink.Write(line);
