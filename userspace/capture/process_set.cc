@@ -118,16 +118,11 @@ void ProcessSet::OnTorchMapped(Pid pid) {
 
 void ProcessSet::LookForTorch(const TorchProcesses& found, bool again) {
   for (const Pid pid : found.pids) OnTorchMapped(pid);
-  const std::lock_guard lock(mutex_);
-  looks_for_torch_ = again;
-  if (again) {
-    gaps_.push_back(Unsupported{"start of processes",
-                                "this kernel does not tell of processes that load PyTorch: they "
-                                "are looked for once a second"});
+  {
+    const std::lock_guard lock(mutex_);
+    looks_for_torch_ = again;
   }
-  if (found.closed > 0) {
-    gaps_.push_back(Unsupported{"processes", WhyClosed(found.closed, geteuid() == 0)});
-  }
+  gaps_.AddSearch(found, again);
 }
 
 absl::Status ProcessSet::AwaitOwn(Pid pid) {
@@ -148,8 +143,8 @@ absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, Arrival arrival,
   {
     const std::lock_guard lock(mutex_);
     image = next_image_++;
-    AddGaps(plan);
   }
+  AddGaps(plan);
   absl::StatusOr<uint32_t> plan_id = plans_.Add(&plan);
   if (!plan_id.ok()) return plan_id.status();
   WriteOperators(image, plan.operators);
@@ -181,7 +176,7 @@ void ProcessSet::AddLibraries(Pid pid) {
     if (extended.plan == nullptr) return;
     // The plan is set before the first record comes, and for children that are forked from here on.
     it->second.plan = extended.plan;
-    ++late_libraries_;
+    gaps_.AddLateLibrary();
   }
   if (patch_ != nullptr) {
     extended.added = patch_->Extend(pid, extended.plan, std::move(extended.added));
@@ -190,13 +185,11 @@ void ProcessSet::AddLibraries(Pid pid) {
   AttachReport report;
   // Probes that went in stay also where others of the library failed.
   const absl::Status status = AttachModules(pid, *extended.plan, extended.added, &links, &report);
-  const std::lock_guard lock(mutex_);
   AddMissing(pid, report);
   if (!status.ok() && ExitCodeOf(status) != ExitCode::kNoTarget) {
-    gaps_.push_back(
-        Unsupported{"libraries that were loaded while recording",
-                    "PID " + std::to_string(Raw(pid)) + ": " + std::string(status.message())});
+    gaps_.AddFailedLibrary(pid, status);
   }
+  const std::lock_guard lock(mutex_);
   const auto it = processes_.find(Raw(pid));
   if (it == processes_.end()) return;
   it->second.links.Add(std::move(links));
@@ -254,8 +247,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
     const auto scripts = scripts_.Prepare(programs_, pid, image, plan, &gaps);
     PrepareStacks(programs_, IsLeftOnProbes(pid) ? nullptr : patch_, scripts, &modules_, sampler_,
                   pid, &entry.target, &gaps);
-    const std::lock_guard lock(mutex_);
-    for (Unsupported& gap : gaps) AddGap(std::move(gap));
+    gaps_.AddAll(std::move(gaps));
   }
 
   // The process is entered before its first record comes, so that names can be resolved.
@@ -293,9 +285,9 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   if (!status.ok()) return status;
   operator_watch_.Add(pid, image, plan);
   library_watch_.Add(pid, *plan);
+  AddMissing(pid, report);
   const std::lock_guard lock(mutex_);
   unprobed_forks_.OnLive(pid, entry.target.probes_on_ns);
-  AddMissing(pid, report);
   if (operator_count_ == 0) operator_count_ = plan->operator_count;
   processes_[Raw(pid)].links = std::move(links);
   return absl::OkStatus();
@@ -314,11 +306,7 @@ absl::StatusOr<std::vector<ModulePlan>> ProcessSet::PutJumps(Pid pid,
     }
     if ((!followed && !are_jumps_optional_) || !HasFiles(pid, *plan)) return left;
     // A process that may be recorded without jumps, as a child may, is recorded by probes.
-    const std::lock_guard lock(mutex_);
-    if (jumps_refused_.empty()) jumps_refused_ = std::string(left.status().message());
-    AddGap({"jumps in the job's code",
-            "PID " + std::to_string(Raw(pid)) +
-                " is recorded by the kernel's probes: " + std::string(left.status().message())});
+    gaps_.AddRefusedJumps(pid, left.status());
   }
   // Jumps that a killed run has left, or that a fork has from its parent, are taken out first.
   if (HasPatches(pid)) {
@@ -391,9 +379,7 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
       const int64_t could_run_ns = holds_awaited_ ? 0 : loading->could_run_ns();
       status = AttachImage(pid, std::move(plan), {/*followed=*/true, could_run_ns}, held);
       if (status.ok() && could_run_ns != 0) {
-        const int64_t live_ns = MonotonicNs();
-        const std::lock_guard lock(mutex_);
-        late_loads_.Add(pid, could_run_ns, live_ns);
+        gaps_.AddLateLoad(pid, could_run_ns, MonotonicNs());
       }
       if (status.ok() && on_awaited_) on_awaited_(pid, operators);
     };
@@ -421,7 +407,7 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
 void ProcessSet::EndAwaiting(Pid pid) {
   const auto it = awaited_.find(Raw(pid));
   if (it == awaited_.end()) return;
-  if (it->second.has_torch) ++ended_early_;
+  if (it->second.has_torch) gaps_.AddEndedEarly();
   awaited_.erase(it);
 }
 
@@ -551,13 +537,14 @@ void ProcessSet::CollectLastNames() {
   modules_.Finish();
   const std::string why = modules_.failure();
   if (const uint64_t count = modules_.not_read(); count > 0 && why.empty()) {
-    AddGap({"modules", std::to_string(count) +
-                           " were told of faster than their places in their models can be looked "
-                           "for: they have none"});
+    gaps_.Add(
+        {"modules", std::to_string(count) +
+                        " were told of faster than their places in their models can be looked "
+                        "for: they have none"});
   }
   if (!why.empty()) {
-    AddGap({"modules from some moment on",
-            why + " (" + std::to_string(modules_.not_read()) + " of them have no place)"});
+    gaps_.Add({"modules from some moment on",
+               why + " (" + std::to_string(modules_.not_read()) + " of them have no place)"});
   }
   for (const auto& [raw_pid, process] : processes_) {
     const Pid pid{raw_pid};

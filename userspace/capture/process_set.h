@@ -27,7 +27,7 @@
 #include "userspace/capture/attach.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/capture_sink.h"
-#include "userspace/capture/late_starts.h"
+#include "userspace/capture/gap_list.h"
 #include "userspace/capture/library_watch.h"
 #include "userspace/capture/link_closer.h"
 #include "userspace/capture/loading_process.h"
@@ -163,17 +163,17 @@ class ProcessSet {
   std::vector<Pid> pids() const;
   // Returns a sentence about the first process that was found to have another tracer's jumps; empty
   // where no process has any.
-  std::string anothers_jumps() const;
+  std::string anothers_jumps() const { return gaps_.anothers_jumps(); }
   // Returns why the first process that was refused is not recorded; OK where none was refused.
-  absl::Status refusal() const;
+  absl::Status refusal() const { return gaps_.refusal(); }
   // Returns why the first process that was refused jumps has none; empty where none was refused.
-  std::string jumps_refused() const;
+  std::string jumps_refused() const { return gaps_.jumps_refused(); }
   // Returns the sentences that are new since the last call. Each names a process with code that no
   // probe reaches.
-  std::vector<std::string> TakeWarnings();
+  std::vector<std::string> TakeWarnings() { return gaps_.TakeWarnings(); }
   // Returns the pids of all processes with code that no probe reaches, and of those with another
   // tracer's jumps.
-  std::set<uint32_t> unreached() const;
+  std::set<uint32_t> unreached() const { return gaps_.unreached(); }
   // Adds warnings and gaps for code that processes have moved away from the kernel's probes since
   // these were placed.
   void NoteMovedCode();
@@ -265,13 +265,10 @@ class ProcessSet {
   void RunFollower();
   void TryAllAwaited();
   bool HasAgent(Pid pid) const;
-  // The caller of the next five functions holds the lock.
-  void AddGap(Unsupported gap);
-  // Returns awaited processes that could have run operators by now.
+  // Returns awaited processes that could have run operators by now. The caller holds the lock.
   std::vector<Pid> LoadedWithoutProbes() const;
   void AddGaps(const ProbePlan& plan);
   void AddMissing(Pid pid, const AttachReport& report);
-  void AddUnreached(Pid pid, const std::string& why);
   // Names, where there is no eBPF, the rows of `modules` that only probes could record.
   void AddUnprobed(const std::vector<ModulePlan>& modules, const ProbePlan& plan);
   void AddLibraries(Pid pid);
@@ -299,30 +296,20 @@ class ProcessSet {
   PlanRegistry plans_;
   OperatorWatch operator_watch_;
   LibraryWatch library_watch_;
+  GapList gaps_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<uint32_t, Process> processes_;  // by pid
   std::deque<Task> tasks_;
   std::map<uint32_t, Awaited> awaited_;  // by pid
   std::set<uint32_t> left_on_probes_;  // pids of processes that have probes where others have jumps
-  std::set<uint32_t> refused_;         // pids of refused processes; gaps_ names the first of them
-  absl::Status refusal_;               // why the first process was refused
-  std::vector<Unsupported> gaps_;
-  std::string anothers_jumps_;
-  std::string jumps_refused_;
-  std::vector<std::string> warnings_;
-  std::set<uint32_t> unreached_;  // pids
+  std::set<uint32_t> refused_;         // pids of refused processes that live
   // Files in lower layers of overlayfs that processes were found to have mapped, by the file that
   // was analysed.
   std::map<std::shared_ptr<const HeldFile>, std::shared_ptr<const HeldFile>> layers_;
-  uint64_t late_libraries_ = 0;
   uint32_t next_image_ = 1;
   uint32_t operator_count_ = 0;
-  uint64_t follow_failed_ = 0;
   UnprobedForks unprobed_forks_;
-  LateStarts late_forks_;
-  LateStarts late_loads_;
-  uint64_t ended_early_ = 0;  // processes with PyTorch that ended before their probes were live
   bool looks_for_torch_ = false;
   int64_t last_search_ns_ = 0;
   // The pid in awaited_ that was tried last. This and the next two are for the follower's thread.

@@ -18,9 +18,8 @@ void ProcessSet::OnReady(int64_t window_start_ns) {
   {
     const std::lock_guard lock(mutex_);
     unprobed_forks_.BeginWindow(window_start_ns);
-    late_forks_.BeginWindow(window_start_ns);
-    late_loads_.BeginWindow(window_start_ns);
   }
+  gaps_.BeginWindow(window_start_ns);
   schemas_.Start();
 }
 
@@ -97,8 +96,7 @@ void ProcessSet::FollowFork(const Task& task) {
   if (status.ok() && on_follow_) on_follow_(task.pid, live_ns - task.time_ns);
   if (status.ok()) {
     on_change_(task.pid, task.parent);
-    const std::lock_guard lock(mutex_);
-    late_forks_.Add(task.pid, task.time_ns, live_ns);
+    gaps_.AddLateFork(task.pid, task.time_ns, live_ns);
     return;
   }
   // The child may also have ended, or changed its files, during the attach.

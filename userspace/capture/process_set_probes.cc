@@ -168,8 +168,7 @@ absl::Status ProcessSet::AttachLayer(Pid pid, const ProbePlan& plan, const Modul
   if (patch_ == nullptr) {
     return Fail(ExitCode::kHostUnfit, what + "; use --tier patch, or start the job again");
   }
-  const std::lock_guard lock(mutex_);
-  AddGap({"places that have no jump", what});
+  gaps_.Add({"places that have no jump", what});
   return absl::OkStatus();
 }
 
@@ -300,8 +299,9 @@ void ProcessSet::FollowRemoval(Pid pid) {
   it->second.links.Add({{}, std::move(operators)});
   --it->second.removals;
   if (status.ok()) return;
-  AddGap({"fewer probes", "PID " + std::to_string(Raw(pid)) + " keeps the probes of operators " +
-                              "that are only counted: " + std::string(status.message())});
+  gaps_.Add({"fewer probes", "PID " + std::to_string(Raw(pid)) +
+                                 " keeps the probes of operators that are only counted: " +
+                                 std::string(status.message())});
 }
 
 }  // namespace proftrace
