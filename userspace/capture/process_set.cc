@@ -73,6 +73,7 @@ ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* 
                         AddLateOperators(pid, plan, image, added);
                       }),
       library_watch_(plan_options_.python_gc),
+      probes_(programs, &gaps_, /*beside_jumps=*/jumps.recorder != nullptr),
       left_on_probes_(std::move(jumps.left_out)) {
   // Planning is limited, because the other processes wait for it, and the end of the recording as
   // well.
@@ -184,7 +185,7 @@ void ProcessSet::AddLibraries(Pid pid) {
   ProcessLinks links;
   AttachReport report;
   // Probes that went in stay also where others of the library failed.
-  const absl::Status status = AttachModules(pid, *extended.plan, extended.added, &links, &report);
+  const absl::Status status = probes_.Attach(pid, *extended.plan, extended.added, &links, &report);
   AddMissing(pid, report);
   if (!status.ok() && ExitCodeOf(status) != ExitCode::kNoTarget) {
     gaps_.AddFailedLibrary(pid, status);
@@ -267,7 +268,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   const absl::StatusOr<std::vector<ModulePlan>> modules =
       PutJumps(pid, plan, arrival.followed, held);
   absl::Status status = modules.status();
-  if (status.ok()) status = AttachModules(pid, *plan, *modules, &links, &report);
+  if (status.ok()) status = probes_.Attach(pid, *plan, *modules, &links, &report);
   entry.target.probes_on_ns = MonotonicNs();
   const bool has_ended = !HasProgram(pid);
   if (status.ok() && has_ended) status = EndedEarly(pid);

@@ -27,6 +27,7 @@
 #include "userspace/capture/attach.h"
 #include "userspace/capture/bpf_programs.h"
 #include "userspace/capture/capture_sink.h"
+#include "userspace/capture/cost_probes.h"
 #include "userspace/capture/gap_list.h"
 #include "userspace/capture/library_watch.h"
 #include "userspace/capture/link_closer.h"
@@ -36,6 +37,7 @@
 #include "userspace/capture/operator_watch.h"
 #include "userspace/capture/patch_recorder.h"
 #include "userspace/capture/plan_registry.h"
+#include "userspace/capture/probe_attacher.h"
 #include "userspace/capture/sampler.h"
 #include "userspace/capture/schema_collector.h"
 #include "userspace/capture/script_collector.h"
@@ -130,11 +132,13 @@ class ProcessSet {
 
   // Attaches the second probes behind operators' begins (ModulePlan::cost_points), in every process
   // that is recorded now. The probes are removed with the returned links.
-  LinkSet AttachCostPoints();
+  LinkSet AttachCostPoints() { return proftrace::AttachCostPoints(&probes_, Planned()); }
   // Attaches one probe at the function that every operator calls, in a process that is to be
   // recorded. Empty where the process has no such function, or cannot be probed. The probe is
   // removed with the returned links.
-  LinkSet AttachCounter(Pid pid, const ProbePlan& plan);
+  LinkSet AttachCounter(Pid pid, const ProbePlan& plan) {
+    return proftrace::AttachCounter(&probes_, pid, plan);
+  }
   // Attaches one probe at the begin of an operator, in a process that was recorded and has no
   // probes any more. Returns links as AttachCounter() does.
   LinkSet AttachCounterAt(Pid pid, uint16_t site);
@@ -231,17 +235,6 @@ class ProcessSet {
   absl::Status Trace(Pid pid);
   absl::Status AttachImage(Pid pid, ProbePlan plan, Arrival arrival,
                            StoppedThreads* held = nullptr);
-  // Adds the links that it makes to `links`, also where it fails in the end.
-  absl::Status AttachModules(Pid pid, const ProbePlan& plan, std::vector<ModulePlan> modules,
-                             ProcessLinks* links, AttachReport* report);
-  absl::Status AttachOne(Pid pid, const ProbePlan& plan, const ModulePlan& module,
-                         ProcessLinks* links, AttachReport* report);
-  // Attaches all of the module's links or none.
-  absl::Status AttachFile(Pid pid, const ProbePlan& plan, ModulePlan module, ProcessLinks* links,
-                          AttachReport* report);
-  // Attaches to a file on overlayfs, in the layer that the process has mapped (overlay_layers.h).
-  absl::Status AttachLayer(Pid pid, const ProbePlan& plan, const ModulePlan& module,
-                           ProcessLinks* links, AttachReport* report);
   // Notes that another tracer has jumps in the process; they stay there.
   void NoteAnothersJumps(Pid pid, const ProbePlan& plan);
   // Attach to `child`, on which the kernel reports already, by the plan of the process that forked
@@ -265,12 +258,11 @@ class ProcessSet {
   void RunFollower();
   void TryAllAwaited();
   bool HasAgent(Pid pid) const;
+  PlannedProcesses Planned() const;
   // Returns awaited processes that could have run operators by now. The caller holds the lock.
   std::vector<Pid> LoadedWithoutProbes() const;
   void AddGaps(const ProbePlan& plan);
   void AddMissing(Pid pid, const AttachReport& report);
-  // Names, where there is no eBPF, the rows of `modules` that only probes could record.
-  void AddUnprobed(const std::vector<ModulePlan>& modules, const ProbePlan& plan);
   void AddLibraries(Pid pid);
   void AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image,
                         const std::vector<OperatorInfo>& added);
@@ -297,6 +289,7 @@ class ProcessSet {
   OperatorWatch operator_watch_;
   LibraryWatch library_watch_;
   GapList gaps_;
+  ProbeAttacher probes_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<uint32_t, Process> processes_;  // by pid
@@ -304,9 +297,6 @@ class ProcessSet {
   std::map<uint32_t, Awaited> awaited_;  // by pid
   std::set<uint32_t> left_on_probes_;  // pids of processes that have probes where others have jumps
   std::set<uint32_t> refused_;         // pids of refused processes that live
-  // Files in lower layers of overlayfs that processes were found to have mapped, by the file that
-  // was analysed.
-  std::map<std::shared_ptr<const HeldFile>, std::shared_ptr<const HeldFile>> layers_;
   uint32_t next_image_ = 1;
   uint32_t operator_count_ = 0;
   UnprobedForks unprobed_forks_;

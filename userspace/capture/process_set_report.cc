@@ -2,7 +2,6 @@
 
 #include "symbols/process/interned_strings.h"
 #include "userspace/capture/process_set.h"
-#include "userspace/capture/unprobed_points.h"
 #include "userspace/capture/unreached_code.h"
 #include "userspace/patch/free_points.h"
 
@@ -41,22 +40,12 @@ void ProcessSet::NoteMovedCode() {
   // Jumps lie in the code itself and move with it.
   if (!programs_->is_loaded() || patch_ != nullptr) return;
   const std::set<uint32_t> unreached = gaps_.unreached();
-  std::vector<std::pair<Pid, std::shared_ptr<const ProbePlan>>> plans;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [pid, process] : processes_) {
-      if (!unreached.contains(pid)) plans.emplace_back(Pid{pid}, process.plan);
-    }
-  }
-  for (const auto& [pid, plan] : plans) {
+  for (const auto& [pid, plan] : Planned()) {
+    if (unreached.contains(Raw(pid))) continue;
     const auto moved = DescribeUnreachedCode(FindMovedCode(pid, plan->modules));
     if (!moved.has_value()) continue;
     gaps_.AddUnreached(pid, *moved + " (since some moment of the recording)");
   }
-}
-
-void ProcessSet::AddUnprobed(const std::vector<ModulePlan>& modules, const ProbePlan& plan) {
-  if (!programs_->is_loaded()) gaps_.AddAll(DescribeUnprobed(modules, plan.sites));
 }
 
 std::optional<SymbolList> ProcessSet::SymbolListOf(Pid pid) const {
@@ -85,6 +74,24 @@ std::vector<Pid> ProcessSet::pids() const {
   std::vector<Pid> pids;
   for (const auto& [pid, process] : processes_) pids.push_back(Pid{pid});
   return pids;
+}
+
+PlannedProcesses ProcessSet::Planned() const {
+  const std::lock_guard lock(mutex_);
+  PlannedProcesses planned;
+  for (const auto& [pid, process] : processes_) planned.emplace_back(Pid{pid}, process.plan);
+  return planned;
+}
+
+LinkSet ProcessSet::AttachCounterAt(Pid pid, uint16_t site) {
+  std::shared_ptr<const ProbePlan> plan;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = processes_.find(Raw(pid));
+    if (it != processes_.end()) plan = it->second.plan;
+  }
+  if (plan == nullptr) return {};
+  return proftrace::AttachCounterAt(&probes_, pid, *plan, site);
 }
 
 bool ProcessSet::HasAgent(Pid pid) const {
