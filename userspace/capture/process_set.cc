@@ -19,7 +19,6 @@
 #include "userspace/capture/python_stacks.h"
 #include "userspace/capture/target_info.h"
 #include "userspace/inject/stopped_threads.h"
-#include "userspace/patch/free_points.h"
 
 namespace proftrace {
 namespace {
@@ -49,32 +48,28 @@ bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errn
 
 }  // namespace
 
-ProcessSet::ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* system, Jumps jumps,
-                       CaptureSink* sink, TargetReader* reader, PlanOptions plan_options,
-                       OnFollow on_follow, OnAwaited on_awaited, OnChange on_change)
-    : programs_(programs),
-      sampler_(sampler),
-      system_(system),
+ProcessSet::ProcessSet(const ProcessParts& parts, const JumpOptions& jumps,
+                       PlanOptions plan_options, ProcessCallbacks callbacks)
+    : programs_(parts.programs),
+      sampler_(parts.sampler),
+      system_(parts.system),
       patch_(jumps.recorder),
-      are_jumps_optional_(jumps.are_optional),
-      sink_(sink),
-      reader_(reader),
+      sink_(parts.sink),
+      reader_(parts.reader),
       plan_options_(std::move(plan_options)),
-      on_follow_(std::move(on_follow)),
-      on_awaited_(std::move(on_awaited)),
-      on_change_(std::move(on_change)),
-      schemas_(sink),
-      modules_(sink),
-      scripts_(sink, reader),
-      plans_(programs, sink),
-      operator_watch_(reader,
+      callbacks_(std::move(callbacks)),
+      schemas_(parts.sink),
+      modules_(parts.sink),
+      scripts_(parts.sink, parts.reader),
+      plans_(parts.programs, parts.sink),
+      operator_watch_(parts.reader,
                       [this](Pid pid, const ProbePlan& plan, uint32_t image,
                              const std::vector<OperatorInfo>& added) {
                         AddLateOperators(pid, plan, image, added);
                       }),
       library_watch_(plan_options_.python_gc),
-      probes_(programs, &gaps_, /*beside_jumps=*/jumps.recorder != nullptr),
-      left_on_probes_(std::move(jumps.left_out)) {
+      probes_(parts.programs, &gaps_, /*beside_jumps=*/jumps.recorder != nullptr),
+      jumps_(jumps, parts.programs->is_loaded(), &gaps_) {
   // Planning is limited, because the other processes wait for it, and the end of the recording as
   // well.
   plan_options_.ShareWithOthers();
@@ -156,7 +151,7 @@ absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, Arrival arrival,
 }
 
 void ProcessSet::AddLibraries(Pid pid) {
-  on_change_(pid, Pid{});
+  callbacks_.on_change(pid, Pid{});
   // This is done at once, because the second PyTorch counts its own sequence numbers, and a plan
   // may take a second.
   if (HasRepeatedTorch(pid)) {
@@ -246,8 +241,8 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   if (programs_->wants_stacks() || sampler_ != nullptr) {
     std::vector<Unsupported> gaps;
     const auto scripts = scripts_.Prepare(programs_, pid, image, plan, &gaps);
-    PrepareStacks(programs_, IsLeftOnProbes(pid) ? nullptr : patch_, scripts, &modules_, sampler_,
-                  pid, &entry.target, &gaps);
+    PrepareStacks(programs_, jumps_.RecorderFor(pid), scripts, &modules_, sampler_, pid,
+                  &entry.target, &gaps);
     gaps_.AddAll(std::move(gaps));
   }
 
@@ -266,7 +261,7 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   AttachReport report;
   entry.target.probes_begin_ns = MonotonicNs();
   const absl::StatusOr<std::vector<ModulePlan>> modules =
-      PutJumps(pid, plan, arrival.followed, held);
+      jumps_.Put(pid, plan, arrival.followed, held);
   absl::Status status = modules.status();
   if (status.ok()) status = probes_.Attach(pid, *plan, *modules, &links, &report);
   entry.target.probes_on_ns = MonotonicNs();
@@ -292,38 +287,6 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   if (operator_count_ == 0) operator_count_ = plan->operator_count;
   processes_[Raw(pid)].links = std::move(links);
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<ModulePlan>> ProcessSet::PutJumps(Pid pid,
-                                                             std::shared_ptr<const ProbePlan> plan,
-                                                             bool followed, StoppedThreads* held) {
-  if (patch_ != nullptr && !IsLeftOnProbes(pid)) {
-    absl::StatusOr<std::vector<ModulePlan>> left = patch_->Attach(pid, plan, held);
-    const bool has_probes = programs_->is_loaded();
-    if (left.ok() || !has_probes) return left;
-    if (IsPatchedByAnother(pid)) {
-      NoteAnothersJumps(pid, *plan);
-      return plan->modules;
-    }
-    if ((!followed && !are_jumps_optional_) || !HasFiles(pid, *plan)) return left;
-    // A process that may be recorded without jumps, as a child may, is recorded by probes.
-    gaps_.AddRefusedJumps(pid, left.status());
-  }
-  // Jumps that a killed run has left, or that a fork has from its parent, are taken out first.
-  if (HasPatches(pid)) {
-    const absl::StatusOr<bool> cleaned = RemoveLeftPatches(pid);
-    if (!cleaned.ok() && !IsPatchedByAnother(pid)) return cleaned.status();
-    if (!cleaned.ok()) NoteAnothersJumps(pid, *plan);
-  }
-  return plan->modules;
-}
-
-bool ProcessSet::IsLeftOnProbes(Pid pid) {
-  const std::lock_guard lock(mutex_);
-  if (left_on_probes_.contains(Raw(pid))) return true;
-  if (left_on_probes_.empty() || !left_on_probes_.contains(Raw(ReadParent(pid)))) return false;
-  left_on_probes_.insert(Raw(pid));
-  return true;
 }
 
 std::optional<uint32_t> ProcessSet::ImageOf(Pid pid) const {
@@ -382,7 +345,7 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
       if (status.ok() && could_run_ns != 0) {
         gaps_.AddLateLoad(pid, could_run_ns, MonotonicNs());
       }
-      if (status.ok() && on_awaited_) on_awaited_(pid, operators);
+      if (status.ok() && callbacks_.on_awaited) callbacks_.on_awaited(pid, operators);
     };
     if (holds_awaited_) {
       StoppedThreads::WhileHeld(pid, attach);
@@ -390,7 +353,7 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
       attach(nullptr);
     }
     if (!is_taken) return false;
-    if (status.ok()) on_change_(pid, Pid{});
+    if (status.ok()) callbacks_.on_change(pid, Pid{});
     // Children that the process forked before the kernel reported its forks are recorded, too.
     if (status.ok()) FollowForks(pid);
   }

@@ -29,6 +29,7 @@
 #include "userspace/capture/capture_sink.h"
 #include "userspace/capture/cost_probes.h"
 #include "userspace/capture/gap_list.h"
+#include "userspace/capture/jump_attacher.h"
 #include "userspace/capture/library_watch.h"
 #include "userspace/capture/link_closer.h"
 #include "userspace/capture/loading_process.h"
@@ -38,6 +39,7 @@
 #include "userspace/capture/patch_recorder.h"
 #include "userspace/capture/plan_registry.h"
 #include "userspace/capture/probe_attacher.h"
+#include "userspace/capture/process_parts.h"
 #include "userspace/capture/sampler.h"
 #include "userspace/capture/schema_collector.h"
 #include "userspace/capture/script_collector.h"
@@ -52,31 +54,9 @@ namespace proftrace {
 
 class ProcessSet {
  public:
-  // Called on the follower's thread when a forked child's probes are live, `after_ns` nanoseconds
-  // after its fork.
-  using OnFollow = std::function<void(Pid child, int64_t after_ns)>;
-
-  // Called on the follower's thread when the probes of an awaited process are live.
-  using OnAwaited = std::function<void(Pid pid, uint32_t operator_count)>;
-
-  // Called when a process for which Attach() was not called is recorded, and when a recorded
-  // process has loaded libraries. `parent` is the process that forked it; 0: not known. Runs on the
-  // follower's thread or the caller's.
-  using OnChange = std::function<void(Pid pid, Pid parent)>;
-
-  // How operators are recorded by jumps.
-  struct Jumps {
-    PatchRecorder* recorder = nullptr;  // null: the kernel's probes record all
-    // Whether also a named process that cannot have jumps is recorded by probes instead.
-    bool are_optional = false;
-    std::set<uint32_t> left_out;  // pids of processes that keep probes, as do their children
-  };
-
-  // `programs`, `sampler`, `system` (these may be null), the recorder of `jumps`, `sink` and
-  // `reader`, of a worker that runs ReadTargetWords(), must outlive the set.
-  ProcessSet(BpfPrograms* programs, Sampler* sampler, SystemPrograms* system, Jumps jumps,
-             CaptureSink* sink, TargetReader* reader, PlanOptions plan_options, OnFollow on_follow,
-             OnAwaited on_awaited, OnChange on_change);
+  // The parts and the recorder of `jumps` must outlive the set.
+  ProcessSet(const ProcessParts& parts, const JumpOptions& jumps, PlanOptions plan_options,
+             ProcessCallbacks callbacks);
   ~ProcessSet();
   ProcessSet(const ProcessSet&) = delete;
   ProcessSet& operator=(const ProcessSet&) = delete;
@@ -223,20 +203,11 @@ class ProcessSet {
   // below, has threads of the process that stand still and are not let go.
   absl::Status AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t plan_id,
                               uint32_t image, Arrival arrival, StoppedThreads* held = nullptr);
-  // Puts jumps into the process where it is to have any. Returns the points that are left for the
-  // kernel's probes: all points of the plan, or those without a jump.
-  absl::StatusOr<std::vector<ModulePlan>> PutJumps(Pid pid, std::shared_ptr<const ProbePlan> plan,
-                                                   bool followed, StoppedThreads* held);
-  // Whether the process is to have probes where others have jumps, because it or its parent is one
-  // of Jumps::left_out.
-  bool IsLeftOnProbes(Pid pid);
   // Has the kernel report the process's forks, execs and end from here on, and record its system
   // activity where that was asked for.
   absl::Status Trace(Pid pid);
   absl::Status AttachImage(Pid pid, ProbePlan plan, Arrival arrival,
                            StoppedThreads* held = nullptr);
-  // Notes that another tracer has jumps in the process; they stay there.
-  void NoteAnothersJumps(Pid pid, const ProbePlan& plan);
   // Attach to `child`, on which the kernel reports already, by the plan of the process that forked
   // it, or by a plan of its own. Return whether that worked.
   bool AttachForked(Pid child);
@@ -272,13 +243,10 @@ class ProcessSet {
   Sampler* sampler_;
   SystemPrograms* system_;
   PatchRecorder* patch_;
-  const bool are_jumps_optional_;
   CaptureSink* sink_;
   TargetReader* reader_;
   PlanOptions plan_options_;
-  OnFollow on_follow_;
-  OnAwaited on_awaited_;
-  OnChange on_change_;
+  ProcessCallbacks callbacks_;
   std::atomic<bool> has_cuda_calls_ = false;
   SchemaCollector schemas_;
   ModuleCollector modules_;
@@ -290,13 +258,13 @@ class ProcessSet {
   LibraryWatch library_watch_;
   GapList gaps_;
   ProbeAttacher probes_;
+  JumpAttacher jumps_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<uint32_t, Process> processes_;  // by pid
   std::deque<Task> tasks_;
   std::map<uint32_t, Awaited> awaited_;  // by pid
-  std::set<uint32_t> left_on_probes_;  // pids of processes that have probes where others have jumps
-  std::set<uint32_t> refused_;         // pids of refused processes that live
+  std::set<uint32_t> refused_;           // pids of refused processes that live
   uint32_t next_image_ = 1;
   uint32_t operator_count_ = 0;
   UnprobedForks unprobed_forks_;

@@ -77,7 +77,7 @@ size_t ProcessSet::AttachDescendantsOf(Pid pid, Plans* plans, const std::atomic<
     if (SharesMemory(child, ReadParent(child))) continue;
     ++added;
     if (AttachForked(child) || AttachSpawned(child, plans)) {
-      on_change_(child, Pid{});
+      callbacks_.on_change(child, Pid{});
     } else {
       Await(child);
     }
@@ -98,7 +98,7 @@ void ProcessSet::FollowForks(Pid pid) {
   for (const Pid child : ReadDescendants(pid)) {
     if (ImageOf(child).has_value() || !Trace(child).ok()) continue;
     if (SharesMemory(child, ReadParent(child))) continue;
-    if (AttachForked(child)) on_change_(child, Pid{});
+    if (AttachForked(child)) callbacks_.on_change(child, Pid{});
   }
 }
 

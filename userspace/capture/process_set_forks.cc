@@ -93,9 +93,9 @@ void ProcessSet::FollowFork(const Task& task) {
   const absl::Status status = AttachWithPlan(task.pid, child.plan, child.plan_id, child.image,
                                              {/*followed=*/true, task.time_ns});
   const int64_t live_ns = MonotonicNs();
-  if (status.ok() && on_follow_) on_follow_(task.pid, live_ns - task.time_ns);
+  if (status.ok() && callbacks_.on_follow) callbacks_.on_follow(task.pid, live_ns - task.time_ns);
   if (status.ok()) {
-    on_change_(task.pid, task.parent);
+    callbacks_.on_change(task.pid, task.parent);
     gaps_.AddLateFork(task.pid, task.time_ns, live_ns);
     return;
   }

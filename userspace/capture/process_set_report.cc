@@ -3,7 +3,6 @@
 #include "symbols/process/interned_strings.h"
 #include "userspace/capture/process_set.h"
 #include "userspace/capture/unreached_code.h"
-#include "userspace/patch/free_points.h"
 
 // The reports of a ProcessSet: how much it records, and what it could not record.
 
@@ -20,16 +19,6 @@ void ProcessSet::Refuse(Pid pid, const absl::Status& why) {
 void ProcessSet::AddGaps(const ProbePlan& plan) {
   if (plan.has_cuda_calls) has_cuda_calls_ = true;
   gaps_.AddGapsOf(plan);
-}
-
-void ProcessSet::NoteAnothersJumps(Pid pid, const ProbePlan& plan) {
-  size_t all = 0;
-  size_t free = 0;
-  for (const ModulePlan& module : plan.modules) all += module.points.size();
-  if (const auto left = PointsBesideJumps(pid, plan.modules); left.ok()) {
-    for (const ModulePlan& module : *left) free += module.points.size();
-  }
-  gaps_.AddAnothersJumps(pid, free, all);
 }
 
 void ProcessSet::AddMissing(Pid pid, const AttachReport& report) {
