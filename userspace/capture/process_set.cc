@@ -55,7 +55,6 @@ ProcessSet::ProcessSet(const ProcessParts& parts, const JumpOptions& jumps,
       system_(parts.system),
       patch_(jumps.recorder),
       sink_(parts.sink),
-      reader_(parts.reader),
       plan_options_(std::move(plan_options)),
       callbacks_(std::move(callbacks)),
       schemas_(parts.sink),
@@ -68,6 +67,7 @@ ProcessSet::ProcessSet(const ProcessParts& parts, const JumpOptions& jumps,
                         AddLateOperators(pid, plan, image, added);
                       }),
       library_watch_(plan_options_.python_gc),
+      known_(parts.reader, &gaps_),
       probes_(parts.programs, &gaps_, /*beside_jumps=*/jumps.recorder != nullptr),
       jumps_(jumps, parts.programs->is_loaded(), &gaps_) {
   // Planning is limited, because the other processes wait for it, and the end of the recording as
@@ -93,21 +93,8 @@ absl::Status ProcessSet::Attach(Pid pid, ProbePlan plan) {
   return AttachImage(pid, std::move(plan), Arrival{});
 }
 
-void ProcessSet::Await(Pid pid) {
-  const std::lock_guard lock(mutex_);
-  awaited_[Raw(pid)] = Awaited{std::make_shared<LoadingProcess>(reader_)};
-  changed_.notify_all();
-}
-
 void ProcessSet::OnTorchMapped(Pid pid) {
-  if (Raw(pid) == static_cast<uint32_t>(getpid())) return;
-  {
-    const std::lock_guard lock(mutex_);
-    if (processes_.contains(Raw(pid)) || awaited_.contains(Raw(pid))) return;
-    if (refused_.contains(Raw(pid))) return;
-    awaited_[Raw(pid)] = Awaited{std::make_shared<LoadingProcess>(reader_), /*has_torch=*/true};
-    changed_.notify_all();
-  }
+  if (Raw(pid) == static_cast<uint32_t>(getpid()) || !known_.AwaitNew(pid)) return;
   // The kernel must report the end of the process, too.
   if (absl::Status status = Trace(pid); !status.ok()) Refuse(pid, status);
 }
@@ -127,25 +114,20 @@ absl::Status ProcessSet::AwaitOwn(Pid pid) {
     const std::lock_guard lock(mutex_);
     holds_awaited_ = true;
   }
-  Await(pid);
+  known_.Await(pid);
   return absl::OkStatus();
 }
 
 absl::Status ProcessSet::AttachImage(Pid pid, ProbePlan plan, Arrival arrival,
                                      StoppedThreads* held) {
-  uint32_t image;
   if (!programs_->reads_inputs()) RemoveInputs(kNoInputPrograms, &plan);
   if (!programs_->is_loaded()) RemoveRowInputs(kNoRowInputs, &plan);
-  {
-    const std::lock_guard lock(mutex_);
-    image = next_image_++;
-  }
-  AddGaps(plan);
+  const uint32_t image = known_.NewImage(plan);
   absl::StatusOr<uint32_t> plan_id = plans_.Add(&plan);
   if (!plan_id.ok()) return plan_id.status();
   WriteOperators(image, plan.operators);
   const auto shared = std::make_shared<const ProbePlan>(std::move(plan));
-  absl::Status status = AttachWithPlan(pid, shared, *plan_id, image, arrival, held);
+  absl::Status status = AttachWithPlan(pid, {image, *plan_id, shared}, arrival, held);
   if (status.ok()) schemas_.Request(pid, shared, image);
   return status;
 }
@@ -159,21 +141,14 @@ void ProcessSet::AddLibraries(Pid pid) {
     if (patch_ != nullptr) patch_->RemoveAutogradLayout(pid);
   }
   PlanOptions options = plan_options_;
-  if (HasAgent(pid)) options.cuda_calls = CudaCalls::kNever;
+  const std::optional<PlannedImage> planned = known_.Find(pid);
+  if (planned && planned->plan != nullptr && planned->plan->has_agent) {
+    options.cuda_calls = CudaCalls::kNever;
+  }
   absl::StatusOr<ProbePlan> now = BuildProbePlan(pid, options);
   if (!now.ok()) return;
-  PlanRegistry::Extended extended;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto it = processes_.find(Raw(pid));
-    if (it == processes_.end()) return;
-    AddGaps(*now);
-    extended = plans_.Extend(it->second.plan_id, *it->second.plan, *now);
-    if (extended.plan == nullptr) return;
-    // The plan is set before the first record comes, and for children that are forked from here on.
-    it->second.plan = extended.plan;
-    gaps_.AddLateLibrary();
-  }
+  PlanRegistry::Extended extended = known_.Extend(pid, *now, &plans_);
+  if (extended.plan == nullptr) return;
   if (patch_ != nullptr) {
     extended.added = patch_->Extend(pid, extended.plan, std::move(extended.added));
   }
@@ -185,10 +160,7 @@ void ProcessSet::AddLibraries(Pid pid) {
   if (!status.ok() && ExitCodeOf(status) != ExitCode::kNoTarget) {
     gaps_.AddFailedLibrary(pid, status);
   }
-  const std::lock_guard lock(mutex_);
-  const auto it = processes_.find(Raw(pid));
-  if (it == processes_.end()) return;
-  it->second.links.Add(std::move(links));
+  known_.AddLinks(pid, std::move(links));
 }
 
 void ProcessSet::WriteOperators(uint32_t image, const std::vector<OperatorInfo>& operators) {
@@ -209,25 +181,22 @@ void ProcessSet::AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image
   if (patch_ != nullptr) patch_->AddOperators(pid, plan, added);
 }
 
-absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan,
-                                        uint32_t plan_id, uint32_t image, Arrival arrival,
+absl::Status ProcessSet::AttachWithPlan(Pid pid, const PlannedImage& planned, Arrival arrival,
                                         StoppedThreads* held) {
+  const std::shared_ptr<const ProbePlan>& plan = planned.plan;
   if (!HasProgram(pid)) return EndedEarly(pid);
   ProcessEntry entry;
-  entry.plan = plan_id;
-  entry.image = image;
+  entry.plan = planned.plan_id;
+  entry.image = planned.image;
   entry.target = DescribeProcess(pid);
   entry.target.torch_version = plan->torch_version;
   entry.target.torch_build_id = plan->torch_build_id;
   if (!plan->python_version.empty()) entry.target.python_version = plan->python_version;
   entry.target.followed = arrival.followed;
   entry.target.could_run_ns = arrival.could_run_ns;
-  {
-    const std::lock_guard lock(mutex_);
-    if (processes_.size() >= kMostProcesses) {
-      return Fail(ExitCode::kHostUnfit, "no more than " + std::to_string(kMostProcesses) +
-                                            " processes are recorded at once");
-    }
+  if (known_.size() >= kMostProcesses) {
+    return Fail(ExitCode::kHostUnfit, "no more than " + std::to_string(kMostProcesses) +
+                                          " processes are recorded at once");
   }
   // Jumps take at least as much memory as probes. What they take in addition is checked when their
   // places are known.
@@ -240,22 +209,12 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   PrepareWaits(system_, pid);
   if (programs_->wants_stacks() || sampler_ != nullptr) {
     std::vector<Unsupported> gaps;
-    const auto scripts = scripts_.Prepare(programs_, pid, image, plan, &gaps);
+    const auto scripts = scripts_.Prepare(programs_, pid, planned.image, plan, &gaps);
     PrepareStacks(programs_, jumps_.RecorderFor(pid), scripts, &modules_, sampler_, pid,
                   &entry.target, &gaps);
     gaps_.AddAll(std::move(gaps));
   }
-
-  // The process is entered before its first record comes, so that names can be resolved.
-  {
-    const std::lock_guard lock(mutex_);
-    Process& process = processes_[Raw(pid)];
-    process.image = image;
-    process.plan_id = plan_id;
-    process.plan = plan;
-    process.links = {};
-    process.has_maps = true;
-  }
+  known_.Enter(pid, planned);
   closer_.Postpone();
   ProcessLinks links;
   AttachReport report;
@@ -279,49 +238,36 @@ absl::Status ProcessSet::AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan
   // the process goes on or runs another program.
   if (has_ended) closer_.Close(links.TakeAll());
   if (!status.ok()) return status;
-  operator_watch_.Add(pid, image, plan);
+  operator_watch_.Add(pid, planned.image, plan);
   library_watch_.Add(pid, *plan);
   AddMissing(pid, report);
-  const std::lock_guard lock(mutex_);
-  unprobed_forks_.OnLive(pid, entry.target.probes_on_ns);
-  if (operator_count_ == 0) operator_count_ = plan->operator_count;
-  processes_[Raw(pid)].links = std::move(links);
+  known_.OnLive(pid, entry.target.probes_on_ns, plan->operator_count, std::move(links));
   return absl::OkStatus();
 }
 
 std::optional<uint32_t> ProcessSet::ImageOf(Pid pid) const {
-  const std::lock_guard lock(mutex_);
-  const auto it = processes_.find(Raw(pid));
-  if (it == processes_.end()) return std::nullopt;
-  return it->second.image;
+  const std::optional<PlannedImage> planned = known_.Find(pid);
+  if (!planned) return std::nullopt;
+  return planned->image;
 }
 
 std::optional<Label> ProcessSet::SiteLabel(Pid pid, uint16_t site) const {
-  const std::lock_guard lock(mutex_);
-  const auto it = processes_.find(Raw(pid));
-  if (it == processes_.end() || site >= it->second.plan->sites.size()) return std::nullopt;
-  return it->second.plan->sites[site].label;
+  const std::optional<PlannedImage> planned = known_.Find(pid);
+  if (!planned || site >= planned->plan->sites.size()) return std::nullopt;
+  return planned->plan->sites[site].label;
 }
 
 LinkSet ProcessSet::Forget(Pid pid) {
-  LinkSet links;
-  bool has_maps;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto it = processes_.find(Raw(pid));
-    if (it == processes_.end()) return links;
-    has_maps = it->second.has_maps;
-    links = it->second.links.TakeAll();
-    processes_.erase(it);
-    operator_watch_.Remove(pid);
-    library_watch_.Remove(pid);
-  }
+  operator_watch_.Remove(pid);
+  library_watch_.Remove(pid);
+  std::optional<KnownProcesses::Forgotten> forgotten = known_.Forget(pid);
+  if (!forgotten) return {};
   // The entries must go before another process gets its number.
-  if (has_maps) programs_->ForgetProcess(pid);
+  if (forgotten->has_maps) programs_->ForgetProcess(pid);
   if (sampler_ != nullptr) sampler_->RemoveProcess(pid);
   if (patch_ != nullptr) patch_->Forget(pid);
   scripts_.Forget(pid);
-  return links;
+  return std::move(forgotten->links);
 }
 
 bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
@@ -358,8 +304,7 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
     if (status.ok()) FollowForks(pid);
   }
   if (status.ok()) {
-    const std::lock_guard lock(mutex_);
-    awaited_.erase(Raw(pid));
+    known_.StopAwaiting(pid);
     return true;
   }
   (void)Forget(pid);
@@ -367,34 +312,17 @@ bool ProcessSet::TryAwaited(Pid pid, LoadingProcess* loading) {
   return true;
 }
 
-// The caller holds the lock.
-void ProcessSet::EndAwaiting(Pid pid) {
-  const auto it = awaited_.find(Raw(pid));
-  if (it == awaited_.end()) return;
-  if (it->second.has_torch) gaps_.AddEndedEarly();
-  awaited_.erase(it);
-}
-
 void ProcessSet::TryAllAwaited() {
-  std::map<uint32_t, Awaited> candidates;
-  {
-    const std::lock_guard lock(mutex_);
-    candidates = awaited_;
-  }
+  const std::map<uint32_t, KnownProcesses::Awaited> candidates = known_.awaited();
   // Begins behind the process that was looked at last, so that each has its turn.
   const auto next = candidates.upper_bound(last_tried_);
-  std::vector<std::pair<uint32_t, Awaited>> in_turn(next, candidates.end());
+  std::vector<std::pair<uint32_t, KnownProcesses::Awaited>> in_turn(next, candidates.end());
   in_turn.insert(in_turn.end(), candidates.begin(), next);
   for (auto& [pid, awaited] : in_turn) {
     last_tried_ = pid;
     const bool done = TryAwaited(Pid{pid}, awaited.loading.get());
+    known_.OnLook(Pid{pid}, awaited.loading, done);
     const std::lock_guard lock(mutex_);
-    const auto it = awaited_.find(pid);
-    if (it != awaited_.end() && it->second.loading == awaited.loading) {
-      it->second.has_torch |= awaited.loading->has_torch();
-      it->second.could_run |= awaited.loading->could_run_ns() != 0;
-      if (done) EndAwaiting(Pid{pid});
-    }
     if (stop_ || !tasks_.empty()) return;  // forks come first
   }
 }
@@ -415,16 +343,10 @@ void ProcessSet::ForgetEnded() {
   exits_lost_ = lost;
   if (looks_for_ended_ == 0) return;
   --looks_for_ended_;
-  std::vector<Pid> known;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [pid, process] : processes_) known.push_back(Pid{pid});
-  }
-  for (const Pid pid : known) {
+  for (const Pid pid : known_.pids()) {
     if (Exists(pid)) continue;
     closer_.Close(Forget(pid));
-    const std::lock_guard lock(mutex_);
-    unprobed_forks_.OnExit(pid, MonotonicNs());
+    known_.OnFoundEnded(pid, MonotonicNs());
   }
 }
 
@@ -433,7 +355,7 @@ void ProcessSet::RunFollower() {
   int64_t next_look_ns = 0;
   while (!stop_) {
     const auto ready = [this] { return stop_ || !tasks_.empty(); };
-    const bool is_quick = holds_awaited_ && !awaited_.empty();
+    const bool is_quick = holds_awaited_ && known_.has_awaited();
     const auto interval = is_quick ? kAwaitOwnInterval : kAwaitInterval;
     changed_.wait_for(lock, interval, ready);
     if (stop_) break;
@@ -480,11 +402,7 @@ void ProcessSet::Detach() {
   if (follower_.joinable()) follower_.join();
   if (patch_ != nullptr) patch_->Detach();
 
-  std::vector<LinkSet> links;
-  {
-    const std::lock_guard lock(mutex_);
-    for (auto& [pid, process] : processes_) links.push_back(process.links.TakeAll());
-  }
+  std::vector<LinkSet> links = known_.TakeLinks();
   if (programs_->api() != UprobeApi::kPerf) return;
   // The kernel removes perf events one by one, a tenth of a second each (it waits for readers of
   // the tracepoint under one lock): they are left to the end of this process, after the results are
@@ -510,9 +428,8 @@ void ProcessSet::CollectLastNames() {
     gaps_.Add({"modules from some moment on",
                why + " (" + std::to_string(modules_.not_read()) + " of them have no place)"});
   }
-  for (const auto& [raw_pid, process] : processes_) {
-    const Pid pid{raw_pid};
-    if (process.plan != nullptr) schemas_.CollectJob(pid, *process.plan);
+  for (const auto& [pid, plan] : known_.Planned()) {
+    if (plan != nullptr) schemas_.CollectJob(pid, *plan);
     for (const ThreadEntry& thread : ReadThreads(pid)) {
       sink_->AddMetadata([&thread](MetadataWriter& writer) { writer.AddThread(thread); });
     }

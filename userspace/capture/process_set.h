@@ -30,6 +30,7 @@
 #include "userspace/capture/cost_probes.h"
 #include "userspace/capture/gap_list.h"
 #include "userspace/capture/jump_attacher.h"
+#include "userspace/capture/known_processes.h"
 #include "userspace/capture/library_watch.h"
 #include "userspace/capture/link_closer.h"
 #include "userspace/capture/loading_process.h"
@@ -47,7 +48,6 @@
 #include "userspace/capture/target_info.h"
 #include "userspace/capture/target_reader.h"
 #include "userspace/capture/target_words.h"
-#include "userspace/capture/unprobed_forks.h"
 #include "userspace/model/recording.h"
 
 namespace proftrace {
@@ -81,9 +81,6 @@ class ProcessSet {
   void AttachDescendants(const std::vector<Pid>& pids, Plans plans, const std::atomic<bool>& stop);
   // Attaches to the descendants that were forked by `pid`.
   void FollowForks(Pid pid);
-  // Awaits a process that has no PyTorch yet. The process is attached to as soon as it has loaded
-  // PyTorch.
-  void Await(Pid pid);
   // Awaits a process that we started ourselves: it and its descendants are stopped for the moment
   // in which their probes go in, so that no operator is missed.
   absl::Status AwaitOwn(Pid pid);
@@ -96,7 +93,7 @@ class ProcessSet {
   void LookForTorch(const TorchProcesses& found, bool again);
   // Names a process that is not recorded among the gaps, and why. A process that has no PyTorch, or
   // has ended, has nothing that could be lost; any other process is counted (follow_failed).
-  void Refuse(Pid pid, const absl::Status& why);
+  void Refuse(Pid pid, const absl::Status& why) { known_.Refuse(pid, why); }
 
   // These three functions take the kernel's reports on traced processes. With `shares_memory`, the
   // child runs in its parent's memory (vfork).
@@ -112,7 +109,7 @@ class ProcessSet {
 
   // Attaches the second probes behind operators' begins (ModulePlan::cost_points), in every process
   // that is recorded now. The probes are removed with the returned links.
-  LinkSet AttachCostPoints() { return proftrace::AttachCostPoints(&probes_, Planned()); }
+  LinkSet AttachCostPoints() { return proftrace::AttachCostPoints(&probes_, known_.Planned()); }
   // Attaches one probe at the function that every operator calls, in a process that is to be
   // recorded. Empty where the process has no such function, or cannot be probed. The probe is
   // removed with the returned links.
@@ -135,7 +132,7 @@ class ProcessSet {
   // called while IsRemovingProbes() is true for that process.
   void RemoveProbes(Pid pid, RemovedProbes removed);
   // Whether a RemoveProbes() of the process is waiting or under way.
-  bool IsRemovingProbes(Pid pid) const;
+  bool IsRemovingProbes(Pid pid) const { return known_.IsRemoving(pid); }
 
   // Takes every probe out. No child is attached to afterwards.
   void Detach();
@@ -143,8 +140,8 @@ class ProcessSet {
   // processes may still live.
   void CollectLastNames();
 
-  size_t process_count() const;  // processes that are recorded now
-  std::vector<Pid> pids() const;
+  size_t process_count() const { return known_.size(); }  // processes that are recorded now
+  std::vector<Pid> pids() const { return known_.pids(); }
   // Returns a sentence about the first process that was found to have another tracer's jumps; empty
   // where no process has any.
   std::string anothers_jumps() const { return gaps_.anothers_jumps(); }
@@ -162,29 +159,15 @@ class ProcessSet {
   // these were placed.
   void NoteMovedCode();
   // Returns the number of operators in the first process, which the ready line shows.
-  uint32_t operator_count() const;
-  uint64_t follow_failed() const;
+  uint32_t operator_count() const { return known_.operator_count(); }
+  uint64_t follow_failed() const { return gaps_.follow_failed() + known_.ended_forks(); }
   // Returns what could not be recorded, and why: the gaps of the plans, of the kernel, and of
   // children before their probes were live.
   std::vector<Unsupported> gaps() const;
   // Whether calls of the CUDA Runtime or Driver have probes in any process.
-  bool has_cuda_calls() const { return has_cuda_calls_; }
+  bool has_cuda_calls() const { return known_.has_cuda_calls(); }
 
  private:
-  struct Process {
-    uint32_t image = 0;
-    uint32_t plan_id = 0;
-    std::shared_ptr<const ProbePlan> plan;
-    ProcessLinks links;
-    bool has_maps = false;  // the BPF programs' maps have entries for the process
-    RemovedProbes removed;
-    uint32_t removals = 0;  // calls of RemoveProbes() that are still to be carried out
-  };
-  struct Awaited {
-    std::shared_ptr<LoadingProcess> loading;  // for the follower's thread alone
-    bool has_torch = false;
-    bool could_run = false;  // operators were registered in it, so that it could call them
-  };
   // How a process comes to be recorded.
   struct Arrival {
     bool followed = false;     // it was found, and the user did not name it
@@ -201,8 +184,8 @@ class ProcessSet {
 
   // Attaches to a process by a plan that is already registered. `held` (may be null), here and
   // below, has threads of the process that stand still and are not let go.
-  absl::Status AttachWithPlan(Pid pid, std::shared_ptr<const ProbePlan> plan, uint32_t plan_id,
-                              uint32_t image, Arrival arrival, StoppedThreads* held = nullptr);
+  absl::Status AttachWithPlan(Pid pid, const PlannedImage& planned, Arrival arrival,
+                              StoppedThreads* held = nullptr);
   // Has the kernel report the process's forks, execs and end from here on, and record its system
   // activity where that was asked for.
   absl::Status Trace(Pid pid);
@@ -219,20 +202,13 @@ class ProcessSet {
   // Forgets a process that has ended, or runs something else. Returns its links, which the caller
   // closes: at once where the process goes on, because they would see its new program too.
   LinkSet Forget(Pid pid);
-  void DropLinks(Pid pid, bool forget);
   bool TryAwaited(Pid pid, LoadingProcess* loading);
-  void EndAwaiting(Pid pid);
   void LookForMore();
   // Forgets recorded processes that have ended without a record of it (the kernel had no room for
   // one).
   void ForgetEnded();
   void RunFollower();
   void TryAllAwaited();
-  bool HasAgent(Pid pid) const;
-  PlannedProcesses Planned() const;
-  // Returns awaited processes that could have run operators by now. The caller holds the lock.
-  std::vector<Pid> LoadedWithoutProbes() const;
-  void AddGaps(const ProbePlan& plan);
   void AddMissing(Pid pid, const AttachReport& report);
   void AddLibraries(Pid pid);
   void AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image,
@@ -244,10 +220,8 @@ class ProcessSet {
   SystemPrograms* system_;
   PatchRecorder* patch_;
   CaptureSink* sink_;
-  TargetReader* reader_;
   PlanOptions plan_options_;
   ProcessCallbacks callbacks_;
-  std::atomic<bool> has_cuda_calls_ = false;
   SchemaCollector schemas_;
   ModuleCollector modules_;
   ScriptCollector scripts_;
@@ -257,20 +231,15 @@ class ProcessSet {
   OperatorWatch operator_watch_;
   LibraryWatch library_watch_;
   GapList gaps_;
+  KnownProcesses known_;
   ProbeAttacher probes_;
   JumpAttacher jumps_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<uint32_t, Process> processes_;  // by pid
   std::deque<Task> tasks_;
-  std::map<uint32_t, Awaited> awaited_;  // by pid
-  std::set<uint32_t> refused_;           // pids of refused processes that live
-  uint32_t next_image_ = 1;
-  uint32_t operator_count_ = 0;
-  UnprobedForks unprobed_forks_;
   bool looks_for_torch_ = false;
   int64_t last_search_ns_ = 0;
-  // The pid in awaited_ that was tried last. This and the next two are for the follower's thread.
+  // The awaited pid that was tried last. This and the next two are for the follower's thread.
   uint32_t last_tried_ = 0;
   uint64_t exits_lost_ = 0;
   uint32_t looks_for_ended_ = 0;

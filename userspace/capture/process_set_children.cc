@@ -1,6 +1,5 @@
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -22,25 +21,17 @@ constexpr int kMostLooks = 4;
 }  // namespace
 
 bool ProcessSet::AttachForked(Pid child) {
-  Process parent;
+  std::optional<PlannedImage> parent;
   Pid ancestor = child;
-  for (int i = 0; i < kMostGenerations && parent.plan == nullptr && Raw(ancestor) != 0; ++i) {
+  for (int i = 0; i < kMostGenerations && Raw(ancestor) != 0; ++i) {
     ancestor = ReadParent(ancestor);
-    const std::lock_guard lock(mutex_);
-    const auto it = processes_.find(Raw(ancestor));
-    if (it == processes_.end()) continue;
-    parent.image = it->second.image;
-    parent.plan_id = it->second.plan_id;
-    parent.plan = it->second.plan;
+    parent = known_.Find(ancestor);
+    if (parent && parent->plan != nullptr) break;
   }
   // A forked child, such as a DataLoader worker, has its parent's files at its parent's addresses.
-  if (parent.plan == nullptr || !IsForkOf(child, ancestor, *parent.plan)) return false;
-  {
-    const std::lock_guard lock(mutex_);
-    unprobed_forks_.OnFound(child);
-  }
-  const absl::Status status =
-      AttachWithPlan(child, parent.plan, parent.plan_id, parent.image, Arrival{.followed = true});
+  if (!parent || parent->plan == nullptr || !IsForkOf(child, ancestor, *parent->plan)) return false;
+  known_.OnFoundChild(child);
+  const absl::Status status = AttachWithPlan(child, *parent, Arrival{.followed = true});
   if (!status.ok()) (void)Forget(child);
   return status.ok();
 }
@@ -65,13 +56,7 @@ size_t ProcessSet::AttachDescendantsOf(Pid pid, Plans* plans, const std::atomic<
   size_t added = 0;
   for (const Pid child : ReadDescendants(pid)) {
     if (stop.load(std::memory_order_relaxed)) break;
-    {
-      const std::lock_guard lock(mutex_);
-      const bool is_known = processes_.contains(Raw(child)) || awaited_.contains(Raw(child)) ||
-                            refused_.contains(Raw(child));
-      if (is_known) continue;
-    }
-    if (!Trace(child).ok()) continue;
+    if (known_.IsKnown(child) || !Trace(child).ok()) continue;
     // After vfork() the child runs in its parent's memory. The kernel tells when its own program
     // begins.
     if (SharesMemory(child, ReadParent(child))) continue;
@@ -79,7 +64,7 @@ size_t ProcessSet::AttachDescendantsOf(Pid pid, Plans* plans, const std::atomic<
     if (AttachForked(child) || AttachSpawned(child, plans)) {
       callbacks_.on_change(child, Pid{});
     } else {
-      Await(child);
+      known_.Await(child);
     }
   }
   return added;
@@ -96,7 +81,7 @@ void ProcessSet::AttachDescendants(const std::vector<Pid>& pids, Plans plans,
 
 void ProcessSet::FollowForks(Pid pid) {
   for (const Pid child : ReadDescendants(pid)) {
-    if (ImageOf(child).has_value() || !Trace(child).ok()) continue;
+    if (known_.IsRecorded(child) || !Trace(child).ok()) continue;
     if (SharesMemory(child, ReadParent(child))) continue;
     if (AttachForked(child)) callbacks_.on_change(child, Pid{});
   }

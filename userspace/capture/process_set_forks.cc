@@ -15,41 +15,31 @@
 namespace proftrace {
 
 void ProcessSet::OnReady(int64_t window_start_ns) {
-  {
-    const std::lock_guard lock(mutex_);
-    unprobed_forks_.BeginWindow(window_start_ns);
-  }
+  known_.BeginWindow(window_start_ns);
   gaps_.BeginWindow(window_start_ns);
   schemas_.Start();
 }
 
-void ProcessSet::OnWindowEnd(int64_t end_ns) {
-  const std::lock_guard lock(mutex_);
-  unprobed_forks_.EndWindow(end_ns);
-}
+void ProcessSet::OnWindowEnd(int64_t end_ns) { known_.EndWindow(end_ns); }
 
 void ProcessSet::OnFork(Pid parent, Pid child, int64_t time_ns, bool shares_memory) {
   closer_.Postpone();
+  if (!shares_memory) known_.OnFork(parent, child, time_ns);
   const std::lock_guard lock(mutex_);
-  if (!shares_memory) {
-    unprobed_forks_.OnFork(parent, child, time_ns, processes_.contains(Raw(parent)));
-  }
   tasks_.push_back(Task{TaskKind::kFork, child, parent, time_ns});
   changed_.notify_all();
 }
 
 void ProcessSet::OnExec(Pid pid) {
+  known_.OnExec(pid);
   const std::lock_guard lock(mutex_);
-  unprobed_forks_.OnExec(pid);
   tasks_.push_back(Task{TaskKind::kExec, pid, Pid{}, 0});
   changed_.notify_all();
 }
 
 void ProcessSet::OnExit(Pid pid, int64_t time_ns) {
+  known_.OnExit(pid, time_ns);
   const std::lock_guard lock(mutex_);
-  unprobed_forks_.OnExit(pid, time_ns);
-  EndAwaiting(pid);
-  refused_.erase(Raw(pid));
   // A child that has ended already needs no probes, because many short-lived children must not hold
   // the others up.
   for (Task& task : tasks_) task.is_over |= task.pid == pid;
@@ -58,40 +48,18 @@ void ProcessSet::OnExit(Pid pid, int64_t time_ns) {
 }
 
 void ProcessSet::FollowFork(const Task& task) {
-  Process child;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto it = processes_.find(Raw(task.parent));
-    if (it == processes_.end()) {
-      // The parent has no PyTorch yet; the child may load it.
-      if (!task.is_over) {
-        awaited_.try_emplace(Raw(task.pid), Awaited{std::make_shared<LoadingProcess>(reader_)});
-      }
-      return;
-    }
-    child.image = it->second.image;
-    child.plan_id = it->second.plan_id;
-    child.plan = it->second.plan;
-    if (processes_.contains(Raw(task.pid)))
-      return;  // the child was found before its fork was
-               // reported
-    // The child is entered here whether it lives or not, because it may have children of its own.
-    Process& entry = processes_[Raw(task.pid)];
-    entry.image = child.image;
-    entry.plan_id = child.plan_id;
-    entry.plan = child.plan;
-  }
+  const std::optional<PlannedImage> child = known_.EnterFork(task.parent, task.pid, task.is_over);
+  if (!child) return;
   // A child of vfork() runs in its parent's memory until it execs: the parent's probes are its own.
   if (task.is_over || SharesMemory(task.parent, task.pid)) return;
-  if (!HasFiles(task.pid, *child.plan)) {
+  if (!HasFiles(task.pid, *child->plan)) {
     // The child has ended, runs another program by now, or has other files in the place of its
     // parent's. The process is treated like a new one.
     (void)Forget(task.pid);
-    if (HasProgram(task.pid)) Await(task.pid);
+    if (HasProgram(task.pid)) known_.Await(task.pid);
     return;
   }
-  const absl::Status status = AttachWithPlan(task.pid, child.plan, child.plan_id, child.image,
-                                             {/*followed=*/true, task.time_ns});
+  const absl::Status status = AttachWithPlan(task.pid, *child, {/*followed=*/true, task.time_ns});
   const int64_t live_ns = MonotonicNs();
   if (status.ok() && callbacks_.on_follow) callbacks_.on_follow(task.pid, live_ns - task.time_ns);
   if (status.ok()) {
@@ -100,7 +68,7 @@ void ProcessSet::FollowFork(const Task& task) {
     return;
   }
   // The child may also have ended, or changed its files, during the attach.
-  if (HasFiles(task.pid, *child.plan) && ExitCodeOf(status) != ExitCode::kNoTarget) {
+  if (HasFiles(task.pid, *child->plan) && ExitCodeOf(status) != ExitCode::kNoTarget) {
     Refuse(task.pid, status);
   }
 }
@@ -108,11 +76,8 @@ void ProcessSet::FollowFork(const Task& task) {
 void ProcessSet::FollowExec(Pid pid) {
   // The old program is gone, and the code with its probes.
   (void)Forget(pid);
-  {
-    const std::lock_guard lock(mutex_);
-    unprobed_forks_.OnExecFollowed(pid);
-  }
-  Await(pid);
+  known_.OnExecFollowed(pid);
+  known_.Await(pid);
 }
 
 }  // namespace proftrace
