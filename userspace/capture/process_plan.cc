@@ -1,6 +1,7 @@
 #include "userspace/capture/process_plan.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -124,6 +125,8 @@ bool IsForkOf(Pid child, Pid parent, const ProbePlan& plan) {
   return ancestor == parent && HasFiles(child, plan) &&
          ReadImageMark(child) == ReadImageMark(parent);
 }
+
+bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errno == EPERM; }
 
 bool HasProgram(Pid pid) {
   char program[1];

@@ -39,6 +39,9 @@ inline constexpr int kMostGenerations = 64;
 // (personality(2)).
 bool IsForkOf(Pid child, Pid parent, const ProbePlan& plan);
 
+// Whether there is a process of this number; a zombie is one.
+bool Exists(Pid pid);
+
 // Whether a process runs a program. That ends when its memory is freed, which is before the process
 // is a zombie.
 bool HasProgram(Pid pid);

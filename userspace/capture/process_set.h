@@ -1,57 +1,39 @@
 // The processes that are recorded: those that the user named, or all of the host, and the children
 // that they fork or spawn. Each has its own links, filtered by its pid, so that other users of the
-// same libraries pay nothing. A follower thread attaches to children while the caller goes on
-// emptying the ring.
+// same libraries pay nothing. The set gives each call to the class whose job it is.
 #pragma once
 
-#include <absl/container/flat_hash_map.h>
 #include <absl/status/status.h>
-#include <absl/status/statusor.h>
 
 #include <atomic>
-#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "symbols/plan/planner.h"
 #include "symbols/probe_plan.h"
 #include "userspace/capture/attach.h"
-#include "userspace/capture/bpf_programs.h"
-#include "userspace/capture/capture_sink.h"
-#include "userspace/capture/cost_probes.h"
-#include "userspace/capture/gap_list.h"
+#include "userspace/capture/attacher.h"
+#include "userspace/capture/awaited_processes.h"
+#include "userspace/capture/child_attacher.h"
+#include "userspace/capture/follower.h"
 #include "userspace/capture/jump_attacher.h"
-#include "userspace/capture/known_processes.h"
-#include "userspace/capture/library_watch.h"
-#include "userspace/capture/link_closer.h"
-#include "userspace/capture/loading_process.h"
-#include "userspace/capture/module_collector.h"
+#include "userspace/capture/late_arrivals.h"
 #include "userspace/capture/operator_links.h"
-#include "userspace/capture/operator_watch.h"
-#include "userspace/capture/patch_recorder.h"
-#include "userspace/capture/plan_registry.h"
-#include "userspace/capture/probe_attacher.h"
 #include "userspace/capture/process_parts.h"
-#include "userspace/capture/sampler.h"
-#include "userspace/capture/schema_collector.h"
-#include "userspace/capture/script_collector.h"
-#include "userspace/capture/system_programs.h"
+#include "userspace/capture/shared_parts.h"
 #include "userspace/capture/target_info.h"
-#include "userspace/capture/target_reader.h"
 #include "userspace/capture/target_words.h"
 #include "userspace/model/recording.h"
 
 namespace proftrace {
 
+// Has no lock of its own. Functions of one process may be called while the follower's thread, which
+// the set has, attaches to others.
 class ProcessSet {
  public:
   // The parts and the recorder of `jumps` must outlive the set.
@@ -66,42 +48,46 @@ class ProcessSet {
   // Begins the window, when the first processes are attached to, and then the reading of schemas.
   void OnReady(int64_t window_start_ns);
   // Takes a PT_PYTHON_MODULE.
-  void OnModule(std::span<const std::byte> record) { modules_.Observe(record); }
+  void OnModule(std::span<const std::byte> record) { attacher_.OnModule(record); }
   // Takes a PT_SCRIPT_STACK.
-  void OnScript(std::span<const std::byte> record) { scripts_.Observe(record); }
+  void OnScript(std::span<const std::byte> record) { attacher_.OnScript(record); }
   // Returns how many places in TorchScript have no names. To be called when the reader has answered
   // all questions.
-  uint64_t unread_scripts() const { return scripts_.not_read(); }
-  // Plans of processes that were made beforehand, by PID.
-  using Plans = std::map<uint32_t, absl::StatusOr<ProbePlan>>;
-  // Attaches to the descendants that `pids` have already. Forked ones, as DataLoader workers are,
-  // get the plan of their parent; others that have PyTorch get the one in `plans`, or a new one. A
-  // descendant that has no PyTorch, or is just loading it, is awaited. Ends early when `stop` is
-  // set. May be called on another thread than the rest.
-  void AttachDescendants(const std::vector<Pid>& pids, Plans plans, const std::atomic<bool>& stop);
+  uint64_t unread_scripts() const { return attacher_.unread_scripts(); }
+  using Plans = PlansByPid;
+  // Attaches to the descendants that `pids` have already (ChildAttacher::AttachDescendants()). May
+  // be called on another thread than the rest.
+  void AttachDescendants(const std::vector<Pid>& pids, Plans plans, const std::atomic<bool>& stop) {
+    children_.AttachDescendants(pids, std::move(plans), stop);
+  }
   // Attaches to the descendants that were forked by `pid`.
-  void FollowForks(Pid pid);
+  void FollowForks(Pid pid) { children_.FollowForks(pid); }
   // Awaits a process that we started ourselves: it and its descendants are stopped for the moment
   // in which their probes go in, so that no operator is missed.
-  absl::Status AwaitOwn(Pid pid);
+  absl::Status AwaitOwn(Pid pid) { return awaited_.AwaitOwn(pid); }
 
   // Awaits a process that maps PyTorch, or is about to. The process is attached to as soon as it
   // has loaded PyTorch.
-  void OnTorchMapped(Pid pid);
+  void OnTorchMapped(Pid pid) { awaited_.OnTorchMapped(pid); }
   // Awaits processes that were found to map PyTorch. With `again`, the set searches the host for
   // more such processes once a second, because the kernel does not report them.
-  void LookForTorch(const TorchProcesses& found, bool again);
+  void LookForTorch(const TorchProcesses& found, bool again) {
+    awaited_.LookForTorch(found, again);
+  }
   // Names a process that is not recorded among the gaps, and why. A process that has no PyTorch, or
   // has ended, has nothing that could be lost; any other process is counted (follow_failed).
-  void Refuse(Pid pid, const absl::Status& why) { known_.Refuse(pid, why); }
+  void Refuse(Pid pid, const absl::Status& why) { shared_.known.Refuse(pid, why); }
 
   // These three functions take the kernel's reports on traced processes. With `shares_memory`, the
   // child runs in its parent's memory (vfork).
-  void OnFork(Pid parent, Pid child, int64_t time_ns, bool shares_memory);
-  void OnExec(Pid pid);
-  void OnExit(Pid pid, int64_t time_ns);  // its last thread has ended
+  void OnFork(Pid parent, Pid child, int64_t time_ns, bool shares_memory) {
+    follower_.OnFork(parent, child, time_ns, shares_memory);
+  }
+  void OnExec(Pid pid) { follower_.OnExec(pid); }
+  // The process's last thread has ended.
+  void OnExit(Pid pid, int64_t time_ns) { follower_.OnExit(pid, time_ns); }
   // Ends the window: events after `end_ns` are not part of the recording.
-  void OnWindowEnd(int64_t end_ns);
+  void OnWindowEnd(int64_t end_ns) { shared_.known.EndWindow(end_ns); }
 
   // Returns the address space of a process (CaptureMetadata::images); nullopt when it is not
   // recorded.
@@ -109,13 +95,11 @@ class ProcessSet {
 
   // Attaches the second probes behind operators' begins (ModulePlan::cost_points), in every process
   // that is recorded now. The probes are removed with the returned links.
-  LinkSet AttachCostPoints() { return proftrace::AttachCostPoints(&probes_, known_.Planned()); }
+  LinkSet AttachCostPoints();
   // Attaches one probe at the function that every operator calls, in a process that is to be
   // recorded. Empty where the process has no such function, or cannot be probed. The probe is
   // removed with the returned links.
-  LinkSet AttachCounter(Pid pid, const ProbePlan& plan) {
-    return proftrace::AttachCounter(&probes_, pid, plan);
-  }
+  LinkSet AttachCounter(Pid pid, const ProbePlan& plan);
   // Attaches one probe at the begin of an operator, in a process that was recorded and has no
   // probes any more. Returns links as AttachCounter() does.
   LinkSet AttachCounterAt(Pid pid, uint16_t site);
@@ -130,9 +114,11 @@ class ProcessSet {
 
   // Takes probes of demoted operators out of a process, on the follower's thread. Must not be
   // called while IsRemovingProbes() is true for that process.
-  void RemoveProbes(Pid pid, RemovedProbes removed);
+  void RemoveProbes(Pid pid, RemovedProbes removed) {
+    follower_.RemoveProbes(pid, std::move(removed));
+  }
   // Whether a RemoveProbes() of the process is waiting or under way.
-  bool IsRemovingProbes(Pid pid) const { return known_.IsRemoving(pid); }
+  bool IsRemovingProbes(Pid pid) const { return shared_.known.IsRemoving(pid); }
 
   // Takes every probe out. No child is attached to afterwards.
   void Detach();
@@ -140,112 +126,43 @@ class ProcessSet {
   // processes may still live.
   void CollectLastNames();
 
-  size_t process_count() const { return known_.size(); }  // processes that are recorded now
-  std::vector<Pid> pids() const { return known_.pids(); }
+  size_t process_count() const { return shared_.known.size(); }  // processes recorded now
+  std::vector<Pid> pids() const { return shared_.known.pids(); }
   // Returns a sentence about the first process that was found to have another tracer's jumps; empty
   // where no process has any.
-  std::string anothers_jumps() const { return gaps_.anothers_jumps(); }
+  std::string anothers_jumps() const { return shared_.gaps.anothers_jumps(); }
   // Returns why the first process that was refused is not recorded; OK where none was refused.
-  absl::Status refusal() const { return gaps_.refusal(); }
+  absl::Status refusal() const { return shared_.gaps.refusal(); }
   // Returns why the first process that was refused jumps has none; empty where none was refused.
-  std::string jumps_refused() const { return gaps_.jumps_refused(); }
+  std::string jumps_refused() const { return shared_.gaps.jumps_refused(); }
   // Returns the sentences that are new since the last call. Each names a process with code that no
   // probe reaches.
-  std::vector<std::string> TakeWarnings() { return gaps_.TakeWarnings(); }
+  std::vector<std::string> TakeWarnings() { return shared_.gaps.TakeWarnings(); }
   // Returns the pids of all processes with code that no probe reaches, and of those with another
   // tracer's jumps.
-  std::set<uint32_t> unreached() const { return gaps_.unreached(); }
+  std::set<uint32_t> unreached() const { return shared_.gaps.unreached(); }
   // Adds warnings and gaps for code that processes have moved away from the kernel's probes since
   // these were placed.
   void NoteMovedCode();
   // Returns the number of operators in the first process, which the ready line shows.
-  uint32_t operator_count() const { return known_.operator_count(); }
-  uint64_t follow_failed() const { return gaps_.follow_failed() + known_.ended_forks(); }
+  uint32_t operator_count() const { return shared_.known.operator_count(); }
+  uint64_t follow_failed() const {
+    return shared_.gaps.follow_failed() + shared_.known.ended_forks();
+  }
   // Returns what could not be recorded, and why: the gaps of the plans, of the kernel, and of
   // children before their probes were live.
   std::vector<Unsupported> gaps() const;
   // Whether calls of the CUDA Runtime or Driver have probes in any process.
-  bool has_cuda_calls() const { return known_.has_cuda_calls(); }
+  bool has_cuda_calls() const { return shared_.known.has_cuda_calls(); }
 
  private:
-  // How a process comes to be recorded.
-  struct Arrival {
-    bool followed = false;     // it was found, and the user did not name it
-    int64_t could_run_ns = 0;  // as Target::could_run_ns
-  };
-  enum class TaskKind { kFork, kExec, kExit, kRemoveProbes };
-  struct Task {
-    TaskKind kind;
-    Pid pid;
-    Pid parent;
-    int64_t time_ns;
-    bool is_over = false;  // for kFork: the child has ended since
-  };
-
-  // Attaches to a process by a plan that is already registered. `held` (may be null), here and
-  // below, has threads of the process that stand still and are not let go.
-  absl::Status AttachWithPlan(Pid pid, const PlannedImage& planned, Arrival arrival,
-                              StoppedThreads* held = nullptr);
-  // Has the kernel report the process's forks, execs and end from here on, and record its system
-  // activity where that was asked for.
-  absl::Status Trace(Pid pid);
-  absl::Status AttachImage(Pid pid, ProbePlan plan, Arrival arrival,
-                           StoppedThreads* held = nullptr);
-  // Attach to `child`, on which the kernel reports already, by the plan of the process that forked
-  // it, or by a plan of its own. Return whether that worked.
-  bool AttachForked(Pid child);
-  bool AttachSpawned(Pid child, Plans* plans);
-  size_t AttachDescendantsOf(Pid pid, Plans* plans, const std::atomic<bool>& stop);
-  void FollowRemoval(Pid pid);
-  void FollowFork(const Task& task);
-  void FollowExec(Pid pid);
-  // Forgets a process that has ended, or runs something else. Returns its links, which the caller
-  // closes: at once where the process goes on, because they would see its new program too.
-  LinkSet Forget(Pid pid);
-  bool TryAwaited(Pid pid, LoadingProcess* loading);
-  void LookForMore();
-  // Forgets recorded processes that have ended without a record of it (the kernel had no room for
-  // one).
-  void ForgetEnded();
-  void RunFollower();
-  void TryAllAwaited();
-  void AddMissing(Pid pid, const AttachReport& report);
-  void AddLibraries(Pid pid);
-  void AddLateOperators(Pid pid, const ProbePlan& plan, uint32_t image,
-                        const std::vector<OperatorInfo>& added);
-  void WriteOperators(uint32_t image, const std::vector<OperatorInfo>& operators);
-
-  BpfPrograms* programs_;
-  Sampler* sampler_;
-  SystemPrograms* system_;
-  PatchRecorder* patch_;
-  CaptureSink* sink_;
-  PlanOptions plan_options_;
-  ProcessCallbacks callbacks_;
-  SchemaCollector schemas_;
-  ModuleCollector modules_;
-  ScriptCollector scripts_;
-  LinkCloser closer_;
-
-  PlanRegistry plans_;
-  OperatorWatch operator_watch_;
-  LibraryWatch library_watch_;
-  GapList gaps_;
-  KnownProcesses known_;
-  ProbeAttacher probes_;
-  JumpAttacher jumps_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Task> tasks_;
-  bool looks_for_torch_ = false;
-  int64_t last_search_ns_ = 0;
-  // The awaited pid that was tried last. This and the next two are for the follower's thread.
-  uint32_t last_tried_ = 0;
-  uint64_t exits_lost_ = 0;
-  uint32_t looks_for_ended_ = 0;
-  std::atomic<bool> stop_ = false;  // true ends the follower, and its plans that are being made
-  bool holds_awaited_ = false;
-  std::thread follower_;
+  const ProcessCallbacks callbacks_;
+  SharedParts shared_;
+  LateArrivals late_;
+  Attacher attacher_;
+  ChildAttacher children_;
+  AwaitedProcesses awaited_;
+  Follower follower_;  // the last, because its thread uses the others
 };
 
 }  // namespace proftrace
