@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks each #include against the table "Who may include whom" of ARCHITECTURE.md, and fails on a violation.
+"""Checks each #include against the table of docs/internals/includes.md, and fails on a violation.
 
 A row of the table: | `folder` | folders that it may include, or "everything" | headers that only it may include |
 Headers in the last column are prefixes as written in the #include; two rows may share one.
@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+TABLE = "docs/internals/includes.md"
 TITLE = "Who may include whom"
 SOURCES = (".c", ".cc", ".cpp", ".h")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
@@ -84,7 +85,7 @@ def tracked_files(root: Path) -> list[str]:
 
 def main() -> int:
     root = Path(__file__).resolve().parents[1]
-    rules = read_table((root / "ARCHITECTURE.md").read_text(encoding="utf-8"))
+    rules = read_table((root / TABLE).read_text(encoding="utf-8"))
     files = tracked_files(root)
     known = frozenset(files)
     sources = [name for name in files if name.endswith(SOURCES) and not name.startswith(("vmlinux/", "examples/"))]

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "userspace/capture/agent_ring.h"
+#include "userspace/capture/gpu/agent_ring.h"
 
 namespace {
 

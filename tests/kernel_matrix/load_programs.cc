@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "userspace/base/clock.h"
-#include "userspace/capture/bpf_programs.h"
-#include "userspace/capture/sample_programs.h"
-#include "userspace/capture/system_programs.h"
+#include "userspace/capture/kernel/bpf_programs.h"
+#include "userspace/capture/kernel/sample_programs.h"
+#include "userspace/capture/kernel/system_programs.h"
 
 namespace proftrace {
 namespace {

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "userspace/capture/bpf_programs.h"
+#include "userspace/capture/kernel/bpf_programs.h"
 #include "userspace/decode/input_format.h"
 
 // A push comes first: where the probe is.

@@ -18,9 +18,9 @@
 
 #include "bpf/abi/probe_cookie.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/capture/bpf_programs.h"
-#include "userspace/capture/cookie_table.h"
-#include "userspace/capture/probe_cost.h"
+#include "userspace/capture/kernel/bpf_programs.h"
+#include "userspace/capture/kernel/cookie_table.h"
+#include "userspace/capture/kernel/probe_cost.h"
 
 extern "C" void proftrace_probe_cost_target();
 

@@ -13,9 +13,9 @@
 
 #include "symbols/process/process_maps.h"
 #include "userspace/base/exit_status.h"
-#include "userspace/capture/bpf_programs.h"
-#include "userspace/capture/probe_cost.h"
-#include "userspace/capture/trace_event.h"
+#include "userspace/capture/kernel/bpf_programs.h"
+#include "userspace/capture/kernel/probe_cost.h"
+#include "userspace/capture/kernel/trace_event.h"
 
 namespace proftrace {
 namespace {

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import tarfile
 from pathlib import Path
@@ -96,7 +97,9 @@ class ResultArchiveTest(LiveTest):
             self.assertEqual(done.returncode, 7, done.stderr)
             said = done.stderr.decode().strip().splitlines()[-1]
             self.assertIn("No space left", said)
-            self.assertEqual(self.run_proftrace("report", said.rsplit(" in ", 1)[1]).returncode, 0)
+            kept = re.search(r"everything that was written is in (\S+): give that directory to 'proftrace export' instead of the archive", said)
+            self.assertIsNotNone(kept, said)
+            self.assertEqual(self.run_proftrace("report", kept.group(1)).returncode, 0)
             # Room for the result, and not for a second time the same.
             with small_disk(self.directory / "disk", "1M") as disk:
                 self.assertEqual(self.record("-p", job.pid, *WAY, "-o", self.directory / "r.tar").returncode, 0)
@@ -104,6 +107,7 @@ class ResultArchiveTest(LiveTest):
                 done = self.record("-p", job.pid, *WAY, "-o", disk / "r.tar")
                 self.assertEqual(done.returncode, 7, done.stderr)
                 self.assertFalse((disk / "r.tar").exists())
+                self.assertIn(f"is in {disk}/r.tar.partial: give that directory to 'proftrace export' instead of {disk}/r.tar", done.stderr.decode())
                 self.assertEqual(self.run_proftrace("report", disk / "r.tar.partial").returncode, 0)
 
     def test_a_terminal_and_a_closed_output_are_refused(self) -> None:

@@ -258,6 +258,18 @@ class ScreenTest(LiveTest):
             terminal.wait(r"code=\d+|Done")
             self.assert_terminal_is_back(terminal)
 
+    def test_it_says_that_the_job_is_stopped_and_how_it_goes_on(self) -> None:
+        with Job(script=TOP_JOB) as job, self.top(job) as (terminal, _):
+            os.kill(job.pid, signal.SIGSTOP)
+            try:
+                terminal.wait(rf"PID {job.pid} is stopped by a signal .*kill -CONT {job.pid}")
+            finally:
+                os.kill(job.pid, signal.SIGCONT)
+            terminal.wait(r"The job goes on\.")
+            terminal.wait(r"step \d+ .* median")
+            terminal.keys("q")
+            terminal.wait(r"code=0")
+
     def test_hostile_names_stay_names(self) -> None:
         with Job(script=TOP_JOB) as job, self.top(job) as (terminal, _):
             title = terminal.state("pane_title")

@@ -13,7 +13,7 @@
 
 #include "bpf/abi/gpu_records.h"
 #include "tests/support/cupti_double/cupti_double.h"
-#include "userspace/capture/agent_ring.h"
+#include "userspace/capture/gpu/agent_ring.h"
 
 namespace proftrace {
 

@@ -10,7 +10,8 @@ if(NOT TARGET proftrace_test_support)
 endif()
 
 proftrace_unit_test(aggregate_test
-  SOURCES aggregate/key_averages_test.cc aggregate/many_names_test.cc aggregate/python_rows_test.cc aggregate/stacks_test.cc
+  SOURCES aggregate/function_times_test.cc aggregate/key_averages_test.cc aggregate/many_names_test.cc
+    aggregate/python_rows_test.cc aggregate/stacks_test.cc
     aggregate/step_windows_test.cc aggregate/system_test.cc
   LIBS proftrace_aggregate proftrace_test_support)
 proftrace_unit_test(step_kinds_test
@@ -24,7 +25,7 @@ proftrace_unit_test(compare_test
   SOURCES compare/compare_test.cc
   LIBS GTest::gmock proftrace_exporters proftrace_test_support)
 proftrace_unit_test(why_test
-  SOURCES why/cpu_rules_test.cc why/device_memory_rules_test.cc why/gil_rules_test.cc why/why_test.cc
+  SOURCES why/cpu_rules_test.cc why/device_memory_rules_test.cc why/gil_rules_test.cc why/period_test.cc why/why_test.cc
   LIBS proftrace_exporters proftrace_test_support)
 proftrace_unit_test(top_test
   SOURCES top/keys_test.cc top/model_test.cc top/screen_test.cc

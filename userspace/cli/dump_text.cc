@@ -136,9 +136,9 @@ void AppendThread(const DumpedThread& thread, std::string* text) {
 
 std::string DumpText(const ProcessDump& dump) {
   std::string text;
-  absl::StrAppendFormat(&text, "PID %u (%s), Python %s, %zu threads", Raw(dump.pid),
+  absl::StrAppendFormat(&text, "PID %u (%s), Python %s, %zu thread%s", Raw(dump.pid),
                         ShownText(dump.comm).c_str(), ShownText(dump.python_version).c_str(),
-                        dump.threads.size());
+                        dump.threads.size(), dump.threads.size() == 1 ? "" : "s");
   if (dump.interpreters > 1) absl::StrAppendFormat(&text, ", %u interpreters", dump.interpreters);
   if (dump.was_stopped) absl::StrAppendFormat(&text, ", stopped by a signal before");
   if (dump.stopped_ns) {

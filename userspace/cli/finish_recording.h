@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exporters/formats.h"
-#include "userspace/capture/recorder.h"
+#include "userspace/capture/session/recorder.h"
 #include "userspace/cli/flight_dumps.h"
 #include "userspace/cli/record_arguments.h"
 #include "userspace/cli/result_directory.h"

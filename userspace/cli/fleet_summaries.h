@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "userspace/capture/flight_recorder.h"
+#include "userspace/capture/session/flight_recorder.h"
 #include "userspace/fleet_tables/fleet_directory.h"
 
 namespace proftrace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "userspace/capture/flight_recorder.h"
+#include "userspace/capture/session/flight_recorder.h"
 
 namespace CLI {
 class App;

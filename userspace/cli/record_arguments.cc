@@ -8,7 +8,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/nearest_word.h"
 #include "userspace/base/text.h"
-#include "userspace/capture/agent_library.h"
+#include "userspace/capture/gpu/agent_library.h"
 #include "userspace/cli/cache_directory.h"
 #include "userspace/cli/parse.h"
 #include "userspace/cli/version.h"

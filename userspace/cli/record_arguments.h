@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "exporters/formats.h"
-#include "userspace/capture/recorder.h"
+#include "userspace/capture/session/recorder.h"
 #include "userspace/cli/flight_options.h"
 #include "userspace/cli/step_schedule.h"
 

@@ -16,7 +16,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/base/text.h"
-#include "userspace/capture/recorder.h"
+#include "userspace/capture/session/recorder.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/cut_cycles.h"
 #include "userspace/cli/finish_recording.h"

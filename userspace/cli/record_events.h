@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "userspace/capture/recorder.h"
+#include "userspace/capture/session/recorder.h"
 #include "userspace/cli/record_messages.h"
 #include "userspace/cli/results.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "userspace/capture/recorder.h"
+#include "userspace/capture/session/recorder.h"
 #include "userspace/cli/record_arguments.h"
 
 namespace proftrace {

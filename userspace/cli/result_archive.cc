@@ -172,8 +172,10 @@ absl::Status ResultArchive::Finish(const ResultDirectory& directory) {
   absl::Status status = sink.status();
   if (status.ok()) status = Write(directory, sink->get());
   if (!status.ok()) {
-    return Fail(ExitCode::kOutputFailed, std::string(status.message()) +
-                                             "; everything that was written is in " + place.path);
+    return Fail(ExitCode::kOutputFailed,
+                std::string(status.message()) + "; everything that was written is in " +
+                    place.path + ": give that directory to 'proftrace export' instead of " +
+                    shown_);
   }
   directory.RemoveAll();
   return absl::OkStatus();

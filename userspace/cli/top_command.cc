@@ -16,7 +16,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/text.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/capture/recorder.h"
+#include "userspace/capture/session/recorder.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/confinements.h"
 #include "userspace/cli/json_schema.h"

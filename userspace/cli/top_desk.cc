@@ -13,11 +13,12 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/base/text.h"
-#include "userspace/capture/target_info.h"
+#include "userspace/capture/targets/target_info.h"
 #include "userspace/cli/dump_text.h"
 #include "userspace/cli/process_dump.h"
 #include "userspace/cli/say.h"
 #include "userspace/cli/top_messages.h"
+#include "userspace/inject/standstill.h"
 #include "userspace/wire/capture_writer.h"
 
 namespace proftrace {
@@ -95,6 +96,17 @@ void TopDesk::TellMessages() {
   for (const std::string& line : options_.catcher->Take()) Tell(kTopMessage, line);
 }
 
+void TopDesk::TellStandstills() {
+  std::string now;
+  for (const Pid pid : options_.pids) {
+    const std::optional<Standstill> still = FindStandstill(pid);
+    if (still.has_value()) now += (now.empty() ? "" : "; ") + still->sentence;
+  }
+  if (now == standstills_) return;
+  standstills_ = std::move(now);
+  Tell(kTopMessage, standstills_.empty() ? "The job goes on." : standstills_);
+}
+
 void TopDesk::OnMessage(const std::string& message) {
   if (message.empty()) was_left_ = true;
   const char kind = message.empty() ? kTopAskEnd : message[0];
@@ -124,6 +136,7 @@ void TopDesk::OnDump(const FlightDump& dump) {
   // The viewer will find that the capture is not whole, and goes on with the next one.
   if (!status.ok()) Tell(kTopMessage, std::string(status.message()));
   Tell(kTopCapture);
+  TellStandstills();
 }
 
 absl::Status TopDesk::WriteCapture(const FlightDump& dump) {

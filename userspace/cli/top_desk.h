@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "userspace/base/unique_fd.h"
-#include "userspace/capture/flight_recorder.h"
+#include "userspace/capture/session/flight_recorder.h"
 #include "userspace/cli/flight_dumps.h"
 #include "userspace/cli/message_catcher.h"
 #include "userspace/cli/result_directory.h"
@@ -75,6 +75,8 @@ class TopDesk {
   void ShowStacks(const std::string& text);
   void Tell(char kind, std::string_view text = "");
   void TellMessages();
+  // Tells the viewer which of Options::pids stand still, when that has changed.
+  void TellStandstills();
 
   Options options_;
   std::atomic<uint32_t> asked_{0};
@@ -86,6 +88,7 @@ class TopDesk {
   UniqueFd wake_;  // eventfd(2) that wakes the thread for a dump or for the end
   bool was_left_ = false;
   bool has_enough_ = false;  // the viewer has said that it ends
+  std::string standstills_;  // what was told last; empty: nothing stands still
   std::optional<FlightDumps> kept_;
   std::thread thread_;
 };

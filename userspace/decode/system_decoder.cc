@@ -29,7 +29,7 @@ bool IsRestart(int64_t result) { return (result <= -512 && result >= -514) || re
 WaitReason ReasonOf(const abi::pt_off_cpu_record& record) {
   if ((record.off_flags & abi::PT_OFF_CPU_NEW) != 0) return WaitReason::kNew;
   if (record.state == 0) return WaitReason::kPreempted;
-  if ((record.state & kTaskStopped) != 0) return WaitReason::kSignal;
+  if ((record.state & kTaskStopped) != 0) return WaitReason::kStopped;
   if ((record.off_flags & abi::PT_OFF_CPU_FAULT) != 0) return WaitReason::kFault;
   if ((record.off_flags & abi::PT_OFF_CPU_FILE_LOCK) != 0) return WaitReason::kLock;
   if (record.call < 0) {

@@ -5,9 +5,9 @@
 namespace proftrace {
 namespace {
 
-constexpr std::string_view kWaitReasonNames[] = {"preempted", "lock",  "io",    "poll",
-                                                 "sleep",     "fault", "child", "signal",
-                                                 "other",     "new",   "event", "gil"};
+constexpr std::string_view kWaitReasonNames[] = {"preempted", "lock",  "io",     "poll",  "sleep",
+                                                 "fault",     "child", "signal", "other", "new",
+                                                 "event",     "gil",   "stopped"};
 static_assert(std::size(kWaitReasonNames) == kWaitReasons);
 constexpr std::string_view kFaultAreaNames[] = {"unknown", "heap", "stack", "file", "anonymous"};
 

@@ -36,16 +36,17 @@ enum class WaitReason : uint8_t {
   kSleep = 4,      // until a time
   kFault = 5,      // in a page fault
   kChild = 6,      // for another process to change
-  kSignal = 7,     // for a signal, or stopped by one
+  kSignal = 7,     // for a signal
   kOther = 8,
   kNew = 9,  // it was created, and had not run
   // The thread waited until another thread did anything but give back a lock: work in a queue, a
   // condition variable, a semaphore, a message, a thread's end. Idle threads of a pool wait for
   // this reason.
   kEvent = 10,
-  kGil = 11,  // for the lock of Python's interpreter; older captures have kLock there
+  kGil = 11,      // for the lock of Python's interpreter; older captures have kLock there
+  kStopped = 12,  // a signal (SIGSTOP) or a debugger kept it from going on
 };
-inline constexpr size_t kWaitReasons = 12;
+inline constexpr size_t kWaitReasons = 13;
 
 enum class FaultArea : uint8_t {
   kUnknown = 0,

@@ -1,7 +1,7 @@
 // Measures how long a jump and its record take, by a copy of the recorder in this process: once
 // with the code and data in the CPU's nearest caches, and once after other code and data has
 // displaced them, as a job's own work does. In a job the price lies between the two
-// (userspace/capture/site_reuse.h).
+// (userspace/capture/kernel/site_reuse.h).
 #pragma once
 
 #include <absl/status/statusor.h>

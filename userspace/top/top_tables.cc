@@ -167,15 +167,11 @@ class TableMaker {
                      {"total_ms", "TOTAL ms", TopUnit::kMs},
                      {"calls", "CALLS", TopUnit::kCount}};
     if (!NeedsStacks(&table)) return;
-    std::vector<WindowShare> shares;
-    const std::vector<FunctionTimes> functions =
-        SumFunctions(timeline_, aggregates_.python_rows, chosen(), windows(), &shares);
-    const std::vector<ShareValues> values = ByRow(shares, functions.size());
-    for (size_t i = 0; i < values.size(); ++i) {
-      const auto& [calls, total_ns, self_ns, unused] = values[i];
-      if (calls == 0) continue;
-      table.rows.push_back({PythonFunctionText(timeline_.python_codes()[functions[i].code]),
-                            {scale_.Ms(self_ns), scale_.Ms(total_ns), scale_.Count(calls)},
+    for (const FunctionTimes& times :
+         SumFunctions(timeline_, aggregates_.python_rows, windows()->intervals.front(), chosen())) {
+      table.rows.push_back({PythonFunctionText(timeline_.python_codes()[times.code]),
+                            {scale_.Ms(times.self_ns), scale_.Ms(times.total_ns),
+                             scale_.Count(static_cast<int64_t>(times.calls))},
                             std::nullopt});
     }
   }

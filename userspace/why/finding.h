@@ -37,6 +37,7 @@ enum class FindingKind : uint8_t {
   kAllocator,
   kThrottling,
   kGil,
+  kStopped,
 };
 
 // Returns the name of the kind: "dataloader", "collectives", "synchronizing" and so on.

@@ -86,6 +86,8 @@ std::string_view WaitedText(WaitReason reason) {
       return "waited for a process";
     case WaitReason::kEvent:
       return "waited for another thread itself";
+    case WaitReason::kStopped:
+      return "was stopped";
     default:
       return "was blocked otherwise";
   }

@@ -9,6 +9,7 @@
 #include "userspace/aggregate/each_span.h"
 #include "userspace/base/median.h"
 #include "userspace/base/shown_text.h"
+#include "userspace/why/period.h"
 #include "userspace/why/rules.h"
 
 namespace proftrace {
@@ -22,21 +23,14 @@ constexpr int64_t kDistances = 6;
 // Recording is told of from a tenth of the time on.
 constexpr int64_t kDearPart = 10;
 
-// Returns "every 10th step" where the slow steps lie at this distance, else their number.
-std::string WhichText(const std::vector<size_t>& slow, size_t steps) {
-  if (slow.size() >= 3) {
-    const size_t distance = slow[1] - slow[0];
-    bool is_regular = distance > 1;
-    for (size_t i = 2; i < slow.size(); ++i) is_regular &= slow[i] - slow[i - 1] == distance;
-    if (is_regular) {
-      return absl::StrFormat("every %d%s step", distance,
-                             distance % 10 == 2 && distance % 100 != 12   ? "nd"
-                             : distance % 10 == 3 && distance % 100 != 13 ? "rd"
-                             : distance % 10 == 1 && distance % 100 != 11 ? "st"
-                                                                          : "th");
-    }
-  }
-  return absl::StrFormat("%d of %d steps", slow.size(), steps);
+// Returns "every 10th step".
+std::string EveryText(const Period& period) {
+  const size_t distance = period.distance;
+  return absl::StrFormat("every %d%s step", distance,
+                         distance % 10 == 2 && distance % 100 != 12   ? "nd"
+                         : distance % 10 == 3 && distance % 100 != 13 ? "rd"
+                         : distance % 10 == 1 && distance % 100 != 11 ? "st"
+                                                                      : "th");
 }
 
 // The time of the rows with one label, and their depth.
@@ -86,6 +80,41 @@ std::string GrownRow(const Case& job, const std::vector<bool>& is_slow, size_t s
          " more in a slow step.";
 }
 
+int64_t LengthOf(const StepParts& parts, size_t step) {
+  return parts.intervals[step].second - parts.intervals[step].first;
+}
+
+// The steps that take much longer than the median. Where some of them follow a rhythm, only those
+// of the rhythm: others that are slow now and then have other reasons.
+struct SlowSteps {
+  int64_t middle_ns = 0;  // the median
+  int64_t longest_ns = 0;
+  size_t count = 0;
+  std::vector<bool> is_slow;  // by step
+  std::optional<Period> period;
+};
+
+SlowSteps FindSlowSteps(const StepParts& parts) {
+  SlowSteps slow;
+  std::vector<int64_t> lengths, distances;
+  for (size_t i = 0; i < parts.intervals.size(); ++i) lengths.push_back(LengthOf(parts, i));
+  slow.middle_ns = Median(lengths);
+  for (const int64_t ns : lengths) distances.push_back(std::abs(ns - slow.middle_ns));
+  const int64_t least_ns =
+      std::max(static_cast<int64_t>(kSlow * static_cast<double>(slow.middle_ns)),
+               slow.middle_ns + kDistances * Median(distances));
+  std::vector<int64_t> excess_ns;
+  for (const int64_t ns : lengths) excess_ns.push_back(ns >= least_ns ? ns - slow.middle_ns : 0);
+  slow.period = FindPeriod(excess_ns);
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    slow.is_slow.push_back(excess_ns[i] > 0 && (!slow.period || slow.period->Has(i)));
+    if (!slow.is_slow.back()) continue;
+    ++slow.count;
+    slow.longest_ns = std::max(slow.longest_ns, lengths[i]);
+  }
+  return slow;
+}
+
 StepPart LargestOf(const PartTimes& times) {
   return static_cast<StepPart>(std::max_element(times.begin(), times.end()) - times.begin());
 }
@@ -95,34 +124,25 @@ StepPart LargestOf(const PartTimes& times) {
 std::optional<Finding> FindUnevenSteps(const Case& job) {
   const StepParts& parts = job.parts;
   if (!parts.are_steps || parts.intervals.size() < kFewestSteps) return std::nullopt;
-  std::vector<int64_t> lengths, distances;
-  for (const auto& [start_ns, end_ns] : parts.intervals) lengths.push_back(end_ns - start_ns);
-  const int64_t middle_ns = Median(lengths);
-  for (const int64_t ns : lengths) distances.push_back(std::abs(ns - middle_ns));
-  const int64_t least_ns = std::max(static_cast<int64_t>(kSlow * static_cast<double>(middle_ns)),
-                                    middle_ns + kDistances * Median(distances));
-  std::vector<size_t> slow;
-  std::vector<bool> is_slow(lengths.size());
+  const SlowSteps slow = FindSlowSteps(parts);
+  const size_t steps = parts.intervals.size();
+  if (slow.count == 0 || 2 * slow.count > steps) return std::nullopt;
   PartTimes in_slow{}, in_others{};
-  int64_t longest_ns = 0;
   Finding finding;
   finding.kind = FindingKind::kUnevenSteps;
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    is_slow[i] = lengths[i] >= least_ns;
-    PartTimes& sums = is_slow[i] ? in_slow : in_others;
+  for (size_t i = 0; i < steps; ++i) {
+    PartTimes& sums = slow.is_slow[i] ? in_slow : in_others;
     for (size_t part = 0; part < kStepParts; ++part) sums[part] += parts.by_step[i][part];
-    if (!is_slow[i]) continue;
-    slow.push_back(i);
-    finding.ns += lengths[i] - middle_ns;
-    longest_ns = std::max(longest_ns, lengths[i]);
+    if (slow.is_slow[i]) finding.ns += LengthOf(parts, i) - slow.middle_ns;
   }
-  if (slow.empty() || 2 * slow.size() > lengths.size()) return std::nullopt;
-  finding.what = WhichText(slow, lengths.size()) +
-                 (slow.size() == 1 ? " takes longer than the others: "
-                                   : " take longer than the others: up to ") +
-                 DurationText(longest_ns) + " instead of " + DurationText(middle_ns);
-  const auto slow_steps = static_cast<int64_t>(slow.size());
-  const auto other_steps = static_cast<int64_t>(lengths.size() - slow.size());
+  finding.what = (slow.period ? EveryText(*slow.period)
+                              : absl::StrFormat("%d of %d steps", slow.count, steps)) +
+                 (slow.count == 1 ? " takes longer than the others: "
+                  : slow.period   ? " takes longer than the others: up to "
+                                  : " take longer than the others: up to ") +
+                 DurationText(slow.longest_ns) + " instead of " + DurationText(slow.middle_ns);
+  const auto slow_steps = static_cast<int64_t>(slow.count);
+  const auto other_steps = static_cast<int64_t>(steps - slow.count);
   PartTimes more{};
   for (size_t part = 0; part < kStepParts; ++part) {
     more[part] = in_slow[part] / slow_steps - in_others[part] / other_steps;
@@ -130,7 +150,7 @@ std::optional<Finding> FindUnevenSteps(const Case& job) {
   const StepPart most = LargestOf(more);
   finding.evidence.push_back("A slow step has " + DurationText(more[static_cast<size_t>(most)]) +
                              " more of " + std::string(StepPartText(most)) + ".");
-  const std::string row = GrownRow(job, is_slow, slow.size());
+  const std::string row = GrownRow(job, slow.is_slow, slow.count);
   if (!row.empty()) finding.evidence.push_back(row);
   if (!parts.has_kernel) finding.next = "--activities cpu,sched,syscalls";
   return finding;

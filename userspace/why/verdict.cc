@@ -186,7 +186,7 @@ Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
 }
 
 std::string_view FindingKindName(FindingKind kind) {
-  static constexpr std::array<std::string_view, 27> kNames = {"dataloader",
+  static constexpr std::array<std::string_view, 28> kNames = {"dataloader",
                                                               "collectives",
                                                               "synchronizing",
                                                               "run_queue",
@@ -212,7 +212,8 @@ std::string_view FindingKindName(FindingKind kind) {
                                                               "recompilation",
                                                               "allocator",
                                                               "throttling",
-                                                              "gil"};
+                                                              "gil",
+                                                              "stopped"};
   return kNames[static_cast<size_t>(kind)];
 }
 

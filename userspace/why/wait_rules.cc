@@ -43,6 +43,7 @@ bool IsOf(const WaitSum& wait, StepPart part) {
     case WaitReason::kPoll:
     case WaitReason::kChild:
     case WaitReason::kSignal:
+    case WaitReason::kStopped:
     case WaitReason::kOther:
       return part == StepPart::kOther;
     default:
@@ -113,6 +114,29 @@ const WaitSum* AddWaits(const Case& job, StepPart part, Finding* finding,
       job.timeline.info().system.operators && job.timeline.samples().empty();
   if (source != PythonSource::kSamples && could_tell_more) finding->next = "--sample 99Hz";
   return waits.largest;
+}
+
+// Adds how long the thread was stopped, and who let it go on.
+void AddStops(const Case& job, Finding* finding) {
+  PlaceWaits stops;  // wherever the thread was
+  bool is_over = true;
+  for (const WaitSum& wait : job.waits) {
+    if (wait.reason != WaitReason::kStopped) continue;
+    stops.blocked_ns += wait.blocked_ns;
+    stops.longest_ns = std::max(stops.longest_ns, wait.longest_ns);
+    stops.count += wait.count;
+    is_over &= wait.unfinished == 0;
+    if (stops.largest == nullptr) stops.largest = &wait;
+  }
+  if (stops.largest == nullptr) return;
+  finding->evidence.push_back("It was stopped " + CountText(stops.count, "time", "times") +
+                              " for " + DurationText(stops.blocked_ns) + ", " +
+                              DurationText(stops.longest_ns) + " at the longest" +
+                              WakerText(job, stops));
+  if (is_over) return;
+  const std::string pid = std::to_string(Raw(job.parts.pid));
+  finding->evidence.push_back("It was still stopped at the end: 'kill -CONT " + pid +
+                              "' lets PID " + pid + " go on.");
 }
 
 // Visits the events of the driving thread that begin in `part`.
@@ -289,7 +313,11 @@ void NameReason(const Case& job, WaitReason reason, Finding* finding) {
       finding->what = DriverText(job) + " waits for a child process";
       break;
     case WaitReason::kSignal:
-      finding->what = DriverText(job) + " is stopped, or waits for a signal";
+      finding->what = DriverText(job) + " waits for a signal";
+      break;
+    case WaitReason::kStopped:
+      finding->kind = FindingKind::kStopped;
+      finding->what = DriverText(job) + " is stopped by a signal (SIGSTOP, Ctrl-Z) or a debugger";
       break;
     default:
       finding->what = DriverText(job) + " waits in the kernel";
@@ -416,7 +444,11 @@ std::optional<Finding> FindOtherWaits(const Case& job) {
       finding.evidence.push_back("That is " + PercentText(reason->second, finding.ns) +
                                  " of this time; the rest are other system calls and waits.");
     }
-    AddWaits(job, StepPart::kOther, &finding, reason->first);
+    if (reason->first == WaitReason::kStopped) {
+      AddStops(job, &finding);
+    } else {
+      AddWaits(job, StepPart::kOther, &finding, reason->first);
+    }
   } else {
     if (!has_reason || 2 * times.waited_ns < finding.ns) {
       finding.what = DriverText(job) + " is in other system calls";

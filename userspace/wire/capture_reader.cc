@@ -123,8 +123,9 @@ CaptureReader::CaptureReader(std::string path, std::unique_ptr<CaptureBytes> byt
 absl::Status CaptureReader::Damaged(const std::string& what) {
   if (damage_.empty()) damage_ = what;
   if (salvage_) return absl::OkStatus();
-  return Fail(ExitCode::kInputDamaged, path_ + " is damaged: " + what +
-                                           "; 'proftrace report --salvage' shows what is whole");
+  return Fail(ExitCode::kInputDamaged,
+              path_ + " is damaged: " + what +
+                  "; 'proftrace report' and 'proftrace export' take what is whole with --salvage");
 }
 
 absl::Status CaptureReader::Damaged(const absl::Status& status) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "userspace/base/clock.h"
-#include "userspace/capture/agent_ring.h"
+#include "userspace/capture/gpu/agent_ring.h"
 
 namespace proftrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "userspace/capture/clock_snapshots.h"
+#include "userspace/capture/session/clock_snapshots.h"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include "tests/support/gpu_record_maker.h"
 #include "tests/support/pipeline_metadata.h"
 #include "tests/support/record_maker.h"
-#include "userspace/capture/capture_sink.h"
+#include "userspace/capture/records/capture_sink.h"
 #include "userspace/pipeline/build_timeline.h"
 #include "userspace/wire/capture_part.h"
 #include "userspace/wire/capture_reader.h"

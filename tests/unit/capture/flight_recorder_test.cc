@@ -1,5 +1,5 @@
 // When a flight recorder writes what it has, and what it says of it.
-#include "userspace/capture/flight_recorder.h"
+#include "userspace/capture/session/flight_recorder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "userspace/capture/job_hit_cost.h"
+#include "userspace/capture/cost/job_hit_cost.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,10 +8,10 @@
 
 #include <cmath>
 
-#include "userspace/capture/job_stack_cost.h"
-#include "userspace/capture/live_meter.h"
-#include "userspace/capture/process_cpu_times.h"
-#include "userspace/capture/recording_cost.h"
+#include "userspace/capture/cost/job_stack_cost.h"
+#include "userspace/capture/cost/live_meter.h"
+#include "userspace/capture/cost/recording_cost.h"
+#include "userspace/capture/targets/process_cpu_times.h"
 
 namespace proftrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "userspace/capture/job_threads.h"
+#include "userspace/capture/targets/job_threads.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

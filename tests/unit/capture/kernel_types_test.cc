@@ -1,4 +1,4 @@
-#include "userspace/capture/kernel_types.h"
+#include "userspace/capture/kernel/kernel_types.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/capture/late_starts.h"
+#include "userspace/capture/processes/late_starts.h"
 
 #include <gtest/gtest.h>
 

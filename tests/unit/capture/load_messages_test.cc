@@ -1,4 +1,4 @@
-#include "userspace/capture/load_messages.h"
+#include "userspace/capture/kernel/load_messages.h"
 
 #include <gtest/gtest.h>
 

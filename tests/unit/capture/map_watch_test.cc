@@ -1,4 +1,4 @@
-#include "userspace/capture/map_watch.h"
+#include "userspace/capture/processes/map_watch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/capture/mapped_ring.h"
+#include "userspace/capture/kernel/mapped_ring.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Names that records refer to, read from processes: from this one, and from one that has ended.
-#include "userspace/capture/name_resolver.h"
+#include "userspace/capture/names/name_resolver.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

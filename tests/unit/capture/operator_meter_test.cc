@@ -1,4 +1,4 @@
-#include "userspace/capture/operator_meter.h"
+#include "userspace/capture/cost/operator_meter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "userspace/capture/operator_rates.h"
+#include "userspace/capture/cost/operator_rates.h"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

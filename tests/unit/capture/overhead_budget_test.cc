@@ -1,4 +1,4 @@
-#include "userspace/capture/overhead_budget.h"
+#include "userspace/capture/cost/overhead_budget.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

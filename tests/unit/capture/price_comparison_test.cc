@@ -1,11 +1,11 @@
-#include "userspace/capture/price_comparison.h"
+#include "userspace/capture/cost/price_comparison.h"
 
 #include <gtest/gtest.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "userspace/capture/site_reuse.h"
-#include "userspace/capture/stretch_meter.h"
+#include "userspace/capture/cost/stretch_meter.h"
+#include "userspace/capture/kernel/site_reuse.h"
 
 namespace proftrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "userspace/capture/process_plan.h"
+#include "userspace/capture/plans/process_plan.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

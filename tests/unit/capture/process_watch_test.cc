@@ -1,4 +1,4 @@
-#include "userspace/capture/process_watch.h"
+#include "userspace/capture/targets/process_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 #include "bpf/abi/records.h"
 #include "userspace/base/clock.h"
-#include "userspace/capture/unprobed_points.h"
+#include "userspace/capture/processes/unprobed_points.h"
 
 namespace proftrace {
 namespace {

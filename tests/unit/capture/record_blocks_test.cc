@@ -1,4 +1,4 @@
-#include "userspace/capture/record_blocks.h"
+#include "userspace/capture/records/record_blocks.h"
 
 #include <gtest/gtest.h>
 

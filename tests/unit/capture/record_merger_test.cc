@@ -1,4 +1,4 @@
-#include "userspace/capture/record_merger.h"
+#include "userspace/capture/records/record_merger.h"
 
 #include <gtest/gtest.h>
 

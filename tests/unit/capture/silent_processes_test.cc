@@ -1,4 +1,4 @@
-#include "userspace/capture/silent_processes.h"
+#include "userspace/capture/processes/silent_processes.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

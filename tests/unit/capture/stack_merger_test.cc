@@ -1,4 +1,4 @@
-#include "userspace/capture/stack_merger.h"
+#include "userspace/capture/records/stack_merger.h"
 
 #include <gtest/gtest.h>
 

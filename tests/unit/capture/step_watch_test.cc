@@ -1,4 +1,4 @@
-#include "userspace/capture/step_watch.h"
+#include "userspace/capture/session/step_watch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What the BPF programs are told of system calls.
-#include "userspace/capture/system_facts.h"
+#include "userspace/capture/kernel/system_facts.h"
 
 #include <gtest/gtest.h>
 

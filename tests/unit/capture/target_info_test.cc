@@ -1,4 +1,4 @@
-#include "userspace/capture/target_info.h"
+#include "userspace/capture/targets/target_info.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Readings by a worker that lasts: its end, however it comes, costs a question and never the
 // others.
-#include "userspace/capture/target_reader.h"
+#include "userspace/capture/targets/target_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "userspace/capture/gpu_process.h"
+#include "userspace/capture/gpu/gpu_process.h"
 
 namespace proftrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "userspace/capture/unprobed_forks.h"
+#include "userspace/capture/processes/unprobed_forks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/capture/unreached_code.h"
+#include "userspace/capture/plans/unreached_code.h"
 
 #include <gtest/gtest.h>
 

@@ -106,7 +106,7 @@ class OnePlaceTest(unittest.TestCase):
 
     def test_files_are_made_and_removed_through_guarded_folder_alone(self) -> None:
         # The plan cache keeps root's own files by its descriptor; the types of the kernel lie in a mount of the thread's own.
-        but = {"userspace/base/guarded_folder.cc", "symbols/plan/cache_folder.cc", "userspace/capture/kernel_types.cc"}
+        but = {"userspace/base/guarded_folder.cc", "symbols/plan/cache_folder.cc", "userspace/capture/kernel/kernel_types.cc"}
         calls = r"\b(mkdir|mkdirat|mkdtemp|mkstemp|mkostemp|rmdir|unlink|unlinkat|rename|renameat|renameat2|symlink|fopen|creat)\("
         self.assertEqual(self.lines_of(calls + r"|\bstd::ofstream\b|\bfilesystem::(remove|rename|create)", self.FOLDERS,
                                        but | {"userspace/base/clock.cc"}), [])

@@ -50,7 +50,7 @@ TEST(SystemTest, AStoppedThreadWaitsForASignalWhateverItWasIn) {
   }
   const auto timeline = Build(job, WaitsMetadata());
   EXPECT_THAT(WaitReasons(*timeline),
-              ElementsAre(WaitReason::kFault, WaitReason::kSignal, WaitReason::kSignal));
+              ElementsAre(WaitReason::kFault, WaitReason::kStopped, WaitReason::kStopped));
 }
 
 TEST(SystemTest, APollOfNoFileIsASleep) {

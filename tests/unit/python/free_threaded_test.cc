@@ -11,7 +11,7 @@
 #include "symbols/python/python_state_place.h"
 #include "symbols/python/sampled_frames.h"
 #include "tests/unit/symbols/fake_memory.h"
-#include "userspace/capture/code_copies.h"
+#include "userspace/capture/kernel/code_copies.h"
 
 namespace proftrace {
 namespace {

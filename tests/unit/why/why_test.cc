@@ -355,6 +355,23 @@ TEST_F(WhyWaitsTest, TheNameIsOnlyOfItsOwnWaits) {
   EXPECT_THAT(EvidenceOf(*finding), HasSubstr("It waited 12 times for 48.0 ms"));
 }
 
+TEST_F(WhyWaitsTest, AStopIsToldFromAWaitForASignal) {
+  const Verdict stopped = WhyOf({{"clock_nanosleep", WaitReason::kStopped, 4 * kMs},
+                                 {"getrandom", WaitReason::kStopped, 2 * kMs}});
+  const std::optional<Finding> finding = FindKind(stopped, FindingKind::kStopped);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("It was stopped 24 times for 72.0 ms"));
+  EXPECT_THAT(EvidenceOf(*finding), testing::Not(HasSubstr("kill -CONT")));
+}
+
+TEST_F(WhyWaitsTest, AWaitForASignalIsNoStop) {
+  const Verdict verdict = WhyOf({{"pause", WaitReason::kSignal, 4 * kMs}});
+  EXPECT_FALSE(FindKind(verdict, FindingKind::kStopped).has_value());
+  const std::optional<Finding> finding = FindKind(verdict, FindingKind::kSystem);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("waits for a signal"));
+}
+
 TEST_F(WhyWaitsTest, ACallIsNotLongerThanItsPartOfTheStep) {
   const Verdict verdict = WhyOf(
       {{"getrandom", WaitReason::kOther, 2 * kMs}, {"pselect6", WaitReason::kPoll, 2 * kMs}}, kMs);
