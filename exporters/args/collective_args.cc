@@ -43,7 +43,7 @@ std::string RowKeywordArgs(const Timeline& timeline, SpanId row, const OperatorI
     args.Number("Global rank start", *collective->first_rank);
     args.Number("Global rank stride", *collective->stride);
   }
-  return ", " + args.Take();
+  return args.Take();
 }
 
 }  // namespace proftrace

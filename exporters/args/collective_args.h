@@ -12,8 +12,8 @@ namespace proftrace {
 // Adds all known facts, in Kineto's order (output_json.cpp).
 void AddCollectiveArgs(const Collective& collective, ArgsText* args);
 
-// Returns ", KEY: VALUE…" for the keyword values among the row's inputs and for the collective that
-// the row stands for.
+// Returns the members (`"key": value, …`) for the keyword values among the row's inputs and for the
+// collective that the row stands for.
 std::string RowKeywordArgs(const Timeline& timeline, SpanId row, const OperatorInputs& inputs);
 
 }  // namespace proftrace

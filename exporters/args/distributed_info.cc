@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "exporters/sinks/escape.h"
+#include "exporters/sinks/json_writer.h"
 
 namespace proftrace {
 namespace {
@@ -17,6 +17,21 @@ std::vector<int> RanksOf(const ProcessGroup& group, const ProcessGroup& all) {
   if (!ranks.empty() || group.size != all.size || group.size > kMostRanks) return ranks;
   for (int rank = 0; rank < group.size; ++rank) ranks.push_back(rank);
   return ranks;
+}
+
+void WriteGroup(const ProcessGroup& group, const ProcessGroup& all, JsonText* json) {
+  json->BeginObject();
+  json->Key("pg_name").String(group.name);
+  json->Key("pg_desc").String(group.description);
+  json->Key("backend_config")
+      .String(group.backend_config.empty() ? group.backend : group.backend_config);
+  json->Key("pg_size").Integer(group.size);
+  if (const std::vector<int> ranks = RanksOf(group, all); !ranks.empty()) {
+    json->Key("ranks").BeginArray();
+    for (const int rank : ranks) json->Integer(rank);
+    json->EndArray();
+  }
+  json->EndObject();
 }
 
 }  // namespace
@@ -37,36 +52,22 @@ const Target* RankedTarget(const RecordingInfo& info, std::optional<int> rank) {
 }
 
 std::string DistributedInfo(const Target& target) {
-  std::string text = "{";
+  JsonText json{StringText()};
+  json.BeginObject();
   const ProcessGroup* all = DefaultGroup(target.process_groups);
-  if (all != nullptr && !all->backend.empty()) {
-    text += "\"backend\": " + JsonQuoted(all->backend) + ", ";
-  }
-  text += "\"rank\": " + std::to_string(*target.rank);
-  if (target.world_size.has_value()) {
-    text += ", \"world_size\": " + std::to_string(*target.world_size);
-  }
+  if (all != nullptr && !all->backend.empty()) json.Key("backend").String(all->backend);
+  json.Key("rank").Integer(*target.rank);
+  if (target.world_size.has_value()) json.Key("world_size").Integer(*target.world_size);
   if (target.process_group_count.has_value()) {
-    text += ", \"pg_count\": " + std::to_string(*target.process_group_count);
+    json.Key("pg_count").Integer(*target.process_group_count);
   }
-  if (all == nullptr || all->name.empty()) return text + "}";
-  text += ", \"pg_config\": [";
-  for (const ProcessGroup& group : target.process_groups) {
-    if (&group != &target.process_groups.front()) text += ", ";
-    text += "{\"pg_name\": " + JsonQuoted(group.name) +
-            ", \"pg_desc\": " + JsonQuoted(group.description) + ", \"backend_config\": " +
-            JsonQuoted(group.backend_config.empty() ? group.backend : group.backend_config) +
-            ", \"pg_size\": " + std::to_string(group.size);
-    if (const std::vector<int> ranks = RanksOf(group, *all); !ranks.empty()) {
-      text += ", \"ranks\": [";
-      for (size_t i = 0; i < ranks.size(); ++i) {
-        text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-      }
-      text += "]";
-    }
-    text += "}";
+  if (all != nullptr && !all->name.empty()) {
+    json.Key("pg_config").BeginArray();
+    for (const ProcessGroup& group : target.process_groups) WriteGroup(group, *all, &json);
+    json.EndArray();
   }
-  return text + "]}";
+  json.EndObject();
+  return json.Done().Take();
 }
 
 }  // namespace proftrace

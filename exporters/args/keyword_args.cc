@@ -10,6 +10,7 @@
 
 #include "exporters/args/args_text.h"
 #include "exporters/sinks/escape.h"
+#include "exporters/sinks/json_writer.h"
 
 namespace proftrace {
 namespace {
@@ -19,14 +20,14 @@ constexpr std::string_view kArgsOfRows[] = {
     "Input type",  "Input Strides",   "Input Dims",    "Call stack", kScriptArg,
     "end"};
 
-// Returns a JSON string as Kineto writes it: line ends are dropped, and backslashes, which may be
-// from a Windows path, become slashes.
+// Returns a text as Kineto writes it: line ends are dropped, and backslashes, which may be from a
+// Windows path, become slashes.
 std::string Sanitized(std::string_view text) {
   std::string result;
   for (const char c : text) {
     if (c != '\n') result += c == '\\' ? '/' : c;
   }
-  return JsonQuoted(result);
+  return result;
 }
 
 std::string JsonNumber(double value) {
@@ -40,37 +41,37 @@ std::string JsonNumber(double value) {
 }
 
 struct KeywordWriter {
-  std::string operator()(std::monostate) const { return "\"NULL\""; }
-  std::string operator()(bool value) const { return value ? "true" : "false"; }
-  std::string operator()(int64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const { return JsonNumber(value); }
+  JsonText* json;
+
+  void operator()(std::monostate) const { json->Word("NULL"); }
+  void operator()(bool value) const { json->Bool(value); }
+  void operator()(int64_t value) const { json->Integer(value); }
+  void operator()(double value) const { json->Raw(JsonNumber(value)); }
   // torch shows no text with quotes in it (torch/csrc/profiler/util.cpp, ivalueToStr).
-  std::string operator()(const std::string& value) const {
-    return value.find('"') == std::string::npos ? Sanitized(value) : "\"None\"";
+  void operator()(const std::string& value) const {
+    json->String(value.find('"') == std::string::npos ? Sanitized(value) : "None");
   }
-  std::string operator()(const std::vector<std::string>& values) const {
-    std::string text = "[";
-    for (const std::string& value : values) {
-      if (text.size() > 1) text += ", ";
-      text += Sanitized(value);
-    }
-    return text + "]";
+  void operator()(const std::vector<std::string>& values) const {
+    json->BeginArray();
+    for (const std::string& value : values) json->String(Sanitized(value));
+    json->EndArray();
   }
 };
 
 }  // namespace
 
 std::string KeywordArgs(const std::vector<KeywordValue>& keywords) {
-  std::string text;
+  JsonText json(StringText(), JsonSpacing::kSpaced, JsonRoot::kMembers);
   for (const KeywordValue& keyword : keywords) {
     const bool is_integer = std::holds_alternative<int64_t>(keyword.value);
     const auto* const text_value = std::get_if<std::string>(&keyword.value);
     if (keyword.name == "stream" && !is_integer) continue;
     if (text_value != nullptr && text_value->empty()) continue;
     if (absl::c_linear_search(kArgsOfRows, keyword.name)) continue;
-    text += ", " + JsonQuoted(keyword.name) + ": " + std::visit(KeywordWriter(), keyword.value);
+    json.Key(JsonEscaped(keyword.name));
+    std::visit(KeywordWriter{&json}, keyword.value);
   }
-  return text;
+  return json.Done().Take();
 }
 
 }  // namespace proftrace

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "exporters/sinks/escape.h"
+#include "userspace/base/dumped_json.h"
 
 namespace proftrace {
 
@@ -166,7 +167,7 @@ OrderedJson TextOrNull(const std::string& text) {
 }
 
 absl::Status WriteJson(const OrderedJson& json, ByteSink& sink) {
-  return sink.Write(json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+  return sink.Write(DumpedJson(json, 2) + "\n");
 }
 
 OrderedJson StepsJson(const Timeline& timeline, const Steps& steps) {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "exporters/sinks/json_writer.h"
 #include "exporters/sinks/text_writer.h"
 #include "userspace/aggregate/memory_curves.h"
 #include "userspace/base/exit_status.h"
@@ -9,8 +10,8 @@
 namespace proftrace {
 namespace {
 
-// torch's categories before Unknown, and the 0 in front.
-constexpr std::string_view kKnownCategories = "[0, 0, 0, 0, 0, 0, 0, 0, ";
+// The 0 in front, and torch's categories before Unknown.
+constexpr int kItemsBeforeUnknown = 8;
 
 // torch's numbers of actions and of the category Unknown in the raw form.
 constexpr int kPreexisting = 1;
@@ -48,15 +49,11 @@ bool ForEachPoint(const Timeline& timeline, const MemoryCurve& curve, Visitor&& 
   return is_whole;
 }
 
-// Writes the first of the two lists of a timeline, comma separated.
-template <typename Writer>
-void WriteTimes(const Timeline& timeline, const MemoryCurve& curve, Writer& writer) {
-  bool is_first = true;
-  ForEachPoint(timeline, curve, [&](int64_t time_us, int64_t) {
-    if (!is_first) writer.Text(", ");
-    is_first = false;
-    writer.Integer(time_us);
-  });
+// Writes the first of the two lists of a timeline.
+void WriteTimes(const Timeline& timeline, const MemoryCurve& curve, JsonStream* json) {
+  json->BeginArray();
+  ForEachPoint(timeline, curve, [json](int64_t time_us, int64_t) { json->Integer(time_us); });
+  json->EndArray();
 }
 
 std::string CurveText(const MemoryCurve& curve) {
@@ -123,19 +120,20 @@ absl::Status ExportMemoryTimeline(const Timeline& timeline, const std::string& d
   const absl::StatusOr<MemoryCurve> curve = FindCurve(timeline, device);
   if (!curve.ok()) return curve.status();
   TextWriter writer(sink);
-  writer.Text("[[");
-  WriteTimes(timeline, *curve, writer);
-  writer.Text("], [");
-  bool is_first = true;
-  ForEachPoint(timeline, *curve, [&](int64_t, int64_t bytes) {
-    if (!is_first) writer.Text(", ");
-    is_first = false;
-    writer.Text(kKnownCategories);
-    writer.Integer(bytes);
-    writer.Text("]");
+  JsonStream json(writer);
+  json.BeginArray();
+  WriteTimes(timeline, *curve, &json);
+  json.BeginArray();
+  ForEachPoint(timeline, *curve, [&json](int64_t, int64_t bytes) {
+    json.BeginArray();
+    for (int i = 0; i < kItemsBeforeUnknown; ++i) json.Integer(0);
+    json.Integer(bytes);
+    json.EndArray();
   });
-  writer.Text("]]\n");
-  return writer.Flush();
+  json.EndArray();
+  json.EndArray();
+  json.EndLine();
+  return json.Done().Flush();
 }
 
 absl::Status ExportMemoryTimelineRaw(const Timeline& timeline, const std::string& device,
@@ -143,28 +141,25 @@ absl::Status ExportMemoryTimelineRaw(const Timeline& timeline, const std::string
   const absl::StatusOr<MemoryCurve> curve = FindCurve(timeline, device);
   if (!curve.ok()) return curve.status();
   TextWriter writer(sink);
-  bool is_first = true;
-  const auto write = [&](int64_t time_ns, int action, int64_t bytes) {
-    writer.Text(is_first ? "[" : ", [");
-    is_first = false;
-    writer.Integer(time_ns);
-    writer.Text(", ");
-    writer.Integer(action);
-    writer.Text(", ");
-    writer.Integer(bytes);
-    writer.Text(", ");
-    writer.Integer(kUnknownCategory);
-    writer.Text("]");
+  JsonStream json(writer);
+  const auto write = [&json](int64_t time_ns, int action, int64_t bytes) {
+    json.BeginArray();
+    json.Integer(time_ns);
+    json.Integer(action);
+    json.Integer(bytes);
+    json.Integer(kUnknownCategory);
+    json.EndArray();
   };
-  writer.Text("[");
+  json.BeginArray();
   if (const int64_t before = PreexistingBytes(timeline, *curve); before > 0) {
     write(-1, kPreexisting, before);
   }
   ForEachMemoryEvent(timeline, *curve, [&](const MemoryEvent& event, int64_t) {
     write(timeline.ToUnixNs(event.time_ns), event.bytes < 0 ? kDestroy : kCreate, event.bytes);
   });
-  writer.Text("]\n");
-  return writer.Flush();
+  json.EndArray();
+  json.EndLine();
+  return json.Done().Flush();
 }
 
 absl::Status ExportMemoryTimelineHtml(const Timeline& timeline, const std::string& device,
@@ -174,21 +169,24 @@ absl::Status ExportMemoryTimelineHtml(const Timeline& timeline, const std::strin
   const bool is_whole = ForEachPoint(timeline, *curve, [](int64_t, int64_t) {});
   TextWriter writer(sink);
   writer.Text(kPageHead);
-  writer.Text("const device = \"" + CurveText(*curve) + "\";\nconst others = \"" +
-              OthersText(timeline, *curve) + "\";\nconst absolute = ");
-  writer.Text(curve->device_type != 0 ? "true" : "false");
+  // Each value is JSON, which is JavaScript too.
+  writer.Text("const device = ");
+  JsonStream(writer).String(CurveText(*curve));
+  writer.Text(";\nconst others = ");
+  JsonStream(writer).String(OthersText(timeline, *curve));
+  writer.Text(";\nconst absolute = ");
+  JsonStream(writer).Bool(curve->device_type != 0);
   writer.Text(";\nconst lost = ");
-  writer.Text(is_whole ? "false" : "true");
-  writer.Text(";\nconst times = [");
-  WriteTimes(timeline, *curve, writer);
-  writer.Text("];\nconst sizes = [");
-  bool is_first = true;
-  ForEachPoint(timeline, *curve, [&](int64_t, int64_t bytes) {
-    if (!is_first) writer.Text(",");
-    is_first = false;
-    writer.Integer(bytes);
-  });
-  writer.Text("];");
+  JsonStream(writer).Bool(!is_whole);
+  writer.Text(";\nconst times = ");
+  JsonStream json(writer);
+  WriteTimes(timeline, *curve, &json);
+  writer.Text(";\nconst sizes = ");
+  JsonStream sizes(writer);
+  sizes.BeginArray(JsonSpacing::kTight);
+  ForEachPoint(timeline, *curve, [&sizes](int64_t, int64_t bytes) { sizes.Integer(bytes); });
+  sizes.EndArray();
+  writer.Text(";");
   writer.Text(kPageTail);
   return writer.Flush();
 }

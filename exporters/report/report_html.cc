@@ -10,6 +10,7 @@
 #include "exporters/sinks/escape.h"
 #include "exporters/stacks/flamegraph_html.h"
 #include "exporters/text/summary_json.h"
+#include "userspace/base/dumped_json.h"
 #include "userspace/base/midnight.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/why/verdict.h"
@@ -58,22 +59,6 @@ void ShowTexts(OrderedJson* json) {
   } else if (json->is_object() || json->is_array()) {
     for (OrderedJson& inner : *json) ShowTexts(&inner);
   }
-}
-
-// Returns JSON that is safe inside <script>: without '<' no text can end the element or open a
-// comment.
-std::string ScriptJson(const OrderedJson& json) {
-  const std::string text = json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-  std::string safe;
-  safe.reserve(text.size());
-  for (const char c : text) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe.push_back(c);
-    }
-  }
-  return safe;
 }
 
 // Returns how many steps get sums of their own: all of them where each has few rows. A step has no
@@ -142,7 +127,7 @@ absl::Status ExportReport(const Timeline& timeline, const Aggregates& aggregates
   data.facts["columns"] = data.columns.Finish();
   const absl::StatusOr<std::string> packed = data.columns.Base64();
   if (!packed.ok()) return packed.status();
-  const std::string facts = ScriptJson(data.facts);
+  const std::string facts = ScriptSafe(DumpedJson(data.facts));
   for (const std::string_view part : {kReportPageHead, std::string_view(facts), kReportPageMiddle,
                                       std::string_view(*packed), kReportPageTail}) {
     if (absl::Status status = sink.Write(part); !status.ok()) return status;

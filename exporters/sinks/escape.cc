@@ -95,6 +95,19 @@ std::string ShownJson(std::string_view json) {
   return shown;
 }
 
+std::string ScriptSafe(std::string_view json) {
+  std::string safe;
+  safe.reserve(json.size());
+  for (const char c : json) {
+    if (c == '<') {
+      safe += "\\u003c";
+    } else {
+      safe.push_back(c);
+    }
+  }
+  return safe;
+}
+
 std::string JsonQuoted(std::string_view text) { return "\"" + JsonEscaped(text) + "\""; }
 
 std::string CsvEscaped(std::string_view text) {

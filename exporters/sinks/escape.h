@@ -24,6 +24,10 @@ std::string JsonQuoted(std::string_view text);
 // as they are, except line ends between values, are written as \uXXXX.
 std::string ShownJson(std::string_view json);
 
+// Returns JSON of the same meaning that is safe inside <script>: without '<' no text can end the
+// element or open a comment.
+std::string ScriptSafe(std::string_view json);
+
 // Returns the inside of a quoted CSV field (RFC 4180), in which quotes are doubled.
 std::string CsvEscaped(std::string_view text);
 // Returns whether a CSV field with this text must stand in quotes.

@@ -104,6 +104,8 @@ char* PutDecimal(char* at, double value, int decimals);
 
 class TextWriter {
  public:
+  static constexpr bool kIsChecked = true;  // a JsonStream checks what it writes
+
   // `sink` must outlive this; the caller finishes it.
   explicit TextWriter(ByteSink& sink);
 

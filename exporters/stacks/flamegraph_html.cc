@@ -5,27 +5,15 @@
 #include <vector>
 
 #include "exporters/sinks/escape.h"
+#include "exporters/sinks/json_writer.h"
 #include "exporters/sinks/text_writer.h"
 #include "exporters/stacks/flamegraph_page.h"
 
 namespace proftrace {
 namespace {
 
-// Returns a JSON string that is safe inside <script>: without '<' no text can end the element or
-// open a comment.
-std::string ScriptString(std::string_view text) {
-  const std::string escaped = JsonEscaped(text);
-  std::string safe = "\"";
-  for (const char c : escaped) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe.push_back(c);
-    }
-  }
-  safe.push_back('"');
-  return safe;
-}
+// Returns the inside of a JSON string that is safe inside <script>.
+std::string ScriptText(std::string_view text) { return ScriptSafe(JsonEscaped(text)); }
 
 std::string Subtitle(const Timeline& timeline) {
   std::string subtitle;
@@ -37,14 +25,19 @@ std::string Subtitle(const Timeline& timeline) {
   return subtitle;
 }
 
-// Returns "title": … and the other fields, without the braces around them.
-std::string Fields(const RecordingWords& words) {
-  return "\"title\": " + ScriptString(words.title) +
-         ", \"subtitle\": " + ScriptString(words.subtitle) +
-         ", \"window_ns\": " + std::to_string(words.window_ns) +
-         ", \"incomplete\": " + std::to_string(words.incomplete_spans) +
-         ", \"lost\": " + (words.any_loss ? "true" : "false") + ", \"steps\": " +
-         (words.steps.has_value() ? std::to_string(*words.steps) : std::string("null"));
+// Writes "title": … and the other members about a recording.
+void WriteFields(const RecordingWords& words, JsonStream* json) {
+  json->Key("title").Word(ScriptText(words.title));
+  json->Key("subtitle").Word(ScriptText(words.subtitle));
+  json->Key("window_ns").Integer(words.window_ns);
+  json->Key("incomplete").Integer(words.incomplete_spans);
+  json->Key("lost").Bool(words.any_loss);
+  json->Key("steps");
+  if (words.steps.has_value()) {
+    json->Decimal(*words.steps, 6);
+  } else {
+    json->Null();
+  }
 }
 
 std::string_view UnitName(StackUnit unit) {
@@ -65,69 +58,67 @@ class PageWriter {
 
   void Start(const RecordingWords& words, const FoldedStacks& stacks, size_t first) {
     writer_.Text(kFlamegraphPageHead);
-    writer_.Text("{" + Fields(words) + ", \"first\": " + std::to_string(first));
+    json_.BeginObject();
+    WriteFields(words, &json_);
+    json_.Key("first").Integer(first);
     // The frames, and for each its FrameKind.
     List("frames", stacks.frames.size(),
-         [&](size_t i) { writer_.Text(ScriptString(stacks.frames[i].name)); });
+         [&](size_t i) { json_.Word(ScriptText(stacks.frames[i].name)); });
     List("kinds", stacks.frames.size(),
-         [&](size_t i) { writer_.Unsigned(static_cast<uint64_t>(stacks.frames[i].kind)); });
+         [&](size_t i) { json_.Integer(static_cast<uint32_t>(stacks.frames[i].kind)); });
     // One flat list with parent, frame and count of each node. The root is left out; it is parent
     // 0.
     List("nodes", stacks.nodes.size() - 1, [&](size_t i) {
       const StackNode& node = stacks.nodes[i + 1];
-      writer_.Unsigned(node.parent);
-      writer_.Text(",");
-      writer_.Unsigned(node.frame);
-      writer_.Text(",");
-      writer_.Unsigned(node.count);
+      json_.Integer(node.parent);
+      json_.Integer(node.frame);
+      json_.Integer(node.count);
     });
     List("weights", stacks.values.size(), [&](size_t i) {
       const StackWeightInfo& info = InfoOf(stacks.values[i].weight);
-      writer_.Text("{\"name\": \"" + std::string(info.name) + "\", \"title\": \"" +
-                   std::string(info.title) + "\", \"unit\": \"" + std::string(UnitName(info.unit)) +
-                   "\"}");
+      json_.BeginObject();
+      json_.Key("name").Word(info.name);
+      json_.Key("title").Word(info.title);
+      json_.Key("unit").Word(UnitName(info.unit));
+      json_.EndObject();
     });
     Values(stacks.values);
   }
 
   void Before(const RecordingWords& words, const StackDiff& diff) {
-    writer_.Text(",\n\"before\": {" + Fields(words));
+    json_.Line().Key("before").BeginObject();
+    WriteFields(words, &json_);
     List("counts", diff.before_counts.size() - 1,
-         [&](size_t i) { writer_.Unsigned(diff.before_counts[i + 1]); });
+         [&](size_t i) { json_.Integer(diff.before_counts[i + 1]); });
     Values(diff.before);
-    writer_.Text("}");
+    json_.EndObject();
   }
 
   absl::Status Finish() {
-    writer_.Text("}");
-    writer_.Text(kFlamegraphPageTail);
+    json_.EndObject();
+    json_.Done().Text(kFlamegraphPageTail);
     return writer_.Flush();
   }
 
  private:
   template <typename Writer>
   void List(std::string_view name, size_t size, Writer&& write) {
-    writer_.Text(",\n\"" + std::string(name) + "\": [");
-    for (size_t i = 0; i < size; ++i) {
-      if (i > 0) writer_.Text(",");
-      write(i);
-    }
-    writer_.Text("]");
+    json_.Line().Key(name).BeginArray(JsonSpacing::kTight);
+    for (size_t i = 0; i < size; ++i) write(i);
+    json_.EndArray();
   }
 
   // Writes one list for each weight, with the nodes except the root.
   void Values(const std::vector<StackValues>& all) {
     List("values", all.size(), [&](size_t i) {
-      writer_.Text("\n[");
-      for (size_t node = 1; node < all[i].self.size(); ++node) {
-        if (node > 1) writer_.Text(",");
-        writer_.Integer(all[i].self[node]);
-      }
-      writer_.Text("]");
+      json_.Line().BeginArray(JsonSpacing::kTight);
+      for (size_t node = 1; node < all[i].self.size(); ++node) json_.Integer(all[i].self[node]);
+      json_.EndArray();
     });
   }
 
   TextWriter writer_;
+  JsonStream json_{writer_};
 };
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exporters/sinks/escape.h"
+#include "exporters/sinks/json_writer.h"
 #include "exporters/sinks/text_writer.h"
 
 namespace proftrace {
@@ -23,47 +23,43 @@ std::string_view ValueUnit(StackUnit unit) {
   return "none";
 }
 
-void WriteFrames(const FoldedStacks& stacks, TextWriter& writer) {
-  for (size_t frame = 0; frame < stacks.frames.size(); ++frame) {
-    const StackFrame& shown = stacks.frames[frame];
-    writer.Text(frame == 0 ? "\n" : ",\n");
-    writer.Text("{\"name\": " + JsonQuoted(shown.name));
-    if (!shown.file.empty()) {
-      writer.Text(", \"file\": " + JsonQuoted(shown.file) + ", \"line\": ");
-      writer.Integer(shown.line);
+void WriteFrames(const FoldedStacks& stacks, JsonStream* json) {
+  json->BeginArray();
+  for (const StackFrame& frame : stacks.frames) {
+    json->Line().BeginObject();
+    json->Key("name").String(frame.name);
+    if (!frame.file.empty()) {
+      json->Key("file").String(frame.file);
+      json->Key("line").Integer(frame.line);
     }
-    writer.Text("}");
+    json->EndObject();
   }
+  json->EndArray();
 }
 
-void WriteProfile(const FoldedStacks& stacks, const StackValues& values, TextWriter& writer) {
+void WriteProfile(const FoldedStacks& stacks, const StackValues& values, JsonStream* json) {
   const StackWeightInfo& info = InfoOf(values.weight);
-  writer.Text("{\"type\": \"sampled\", \"name\": " + JsonQuoted(std::string(info.title)));
-  writer.Text(", \"unit\": " + JsonQuoted(std::string(ValueUnit(info.unit))));
-  writer.Text(", \"startValue\": 0, \"endValue\": ");
-  writer.Integer(values.total);
-  writer.Text(",\n\"samples\": [");
-  bool is_first = true;
+  json->BeginObject();
+  json->Key("type").Word("sampled");
+  json->Key("name").String(info.title);
+  json->Key("unit").Word(ValueUnit(info.unit));
+  json->Key("startValue").Integer(0);
+  json->Key("endValue").Integer(values.total);
+  json->Line().Key("samples").BeginArray();
   for (uint32_t node = 1; node < stacks.nodes.size(); ++node) {
     if (values.self[node] == 0) continue;
-    writer.Text(is_first ? "\n[" : ",\n[");
-    is_first = false;
+    json->Line().BeginArray(JsonSpacing::kTight);
     const std::vector<uint32_t> path = PathOf(stacks, node);
-    for (size_t i = path.size(); i-- > 0;) {
-      writer.Unsigned(stacks.nodes[path[i]].frame);
-      if (i > 0) writer.Text(",");
-    }
-    writer.Text("]");
+    for (size_t i = path.size(); i-- > 0;) json->Integer(stacks.nodes[path[i]].frame);
+    json->EndArray();
   }
-  writer.Text("],\n\"weights\": [");
-  is_first = true;
+  json->EndArray();
+  json->Line().Key("weights").BeginArray(JsonSpacing::kTight);
   for (uint32_t node = 1; node < stacks.nodes.size(); ++node) {
-    if (values.self[node] == 0) continue;
-    if (!is_first) writer.Text(",");
-    is_first = false;
-    writer.Integer(values.self[node]);
+    if (values.self[node] != 0) json->Integer(values.self[node]);
   }
-  writer.Text("]}");
+  json->EndArray();
+  json->EndObject();
 }
 
 }  // namespace
@@ -73,21 +69,25 @@ absl::Status ExportSpeedscope(const Timeline& timeline, const FoldedStacks& stac
   const absl::StatusOr<const StackValues*> shown_first = RecordedValues(stacks, first);
   if (!shown_first.ok()) return shown_first.status();
   TextWriter writer(sink);
-  writer.Text(
-      "{\"$schema\": \"https://www.speedscope.app/file-format-schema.json\",\n\"exporter\": ");
-  writer.Text(JsonQuoted("proftrace " + timeline.info().proftrace_version));
-  writer.Text(",\n\"name\": " + JsonQuoted(timeline.info().trace_name));
-  writer.Text(",\n\"activeProfileIndex\": ");
-  writer.Integer(*shown_first - stacks.values.data());
-  writer.Text(",\n\"shared\": {\"frames\": [");
-  WriteFrames(stacks, writer);
-  writer.Text("]},\n\"profiles\": [");
+  JsonStream json(writer);
+  json.BeginObject();
+  json.Key("$schema").Word("https://www.speedscope.app/file-format-schema.json");
+  json.Line().Key("exporter").String("proftrace " + timeline.info().proftrace_version);
+  json.Line().Key("name").String(timeline.info().trace_name);
+  json.Line().Key("activeProfileIndex").Integer(*shown_first - stacks.values.data());
+  json.Line().Key("shared").BeginObject();
+  json.Key("frames");
+  WriteFrames(stacks, &json);
+  json.EndObject();
+  json.Line().Key("profiles").BeginArray();
   for (size_t i = 0; i < stacks.values.size() && writer.ok(); ++i) {
-    if (i > 0) writer.Text(",\n");
-    WriteProfile(stacks, stacks.values[i], writer);
+    if (i > 0) json.Line();
+    WriteProfile(stacks, stacks.values[i], &json);
   }
-  writer.Text("]}\n");
-  return writer.Flush();
+  json.EndArray();
+  json.EndObject();
+  json.EndLine();
+  return json.Done().Flush();
 }
 
 }  // namespace proftrace

@@ -46,18 +46,14 @@ class CallFinder {
     const Label& label = timeline_.label(span.label);
     ArgsText args;
     AddLink(id, &args);
-    std::string text = "{" + args.Take();
     if (const OperatorInputs* inputs = timeline_.inputs_of(id); inputs != nullptr) {
-      const auto add = [&text](std::string_view key, const std::string& list) {
-        if (!list.empty()) text += ", \"" + std::string(key) + "\": " + list;
-      };
-      add("Concrete Inputs", inputs->concrete);
-      add("Input type", inputs->types);
-      add("Input Dims", inputs->dims);
-      text += RowKeywordArgs(timeline_, id, *inputs);
+      args.Json("Concrete Inputs", inputs->concrete);
+      args.Json("Input type", inputs->types);
+      args.Json("Input Dims", inputs->dims);
+      args.Members(RowKeywordArgs(timeline_, id, *inputs));
     }
-    text += "}";
-    const std::string name = JsonText(label.name);
+    const std::string text = "{" + args.Take() + "}";
+    const std::string name = JsonEscaped(label.name);
     SourceEvent event;
     event.name = name;
     event.category = CategoryName(label.category);
@@ -80,7 +76,7 @@ class CallFinder {
     if (kernel.stream != kNowhere) args.Number("stream", kernel.stream);
     if (collective) AddCollectiveArgs(*collective, &args);
     const std::string text = "{" + args.Take() + "}";
-    const std::string name = JsonText(kernel_name);
+    const std::string name = JsonEscaped(kernel_name);
     SourceEvent event;
     event.name = name;
     event.category = DeviceCategoryName(DeviceActivityKind::kKernel);
@@ -88,12 +84,6 @@ class CallFinder {
     event.duration_ns = kernel.duration_ns;
     event.args = text;
     rows_[Raw(kernel.pid)].Take(event);
-  }
-
-  // Returns the text of a JSON string without its quotes.
-  static std::string JsonText(const std::string& name) {
-    const std::string quoted = JsonQuoted(name);
-    return quoted.substr(1, quoted.size() - 2);
   }
 
   const Timeline& timeline_;

@@ -18,6 +18,7 @@
 #include "userspace/aggregate/sample_text.h"
 #include "userspace/aggregate/steps.h"
 #include "userspace/aggregate/wait_sums.h"
+#include "userspace/base/dumped_json.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/model/system_calls.h"
 
@@ -168,7 +169,7 @@ std::string FormatJson(const std::vector<Row>& rows, size_t shown) {
     list.push_back(std::move(object));
   }
   const OrderedJson all = {{"rows", std::move(list)}, {"rows_left_out", rows.size() - shown}};
-  return all.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  return DumpedJson(all, 2) + "\n";
 }
 
 std::string FormatText(const std::vector<Row>& rows, size_t shown) {

@@ -21,7 +21,7 @@ CallStacks::CallStacks(const Timeline& timeline) : timeline_(timeline) {
 std::string_view CallStacks::OfStack(StackId stack) {
   std::string& cached = cached_[Raw(stack)];
   if (!cached.empty()) return cached;
-  text_ = ", \"Call stack\": \"";
+  text_ = "\"Call stack\": \"";
   for (StackId at = stack; at != kNoStack; at = timeline_.python_frame(at).parent) {
     text_ += frames_[Raw(at)];
   }

@@ -17,7 +17,7 @@ class CallStacks {
   // `timeline` must outlive this.
   explicit CallStacks(const Timeline& timeline);
 
-  // Returns `, "Call stack": "file.py(1): f;file.py(9): main;"` of the span; empty where no stack
+  // Returns `"Call stack": "file.py(1): f;file.py(9): main;"` of the span; empty where no stack
   // is known. Valid until the next call.
   std::string_view Of(SpanId span) {
     if (frames_.empty()) return {};

@@ -5,6 +5,7 @@
 
 #include "exporters/args/device_args.h"
 #include "exporters/sinks/escape.h"
+#include "exporters/traces/chrome_rows.h"
 #include "userspace/aggregate/python_text.h"
 
 namespace proftrace {
@@ -49,37 +50,36 @@ ChromeDeviceRows::ChromeDeviceRows(const Timeline& timeline, const StepRows& ste
   for (const Thread& thread : timeline.threads()) pids_.insert(Raw(thread.pid));
 }
 
-void ChromeDeviceRows::WriteProperties() {
+void ChromeDeviceRows::WriteProperties(JsonStream* json) {
+  json->Key("deviceProperties").BeginArray();
   absl::flat_hash_set<uint32_t> written;
   for (const GpuDevice& device : timeline_.devices()) {
     const uint32_t number = numbers_.Of(device.pid, device.device);
     if (!has_(device.pid) || !written.insert(number).second) continue;
-    writer_.Text(written.size() == 1 ? "\n  {" : ",\n  {");
-    is_first_arg_ = true;
-    Number("id", number);
-    Key("name");
-    writer_.Text(JsonQuoted(device.name));
-    Number("totalGlobalMem",
-           static_cast<int64_t>(std::min<uint64_t>(device.memory_bytes, uint64_t{1} << 62)));
-    Number("computeMajor", device.compute_major);
-    Number("computeMinor", device.compute_minor);
-    Number("maxThreadsPerBlock", device.max_threads_a_block);
-    Number("maxThreadsPerMultiprocessor",
-           int64_t{device.max_warps_a_multiprocessor} * int64_t{device.warp_size});
-    Number("regsPerBlock", device.max_registers_a_block);
-    Number("warpSize", device.warp_size);
-    Number("sharedMemPerBlock", device.max_shared_bytes_a_block);
-    Number("numSms", device.multiprocessors);
-    Number("regsPerMultiprocessor", device.max_registers_a_multiprocessor);
+    json->Line("  ").BeginObject();
+    json->Key("id").Integer(number);
+    json->Key("name").String(device.name);
+    json->Key("totalGlobalMem").Integer(std::min<uint64_t>(device.memory_bytes, uint64_t{1} << 62));
+    json->Key("computeMajor").Integer(device.compute_major);
+    json->Key("computeMinor").Integer(device.compute_minor);
+    json->Key("maxThreadsPerBlock").Integer(device.max_threads_a_block);
+    json->Key("maxThreadsPerMultiprocessor")
+        .Integer(int64_t{device.max_warps_a_multiprocessor} * int64_t{device.warp_size});
+    json->Key("regsPerBlock").Integer(device.max_registers_a_block);
+    json->Key("warpSize").Integer(device.warp_size);
+    json->Key("sharedMemPerBlock").Integer(device.max_shared_bytes_a_block);
+    json->Key("numSms").Integer(device.multiprocessors);
+    json->Key("regsPerMultiprocessor").Integer(device.max_registers_a_multiprocessor);
     if (device.max_shared_bytes_optin != 0) {
-      Number("sharedMemPerBlockOptin", device.max_shared_bytes_optin);
+      json->Key("sharedMemPerBlockOptin").Integer(device.max_shared_bytes_optin);
     }
-    Number("sharedMemPerMultiprocessor", device.max_shared_bytes_a_multiprocessor);
-    writer_.Text("}");
+    json->Key("sharedMemPerMultiprocessor").Integer(device.max_shared_bytes_a_multiprocessor);
+    json->EndObject();
   }
+  json->EndArray();
 }
 
-void ChromeDeviceRows::WriteVersions() {
+void ChromeDeviceRows::WriteVersions(JsonStream* json) {
   for (const GpuAgent& agent : timeline_.info().gpu_agents) {
     if (!has_(agent.pid) || agent.cupti_version == 0) continue;
     const std::array<std::pair<const char*, uint32_t>, 3> versions = {
@@ -87,8 +87,7 @@ void ChromeDeviceRows::WriteVersions() {
          {"cuda_runtime_version", agent.runtime_version},
          {"cuda_driver_version", agent.driver_version}}};
     for (const auto& [key, version] : versions) {
-      if (version == 0) continue;
-      writer_.Text("\"" + std::string(key) + "\": " + std::to_string(version) + ",\n");
+      if (version != 0) json->Line().Key(key).Integer(version);
     }
     return;
   }
@@ -167,46 +166,37 @@ void ChromeDeviceRows::WriteRows() {
   WriteNames();
 }
 
-void ChromeDeviceRows::BeginRow(std::string_view category, std::string_view quoted_name,
-                                const Place& place, uint64_t id) {
-  writer_.Text(place.nests ? "{\"ph\": \"X\", \"cat\": \"" : "{\"ph\": \"b\", \"cat\": \"");
-  writer_.Text(category);
-  writer_.Text("\", \"name\": ");
-  writer_.Text(quoted_name);
-  writer_.Text(", \"pid\": ");
-  writer_.Integer(place.pid);
-  writer_.Text(", \"tid\": ");
-  writer_.Integer(place.tid);
-  writer_.Text(", \"ts\": ");
-  writer_.Microseconds(place.slice.ts_ns);
-  if (place.nests) {
-    writer_.Text(", \"dur\": ");
-    writer_.Microseconds(place.slice.duration_ns);
-  } else {
-    writer_.Text(", \"id\": ");
-    writer_.Unsigned(id);
-  }
-  writer_.Text(", \"args\": {");
-  is_first_arg_ = true;
+void ChromeDeviceRows::WriteHead(std::string_view phase, const Row& row, int64_t ts_ns,
+                                 JsonStream* json) {
+  json->BeginObject();
+  json->Key("ph").Word(phase);
+  json->Key("cat").Word(row.category);
+  json->Key("name").Raw(row.quoted_name);
+  json->Key("pid").Integer(row.place.pid);
+  json->Key("tid").Integer(row.place.tid);
+  json->Key("ts").Microseconds(ts_ns);
 }
 
-void ChromeDeviceRows::EndRow(std::string_view category, std::string_view quoted_name,
-                              const Place& place, int64_t end_ns, uint64_t id) {
-  writer_.Text("}},\n");
-  if (place.nests) return;
-  writer_.Text("{\"ph\": \"e\", \"cat\": \"");
-  writer_.Text(category);
-  writer_.Text("\", \"name\": ");
-  writer_.Text(quoted_name);
-  writer_.Text(", \"pid\": ");
-  writer_.Integer(place.pid);
-  writer_.Text(", \"tid\": ");
-  writer_.Integer(place.tid);
-  writer_.Text(", \"ts\": ");
-  writer_.Microseconds(Ts(end_ns));
-  writer_.Text(", \"id\": ");
-  writer_.Unsigned(id);
-  writer_.Text("},\n");
+void ChromeDeviceRows::BeginRow(const Row& row, JsonStream* json) {
+  WriteHead(row.place.nests ? "X" : "b", row, row.place.slice.ts_ns, json);
+  if (row.place.nests) {
+    json->Key("dur").Microseconds(row.place.slice.duration_ns);
+  } else {
+    json->Key("id").Integer(row.id);
+  }
+  json->Key("args").BeginObject();
+}
+
+void ChromeDeviceRows::EndRow(const Row& row, JsonStream* json) {
+  json->EndObject();
+  json->EndObject();
+  json->Done().Text(kChromeRowEnd);
+  if (row.place.nests) return;
+  JsonStream end(writer_);
+  WriteHead("e", row, Ts(row.end_ns), &end);
+  end.Key("id").Integer(row.id);
+  end.EndObject();
+  end.Done().Text(kChromeRowEnd);
 }
 
 void ChromeDeviceRows::WriteActivity(uint32_t index, const DeviceActivity& activity) {
@@ -231,17 +221,13 @@ void ChromeDeviceRows::WriteActivity(uint32_t index, const DeviceActivity& activ
       kind == DeviceActivityKind::kEvent || (is_range && activity.duration_ns == 0);
   const int64_t duration_ns = is_instant ? 1 : activity.duration_ns;
   const Place place = PlaceOf(key, activity.start_ns, activity.start_ns + duration_ns);
-  const std::string_view category = DeviceCategoryName(kind);
-  const std::string& name = quoted_names_[Raw(activity.name)];
-  BeginRow(category, name, place, kOtherArrows + index);
-  if (activity.op != kNoSpan) {
-    Number("External id", static_cast<int64_t>(steps_.NumberOf(activity.op)) + 1);
-  }
-  const std::string args =
-      DeviceArgs(timeline_, activity, {FirstCorrelation(activity.pid), &numbers_});
-  if (!args.empty() && !is_first_arg_) writer_.Text(", ");
-  writer_.Text(args);
-  EndRow(category, name, place, activity.end_ns(), kOtherArrows + index);
+  const Row row = {DeviceCategoryName(kind), quoted_names_[Raw(activity.name)], place,
+                   activity.end_ns(), kOtherArrows + index};
+  JsonStream json(writer_);
+  BeginRow(row, &json);
+  if (activity.op != kNoSpan) json.Key("External id").Integer(steps_.NumberOf(activity.op) + 1);
+  json.Members(DeviceArgs(timeline_, activity, {FirstCorrelation(activity.pid), &numbers_}));
+  EndRow(row, &json);
   const bool has_arrow = IsDeviceWork(kind) || kind == DeviceActivityKind::kSync;
   if (has_arrow && place.nests && duration_ns > 0) WriteArrow(index, activity, place);
 }
@@ -254,12 +240,13 @@ void ChromeDeviceRows::WriteAnnotation(const DeviceAnnotation& annotation) {
                                annotation.stream, TrackKind::kStream},
                               start_ns, end_ns);
   const std::string name = JsonQuoted(steps_.NameOf(timeline_, annotation));
-  const uint64_t id = ++annotations_;
-  BeginRow("gpu_user_annotation", name, place, id);
+  const Row row = {"gpu_user_annotation", name, place, end_ns, ++annotations_};
+  JsonStream json(writer_);
+  BeginRow(row, &json);
   const uint64_t number = annotation.step != kNowhere ? steps_.NumberOfRow(annotation.step)
                                                       : steps_.NumberOf(annotation.annotation);
-  Number("External id", static_cast<int64_t>(number) + 1);
-  EndRow("gpu_user_annotation", name, place, end_ns, id);
+  json.Key("External id").Integer(number + 1);
+  EndRow(row, &json);
 }
 
 void ChromeDeviceRows::WriteIdle(const DeviceIdle& device) {
@@ -273,32 +260,19 @@ void ChromeDeviceRows::WriteIdle(const DeviceIdle& device) {
         track.pid, track.lanes.front().tid, false, {Ts(gap.start_ns), gap.end_ns - gap.start_ns}};
     const std::string what = device.stream.has_value() ? "stream idle: " : "idle: ";
     const std::string name = JsonQuoted(what + std::string(IdleCauseName(gap.main_cause())));
-    const uint64_t id = kIdleRows + ++idle_rows_;
-    BeginRow("gpu_idle", name, place, id);
+    const Row row = {"gpu_idle", name, place, gap.end_ns, kIdleRows + ++idle_rows_};
+    JsonStream json(writer_);
+    BeginRow(row, &json);
     for (size_t cause = 0; cause < kIdleCauses; ++cause) {
       if (gap.by_cause_ns[cause] == 0) continue;
-      Number(std::string(IdleCauseName(static_cast<IdleCause>(cause))) + " ns",
-             gap.by_cause_ns[cause]);
+      json.Key(std::string(IdleCauseName(static_cast<IdleCause>(cause))) + " ns")
+          .Integer(gap.by_cause_ns[cause]);
     }
     if (gap.python != kNoStack) {
-      Key("Python function");
-      writer_.Text(JsonQuoted(PythonFrameText(timeline_, gap.python)));
+      json.Key("Python function").String(PythonFrameText(timeline_, gap.python));
     }
-    EndRow("gpu_idle", name, place, gap.end_ns, id);
+    EndRow(row, &json);
   }
-}
-
-void ChromeDeviceRows::Key(std::string_view key) {
-  if (!is_first_arg_) writer_.Text(", ");
-  is_first_arg_ = false;
-  writer_.Text("\"");
-  writer_.Text(key);
-  writer_.Text("\": ");
-}
-
-void ChromeDeviceRows::Number(std::string_view key, int64_t value) {
-  Key(key);
-  writer_.Integer(value);
 }
 
 // Writes Kineto's flow from a call to the work that it asked for.
@@ -310,40 +284,13 @@ void ChromeDeviceRows::WriteArrow(uint32_t index, const DeviceActivity& activity
                           : kOtherArrows + index;
   const Span& call = timeline_.span(activity.call);
   const Thread& thread = timeline_.thread(call.thread);
-  WriteFlow("s", id, Raw(thread.pid), Raw(thread.tid), Ts(call.start_ns), "},\n");
-  WriteFlow("f", id, place.pid, place.tid, place.slice.ts_ns, ", \"bp\": \"e\"},\n");
-}
-
-void ChromeDeviceRows::WriteFlow(std::string_view phase, uint64_t id, int64_t pid, int64_t tid,
-                                 int64_t ts_ns, std::string_view end) {
-  writer_.Text("{\"ph\": \"");
-  writer_.Text(phase);
-  writer_.Text("\", \"id\": ");
-  writer_.Unsigned(id);
-  writer_.Text(", \"pid\": ");
-  writer_.Integer(pid);
-  writer_.Text(", \"tid\": ");
-  writer_.Integer(tid);
-  writer_.Text(", \"ts\": ");
-  writer_.Microseconds(ts_ns);
-  writer_.Text(", \"cat\": \"ac2g\", \"name\": \"ac2g\"");
-  writer_.Text(end);
-}
-
-void ChromeDeviceRows::WriteName(std::string_view what, int64_t pid, int64_t tid,
-                                 const std::string& args) {
-  writer_.Text("{\"name\": \"");
-  writer_.Text(what);
-  writer_.Text("\", \"ph\": \"M\", \"ts\": ");
-  writer_.Microseconds(Ts(timeline_.info().window.start_ns));
-  writer_.Text(", \"pid\": ");
-  writer_.Integer(pid);
-  writer_.Text(", \"tid\": ");
-  writer_.Integer(tid);
-  writer_.Text(", \"args\": {" + args + "}},\n");
+  WriteFlow("ac2g", id, /*is_start=*/true, {Raw(thread.pid), Raw(thread.tid), Ts(call.start_ns)},
+            &writer_);
+  WriteFlow("ac2g", id, /*is_start=*/false, {place.pid, place.tid, place.slice.ts_ns}, &writer_);
 }
 
 void ChromeDeviceRows::WriteNames() {
+  const int64_t ts_ns = Ts(timeline_.info().window.start_ns);
   absl::flat_hash_set<int64_t> named;
   for (const auto& [key, track] : tracks_) {
     const bool is_overhead = key.kind == TrackKind::kOverhead;
@@ -354,14 +301,13 @@ void ChromeDeviceRows::WriteNames() {
       for (const Target& target : timeline_.info().targets) {
         if (!is_overhead && Raw(target.pid) == key.pid && !target.comm.empty()) name = target.comm;
       }
-      WriteName("process_name", track.pid, 0, "\"name\": " + JsonQuoted(name));
+      const ChromePlace place = {track.pid, 0, ts_ns};
+      WriteTrackText("process_name", "name", name, place, &writer_);
       if (!is_overhead) {
-        WriteName("process_labels", track.pid, 0,
-                  "\"labels\": \"" + numbers_.Label(key.device) + "\"");
+        WriteTrackText("process_labels", "labels", numbers_.Label(key.device), place, &writer_);
       }
       const int64_t sort_index = is_overhead ? kOverheadSortIndex : kGpuSortIndex + key.device;
-      WriteName("process_sort_index", track.pid, 0,
-                "\"sort_index\": " + std::to_string(sort_index));
+      WriteTrackNumber("process_sort_index", "sort_index", sort_index, place, &writer_);
     }
     if (is_overhead && track.lanes.size() == 1 && track.lanes.front().tid == 0) continue;
     std::string name = is_overhead ? "overhead" : "stream " + std::to_string(key.stream);
@@ -374,12 +320,11 @@ void ChromeDeviceRows::WriteNames() {
     }
     for (size_t i = 0; i < track.lanes.size(); ++i) {
       const int64_t tid = track.lanes[i].tid;
-      WriteName("thread_name", track.pid, tid,
-                "\"name\": " + JsonQuoted(i == 0 ? name : name + " (overlap)"));
+      const ChromePlace place = {track.pid, tid, ts_ns};
+      WriteTrackText("thread_name", "name", i == 0 ? name : name + " (overlap)", place, &writer_);
       // The ranges are shown beside their thread.
       const int64_t sort_index = is_range ? int64_t{key.stream} : tid;
-      WriteName("thread_sort_index", track.pid, tid,
-                "\"sort_index\": " + std::to_string(sort_index));
+      WriteTrackNumber("thread_sort_index", "sort_index", sort_index, place, &writer_);
     }
   }
 }

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "exporters/args/device_numbers.h"
+#include "exporters/sinks/json_writer.h"
 #include "exporters/sinks/text_writer.h"
 #include "exporters/traces/open_slices.h"
 #include "userspace/aggregate/device_idle.h"
@@ -51,9 +52,9 @@ class ChromeDeviceRows {
   uint64_t FirstCorrelation(Pid pid) { return uint64_t{NumberOfProcess(Raw(pid), kNowhere)} << 32; }
   // Notes a call that is no slice of its thread's track, so that no arrow begins at it.
   void AddUnnestedCall(SpanId call) { unnested_calls_.insert(Raw(call)); }
-  // Write the items of "deviceProperties", and CUDA's versions as keys of their own.
-  void WriteProperties();
-  void WriteVersions();
+  // Write "deviceProperties", and CUDA's versions as keys of their own, in the head of the trace.
+  void WriteProperties(JsonStream* json);
+  void WriteVersions(JsonStream* json);
   // Writes all rows of devices, their arrows, and the names of their tracks. To be called when the
   // rows of the CPU are written, because arrows begin at these.
   void WriteRows();
@@ -85,6 +86,13 @@ class ChromeDeviceRows {
     bool nests = true;  // false: no lane is free, so it is written as a pair of events
     OpenSlices::Slice slice;
   };
+  struct Row {
+    std::string_view category;
+    std::string_view quoted_name;
+    const Place& place;
+    int64_t end_ns = 0;
+    uint64_t id = 0;  // of the pair, where it does not nest
+  };
 
   Track& TrackOf(const TrackKey& key);
   Lane& AddLane(const TrackKey& key, Track* track);
@@ -94,18 +102,12 @@ class ChromeDeviceRows {
   void WriteActivity(uint32_t index, const DeviceActivity& activity);
   void WriteAnnotation(const DeviceAnnotation& annotation);
   // Writes the part of a row before its args.
-  void BeginRow(std::string_view category, std::string_view quoted_name, const Place& place,
-                uint64_t id);
-  void EndRow(std::string_view category, std::string_view quoted_name, const Place& place,
-              int64_t end_ns, uint64_t id);
-  // Begins an arg: its comma, key and colon.
-  void Key(std::string_view key);
-  void Number(std::string_view key, int64_t value);
+  void BeginRow(const Row& row, JsonStream* json);
+  // Ends the args and the row, and writes the second event of a pair.
+  void EndRow(const Row& row, JsonStream* json);
+  static void WriteHead(std::string_view phase, const Row& row, int64_t ts_ns, JsonStream* json);
   void WriteArrow(uint32_t index, const DeviceActivity& activity, const Place& place);
-  void WriteFlow(std::string_view phase, uint64_t id, int64_t pid, int64_t tid, int64_t ts_ns,
-                 std::string_view end);
   void WriteNames();
-  void WriteName(std::string_view what, int64_t pid, int64_t tid, const std::string& args);
   int64_t Ts(int64_t time_ns) const;
 
   const Timeline& timeline_;
@@ -122,9 +124,8 @@ class ChromeDeviceRows {
   std::map<uint32_t, std::vector<uint32_t>> processes_of_device_;
   absl::flat_hash_set<uint32_t> pids_;
   absl::flat_hash_set<uint32_t> unnested_calls_;  // SpanId
-  bool is_first_arg_ = true;
-  uint64_t annotations_ = 0;  // written
-  uint64_t idle_rows_ = 0;    // written
+  uint64_t annotations_ = 0;                      // written
+  uint64_t idle_rows_ = 0;                        // written
 };
 
 }  // namespace proftrace

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "exporters/sinks/escape.h"
+#include "exporters/sinks/json_writer.h"
+#include "exporters/traces/chrome_rows.h"
 #include "userspace/aggregate/python_text.h"
 
 namespace proftrace {
@@ -10,9 +11,13 @@ namespace {
 
 constexpr size_t kMaxNumbersBytes = 6 * kMaxNumberBytes + 160;
 
+// Returns the members of a row before its process.
 std::string FirstPart(const std::string& name) {
-  return "{\"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"" + JsonEscaped(name) +
-         "\", \"pid\": ";
+  JsonText json(StringText(), JsonSpacing::kSpaced, JsonRoot::kMembers);
+  json.Key("ph").Word("X");
+  json.Key("cat").Word("python_function");
+  json.Key("name").String(name);
+  return json.Done().Take();
 }
 
 }  // namespace
@@ -40,25 +45,28 @@ void ChromePythonRows::Write(uint32_t index, const OpenSlices::Slice& slice) {
   const std::string& first =
       frame.module == 0 ? code_parts_[frame.code] : module_parts_[frame.module - 1];
   const std::string& thread = thread_parts_[Raw(row.thread)];
-  char* at = writer_.Reserve(kMaxNumbersBytes + first.size() + thread.size());
-  at = PutText(at, first);
-  at = PutText(at, thread);
-  at = PutMicroseconds(at, slice.ts_ns);
-  at = PutText(at, ", \"dur\": ");
-  at = PutMicroseconds(at, slice.duration_ns);
-  at = PutText(at, ", \"args\": {\"Python parent id\": ");
-  at = row.parent_plus_1 == 0 ? PutText(at, "null") : PutInteger(at, row.parent_plus_1);
-  at = PutText(at, ", \"Python id\": ");
-  at = PutInteger(at, index + 1);
+  JsonRow json(ReservedText(&writer_, kMaxNumbersBytes + first.size() + thread.size()));
+  json.BeginObject();
+  json.Members(first);
+  json.Members(thread);
+  json.Key("ts").Microseconds(slice.ts_ns);
+  json.Key("dur").Microseconds(slice.duration_ns);
+  json.Key("args").BeginObject();
+  json.Key("Python parent id");
+  if (row.parent_plus_1 == 0) {
+    json.Null();
+  } else {
+    json.Integer(row.parent_plus_1);
+  }
+  json.Key("Python id").Integer(index + 1);
   if (frame.module != 0) {
     // The instance's number in its class, as in Kineto.
-    at = PutText(at, ", \"Python module id\": ");
-    at = PutInteger(at, timeline_.python_modules()[frame.module - 1].number);
+    json.Key("Python module id").Integer(timeline_.python_modules()[frame.module - 1].number);
   }
-  at = PutText(at, ", \"Ev Idx\": ");
-  at = PutInteger(at, first_number_ + index);
-  at = PutText(at, "}},\n");
-  writer_.Advance(at);
+  json.Key("Ev Idx").Integer(first_number_ + index);
+  json.EndObject();
+  json.EndObject();
+  json.Done().Commit(kChromeRowEnd);
 }
 
 }  // namespace proftrace

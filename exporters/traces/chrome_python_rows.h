@@ -15,8 +15,8 @@ namespace proftrace {
 
 class ChromePythonRows {
  public:
-  // All arguments must outlive this. `thread_parts`: for each thread the text with its process, its
-  // number and the key of the time. `first_number`: the "Ev Idx" of the first row.
+  // All arguments must outlive this. `thread_parts`: for each thread the members with its process
+  // and its number. `first_number`: the "Ev Idx" of the first row.
   ChromePythonRows(const Timeline& timeline, const PythonRows& rows,
                    const std::vector<std::string>& thread_parts, uint64_t first_number,
                    TextWriter* writer);
@@ -29,8 +29,8 @@ class ChromePythonRows {
   const std::vector<std::string>& thread_parts_;
   uint64_t first_number_;
   TextWriter& writer_;
-  std::vector<std::string> code_parts_;    // the row up to the process, by code
-  std::vector<std::string> module_parts_;  // the row up to the process, by module
+  std::vector<std::string> code_parts_;    // the members before the process, by code
+  std::vector<std::string> module_parts_;  // the members before the process, by module
 };
 
 }  // namespace proftrace

@@ -4,7 +4,7 @@
 
 #include "exporters/args/args_text.h"
 #include "exporters/args/system_args.h"
-#include "exporters/sinks/escape.h"
+#include "exporters/traces/chrome_rows.h"
 #include "userspace/aggregate/each_span.h"
 #include "userspace/aggregate/system_text.h"
 #include "userspace/model/system_calls.h"
@@ -27,25 +27,16 @@ void ChromeSystemRows::Write(uint32_t index, const OpenSlices::Slice& slice, int
   const uint64_t number = first_number_ + index;
   int64_t& seen_ns = states_[Raw(event.thread)].seen_ns;
   seen_ns = std::max(seen_ns, event.end_ns());
-  WriteHead("X", event, slice.ts_ns);
-  writer_.Text(", \"dur\": ");
-  writer_.Microseconds(slice.duration_ns);
-  writer_.Text(", \"args\": {\"Ev Idx\": ");
-  writer_.Unsigned(number);
-  if (const std::string args = SystemArgs(timeline_, event); !args.empty()) {
-    writer_.Text(", ");
-    writer_.Text(args);
-  }
-  if (clipped_ns > 0) {
-    writer_.Text(", \"clipped_ns\": ");
-    writer_.Integer(clipped_ns);
-  }
-  if (event.end != SpanEnd::kReturn) {
-    writer_.Text(", \"end\": \"");
-    writer_.Text(SpanEndName(event.end));
-    writer_.Text("\"");
-  }
-  writer_.Text("}},\n");
+  JsonStream json(writer_);
+  BeginRow("X", event, slice.ts_ns, &json);
+  json.Key("dur").Microseconds(slice.duration_ns);
+  json.Key("args").BeginObject();
+  json.Key("Ev Idx").Integer(number);
+  json.Members(SystemArgs(timeline_, event));
+  if (clipped_ns > 0) json.Key("clipped_ns").Integer(clipped_ns);
+  if (event.end != SpanEnd::kReturn) json.Key("end").Word(SpanEndName(event.end));
+  json.EndObject();
+  EndRow(&json);
   if (event.kind == SystemKind::kOffCpu) WriteStates(event);
 }
 
@@ -54,23 +45,19 @@ void ChromeSystemRows::Write(uint32_t index, const OpenSlices::Slice& slice, int
 void ChromeSystemRows::WriteRequest(uint32_t index) {
   const SystemEvent& event = timeline_.system_event(index);
   const uint64_t number = first_number_ + index;
-  WriteHead("b", event, Ts(event.start_ns));
-  writer_.Text(", \"id\": ");
-  writer_.Unsigned(number + 1);
-  writer_.Text(", \"args\": {\"Ev Idx\": ");
-  writer_.Unsigned(number);
-  writer_.Text(", ");
-  writer_.Text(SystemArgs(timeline_, event));
-  if (event.end != SpanEnd::kReturn) {
-    writer_.Text(", \"end\": \"");
-    writer_.Text(SpanEndName(event.end));
-    writer_.Text("\"");
-  }
-  writer_.Text("}},\n");
-  WriteHead("e", event, Ts(event.end_ns()));
-  writer_.Text(", \"id\": ");
-  writer_.Unsigned(number + 1);
-  writer_.Text("},\n");
+  JsonStream begin(writer_);
+  BeginRow("b", event, Ts(event.start_ns), &begin);
+  begin.Key("id").Integer(number + 1);
+  begin.Key("args").BeginObject();
+  begin.Key("Ev Idx").Integer(number);
+  begin.Members(SystemArgs(timeline_, event));
+  if (event.end != SpanEnd::kReturn) begin.Key("end").Word(SpanEndName(event.end));
+  begin.EndObject();
+  EndRow(&begin);
+  JsonStream end(writer_);
+  BeginRow("e", event, Ts(event.end_ns()), &end);
+  end.Key("id").Integer(number + 1);
+  EndRow(&end);
 }
 
 void ChromeSystemRows::WriteStates(const SystemEvent& event) {
@@ -114,41 +101,43 @@ void ChromeSystemRows::WriteLastStates() {
 void ChromeSystemRows::WriteRunning(ThreadIndex thread, int64_t start_ns, int64_t end_ns,
                                     uint16_t cpu) {
   if (!has_all_states_) return;
-  WriteState(thread, "Running", start_ns, end_ns, "\"cpu\": " + std::to_string(cpu));
+  ArgsText args;
+  args.Number("cpu", cpu);
+  WriteState(thread, "Running", start_ns, end_ns, args.Take());
 }
 
 // States have no category, because HTA takes each row with a category for work of the CPU.
 void ChromeSystemRows::WriteState(ThreadIndex thread, std::string_view state, int64_t start_ns,
                                   int64_t end_ns, std::string_view args) {
   if (end_ns <= start_ns) return;
-  writer_.Text("{\"ph\": \"T\", \"name\": \"");
-  writer_.Text(state);
-  writer_.Text("\", \"pid\": ");
-  WriteTime(thread, Ts(start_ns));
-  writer_.Text(", \"dur\": ");
-  writer_.Microseconds(end_ns - start_ns);
+  JsonStream json(writer_);
+  json.BeginObject();
+  json.Key("ph").Word("T");
+  json.Key("name").Word(state);
+  json.Members(thread_parts_[Raw(thread)]);
+  json.Key("ts").Microseconds(Ts(start_ns));
+  json.Key("dur").Microseconds(end_ns - start_ns);
   if (!args.empty()) {
-    writer_.Text(", \"args\": {");
-    writer_.Text(args);
-    writer_.Text("}");
+    json.Key("args").BeginObject();
+    json.Members(args);
+    json.EndObject();
   }
-  writer_.Text("},\n");
+  EndRow(&json);
 }
 
-void ChromeSystemRows::WriteHead(std::string_view phase, const SystemEvent& event, int64_t ts_ns) {
-  writer_.Text("{\"ph\": \"");
-  writer_.Text(phase);
-  writer_.Text("\", \"cat\": \"");
-  writer_.Text(SystemCategoryName(event.kind));
-  writer_.Text("\", \"name\": \"");
-  writer_.Text(JsonEscaped(SystemEventName(event)));
-  writer_.Text("\", \"pid\": ");
-  WriteTime(event.thread, ts_ns);
+void ChromeSystemRows::BeginRow(std::string_view phase, const SystemEvent& event, int64_t ts_ns,
+                                JsonStream* json) const {
+  json->BeginObject();
+  json->Key("ph").Word(phase);
+  json->Key("cat").Word(SystemCategoryName(event.kind));
+  json->Key("name").String(SystemEventName(event));
+  json->Members(thread_parts_[Raw(event.thread)]);
+  json->Key("ts").Microseconds(ts_ns);
 }
 
-void ChromeSystemRows::WriteTime(ThreadIndex thread, int64_t ts_ns) {
-  writer_.Text(thread_parts_[Raw(thread)]);
-  writer_.Microseconds(ts_ns);
+void ChromeSystemRows::EndRow(JsonStream* json) {
+  json->EndObject();
+  json->Done().Text(kChromeRowEnd);
 }
 
 }  // namespace proftrace

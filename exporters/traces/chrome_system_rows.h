@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exporters/sinks/json_writer.h"
 #include "exporters/sinks/text_writer.h"
 #include "exporters/traces/open_slices.h"
 #include "userspace/model/timeline.h"
@@ -17,8 +18,8 @@ namespace proftrace {
 
 class ChromeSystemRows {
  public:
-  // All arguments must outlive this. `thread_parts`: for each thread the text with its process, its
-  // number and the key of the time. `first_number`: the "Ev Idx" of the first row.
+  // All arguments must outlive this. `thread_parts`: for each thread the members with its process
+  // and its number. `first_number`: the "Ev Idx" of the first row.
   ChromeSystemRows(const Timeline& timeline, const std::vector<std::string>& thread_parts,
                    int64_t offset_ns, uint64_t first_number, TextWriter* writer);
 
@@ -50,8 +51,10 @@ class ChromeSystemRows {
   void WriteState(ThreadIndex thread, std::string_view state, int64_t start_ns, int64_t end_ns,
                   std::string_view args);
   void WriteRunning(ThreadIndex thread, int64_t start_ns, int64_t end_ns, uint16_t cpu);
-  void WriteHead(std::string_view phase, const SystemEvent& event, int64_t ts_ns);
-  void WriteTime(ThreadIndex thread, int64_t ts_ns);
+  // Opens a row and writes the members before its args.
+  void BeginRow(std::string_view phase, const SystemEvent& event, int64_t ts_ns,
+                JsonStream* json) const;
+  static void EndRow(JsonStream* json);
 
   const Timeline& timeline_;
   const std::vector<std::string>& thread_parts_;

@@ -15,12 +15,15 @@
 #include "exporters/args/distributed_info.h"
 #include "exporters/args/recording_json.h"
 #include "exporters/sinks/escape.h"
+#include "exporters/sinks/json_writer.h"
 #include "exporters/sinks/text_writer.h"
 #include "exporters/traces/call_stacks.h"
 #include "exporters/traces/chrome_device_rows.h"
 #include "exporters/traces/chrome_python_rows.h"
+#include "exporters/traces/chrome_rows.h"
 #include "exporters/traces/chrome_system_rows.h"
 #include "exporters/traces/open_slices.h"
+#include "userspace/base/dumped_json.h"
 #include "userspace/base/midnight.h"
 
 namespace proftrace {
@@ -52,12 +55,10 @@ constexpr std::array<std::string_view, 18> kReservedKeys = {"schemaVersion",
 class ChromeTraceWriter {
  public:
   ChromeTraceWriter(const Timeline& timeline, const StepRows& steps, std::optional<int> rank,
-                    std::span<const DeviceIdle> idle, const PythonRows& python, bool cuda_sync_rows,
-                    ByteSink& sink)
+                    const PythonRows& python, bool cuda_sync_rows, ByteSink& sink)
       : timeline_(timeline),
         steps_(steps),
         rank_(rank),
-        idle_(idle),
         python_(python),
         call_stacks_(timeline),
         writer_(sink),
@@ -69,17 +70,19 @@ class ChromeTraceWriter {
         python_rows_(timeline, python, thread_parts_, FirstPythonNumber(), &writer_),
         system_rows_(timeline, thread_parts_, offset_ns_, FirstSystemNumber(), &writer_) {
     for (const Label& label : timeline.labels()) {
-      label_parts_.push_back("\"cat\": \"" + std::string(CategoryName(label.category)) +
-                             "\", \"name\": " + JsonQuoted(label.name) + ", \"pid\": ");
+      label_parts_.push_back(LabelPart(CategoryName(label.category), label.name));
     }
     script_parts_.resize(1);
     for (size_t i = 1; i < timeline.scripts().size(); ++i) {
-      script_parts_.push_back(", \"" + std::string(kScriptArg) +
-                              "\": " + JsonQuoted(timeline.scripts()[i]));
+      JsonText json(StringText(), JsonSpacing::kSpaced, JsonRoot::kMembers);
+      json.Key(kScriptArg).String(timeline.scripts()[i]);
+      script_parts_.push_back(json.Done().Take());
     }
     for (const Thread& thread : timeline.threads()) {
-      thread_parts_.push_back(std::to_string(Raw(thread.pid)) +
-                              ", \"tid\": " + std::to_string(Raw(thread.tid)) + ", \"ts\": ");
+      JsonText json(StringText(), JsonSpacing::kSpaced, JsonRoot::kMembers);
+      json.Key("pid").Integer(Raw(thread.pid));
+      json.Key("tid").Integer(Raw(thread.tid));
+      thread_parts_.push_back(json.Done().Take());
     }
     open_.resize(timeline.threads().size());
     for (const Target& target : timeline.info().targets) {
@@ -87,7 +90,7 @@ class ChromeTraceWriter {
     }
   }
 
-  absl::Status Run() {
+  absl::Status Run(std::span<const DeviceIdle> idle) {
     WriteHead();
     WriteProcesses();
     const SpanStore& spans = timeline_.spans();
@@ -108,9 +111,9 @@ class ChromeTraceWriter {
     WriteSystemRowsBefore(std::numeric_limits<int64_t>::max());
     system_rows_.WriteLastStates();
     device_rows_.WriteRows();
-    for (const DeviceIdle& device : idle_) device_rows_.WriteIdle(device);
+    for (const DeviceIdle& device : idle) device_rows_.WriteIdle(device);
     WriteTail();
-    return writer_.Flush();
+    return document_.Done().Flush();
   }
 
  private:
@@ -118,30 +121,35 @@ class ChromeTraceWriter {
   bool Has(Pid pid) const { return !rank_.has_value() || pids_.contains(Raw(pid)); }
   bool Has(ThreadIndex thread) const { return Has(timeline_.threads()[Raw(thread)].pid); }
 
+  // Returns the members that all rows of a name begin with.
+  static std::string LabelPart(std::string_view category, std::string_view name) {
+    JsonText json(StringText(), JsonSpacing::kSpaced, JsonRoot::kMembers);
+    json.Key("cat").Word(category);
+    json.Key("name").String(name);
+    return json.Done().Take();
+  }
+
   void WriteHead() {
     const RecordingInfo& info = timeline_.info();
-    writer_.Text("{\n\"schemaVersion\": 1,\n\"deviceProperties\": [");
-    device_rows_.WriteProperties();
-    writer_.Text("],\n");
-    device_rows_.WriteVersions();
-    writer_.Text("\"record_shapes\": ");
-    writer_.Text(timeline_.has_inputs() ? "1" : "0");
-    writer_.Text(",\n\"profile_memory\": ");
-    writer_.Text(timeline_.has_memory() ? "1" : "0");
-    writer_.Text(",\n\"with_stack\": ");
-    writer_.Text(timeline_.has_stacks() ? "1" : "0");
-    writer_.Text(",\n\"with_flops\": ");
-    writer_.Text(info.with_flops ? "1" : "0");
-    writer_.Text(",\n\"with_modules\": ");
-    writer_.Text(timeline_.python_modules().empty() ? "0" : "1");
-    writer_.Text(",\n");
+    document_.BeginObject();
+    document_.Line().Key("schemaVersion").Integer(1);
+    document_.Line();
+    device_rows_.WriteProperties(&document_);
+    device_rows_.WriteVersions(&document_);
+    const auto flag = [this](std::string_view key, bool value) {
+      document_.Line().Key(key).Integer(value ? 1 : 0);
+    };
+    flag("record_shapes", timeline_.has_inputs());
+    flag("profile_memory", timeline_.has_memory());
+    flag("with_stack", timeline_.has_stacks());
+    flag("with_flops", info.with_flops);
+    flag("with_modules", !timeline_.python_modules().empty());
     if (const Target* ranked = RankedTarget(info, rank_); ranked != nullptr) {
       // HTA finds the rank in the lines before "traceEvents" by a regular expression that needs the
       // blank. So it comes before all keys that a user may name.
-      writer_.Text("\"distributedInfo\": " + DistributedInfo(*ranked) + ",\n");
+      document_.Line().Key("distributedInfo").Raw(DistributedInfo(*ranked));
     }
-    if (!info.host.name.empty())
-      writer_.Text("\"host_name\": " + JsonQuoted(info.host.name) + ",\n");
+    if (!info.host.name.empty()) document_.Line().Key("host_name").String(info.host.name);
     OrderedJson other_metadata = OrderedJson::object();
     WriteMetadata(info, &other_metadata);
     OrderedJson ours = {{"version", ToValidUtf8(info.proftrace_version)},
@@ -152,11 +160,11 @@ class ChromeTraceWriter {
                         {"unsupported", UnsupportedJson(info)}};
     if (timeline_.has_device_records()) ours["gpu_agent"] = GpuJson(timeline_);
     if (!other_metadata.empty()) ours["metadata"] = std::move(other_metadata);
-    writer_.Text("\"proftrace\": " +
-                 ours.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + ",\n");
-    writer_.Text("\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": ");
-    writer_.Integer(base_ns_);
-    writer_.Text(",\n\"traceEvents\": [\n");
+    document_.Line().Key("proftrace").Raw(DumpedJson(ours));
+    document_.Line().Key("displayTimeUnit").Word("ms");
+    document_.Line().Key("baseTimeNanoseconds").Integer(base_ns_);
+    document_.Line().Key("traceEvents").BeginArray();
+    document_.EndLine();
   }
 
   // --metadata and --metadata-json as top-level keys, as torch's add_metadata and
@@ -166,7 +174,7 @@ class ChromeTraceWriter {
     // Keys that differ only in bytes that are no UTF-8 would be equal in JSON.
     for (const auto& [key, value] : info.metadata) {
       if (seen.insert(ToValidUtf8(key)).second) {
-        writer_.Text(JsonQuoted(key) + ": " + JsonQuoted(value) + ",\n");
+        document_.Line().Key(JsonEscaped(key)).String(value);
       } else {
         (*other)[ToValidUtf8(key)] = ToValidUtf8(value);
       }
@@ -174,26 +182,11 @@ class ChromeTraceWriter {
     for (const auto& [key, text] : info.metadata_json) {
       const std::optional<OrderedJson> json = ParseJson(text);  // nullopt: the capture is damaged
       if (seen.insert(ToValidUtf8(key)).second) {
-        writer_.Text(JsonQuoted(key) + ": " + (json ? text : JsonQuoted(text)) + ",\n");
+        document_.Line().Key(JsonEscaped(key)).Raw(json ? text : JsonQuoted(text));
       } else {
         (*other)[ToValidUtf8(key)] = json.value_or(OrderedJson(ToValidUtf8(text)));
       }
     }
-  }
-
-  void WriteMetadataEvent(std::string_view name, uint32_t pid, uint32_t tid,
-                          std::string_view args) {
-    writer_.Text("{\"name\": \"");
-    writer_.Text(name);
-    writer_.Text("\", \"ph\": \"M\", \"ts\": ");
-    writer_.Microseconds(WindowStart());
-    writer_.Text(", \"pid\": ");
-    writer_.Unsigned(pid);
-    writer_.Text(", \"tid\": ");
-    writer_.Unsigned(tid);
-    writer_.Text(", \"args\": {");
-    writer_.Text(args);
-    writer_.Text("}},\n");
   }
 
   void WriteProcesses() {
@@ -212,15 +205,17 @@ class ChromeTraceWriter {
       const uint32_t tid = Raw(thread.tid);
       std::string name = "thread " + std::to_string(tid);
       if (!thread.name.empty()) name += " (" + thread.name + ")";
-      WriteMetadataEvent("thread_name", pid, tid, "\"name\": " + JsonQuoted(name));
-      WriteMetadataEvent("thread_sort_index", pid, tid, "\"sort_index\": " + std::to_string(tid));
+      const ChromePlace place = {pid, tid, WindowStart()};
+      WriteTrackText("thread_name", "name", name, place, &writer_);
+      WriteTrackNumber("thread_sort_index", "sort_index", tid, place, &writer_);
     }
   }
 
   void WriteProcess(uint32_t pid, const std::string& name) {
-    WriteMetadataEvent("process_name", pid, 0, "\"name\": " + JsonQuoted(name));
-    WriteMetadataEvent("process_labels", pid, 0, "\"labels\": \"CPU\"");
-    WriteMetadataEvent("process_sort_index", pid, 0, "\"sort_index\": " + std::to_string(pid));
+    const ChromePlace place = {pid, 0, WindowStart()};
+    WriteTrackText("process_name", "name", name, place, &writer_);
+    WriteTrackText("process_labels", "labels", "CPU", place, &writer_);
+    WriteTrackNumber("process_sort_index", "sort_index", pid, place, &writer_);
   }
 
   // Returns the number of the first system event, as in events.csv.
@@ -295,8 +290,7 @@ class ChromeTraceWriter {
       span.end = SpanEnd::kReturn;
       WriteSystemRowsBefore(span.start_ns);
       WriteRow(steps_.NumberOfRow(next_step_), span,
-               "\"cat\": \"user_annotation\", \"name\": \"ProfilerStep#" +
-                   std::to_string(row.step.number) + "\", \"pid\": ",
+               LabelPart("user_annotation", "ProfilerStep#" + std::to_string(row.step.number)),
                {.external_id = steps_.NumberOfRow(next_step_) + 1});
     }
   }
@@ -330,32 +324,17 @@ class ChromeTraceWriter {
   void WriteArrow(const Span& forward, const Span& backward) {
     ++arrows_;
     for (const Span* end : {&forward, &backward}) {
-      const std::string& thread = thread_parts_[Raw(end->thread)];
-      char* at = writer_.Reserve(kMaxEventNumbersBytes + thread.size());
-      at = PutText(at, end == &forward ? "{\"ph\": \"s\", \"id\": " : "{\"ph\": \"f\", \"id\": ");
-      at = PutInteger(at, arrows_);
-      at = PutText(at, ", \"pid\": ");
-      at = PutText(at, thread);
-      at = PutMicroseconds(at, Ts(end->start_ns));
-      at = PutText(at, ", \"cat\": \"fwdbwd\", \"name\": \"fwdbwd\"");
-      at = PutText(at, end == &forward ? "},\n" : ", \"bp\": \"e\"},\n");
-      writer_.Advance(at);
+      const Thread& thread = timeline_.thread(end->thread);
+      WriteFlow("fwdbwd", arrows_, end == &forward,
+                {Raw(thread.pid), Raw(thread.tid), Ts(end->start_ns)}, &writer_);
     }
   }
 
-  static char* PutInputs(char* at, const OperatorInputs& inputs) {
-    const auto put = [&at](std::string_view key, const std::string& list) {
-      if (list.empty()) return;
-      at = PutText(at, ", \"");
-      at = PutText(at, key);
-      at = PutText(at, "\": ");
-      at = PutText(at, list);
-    };
-    put("Concrete Inputs", inputs.concrete);
-    put("Input type", inputs.types);
-    put("Input Strides", inputs.strides);
-    put("Input Dims", inputs.dims);
-    return at;
+  static void WriteInputs(const OperatorInputs& inputs, JsonRow* row) {
+    if (!inputs.concrete.empty()) row->Key("Concrete Inputs").Raw(inputs.concrete);
+    if (!inputs.types.empty()) row->Key("Input type").Raw(inputs.types);
+    if (!inputs.strides.empty()) row->Key("Input Strides").Raw(inputs.strides);
+    if (!inputs.dims.empty()) row->Key("Input Dims").Raw(inputs.dims);
   }
 
   static size_t InputBytes(const OperatorInputs* inputs) {
@@ -385,66 +364,55 @@ class ChromeTraceWriter {
     const auto slice =
         span.ended_elsewhere ? std::nullopt : SliceOf(span.thread, span.start_ns, span.end_ns());
     const bool nests = slice.has_value();
-    char* at = writer_.Reserve(2 * (kMaxEventNumbersBytes + label.size() + thread.size()) +
-                               InputBytes(details.inputs) + details.keywords.size() +
-                               details.call_stack.size() + details.script.size());
-    at = PutText(at, nests ? "{\"ph\": \"X\", " : "{\"ph\": \"b\", ");
-    at = PutText(at, label);
-    at = PutText(at, thread);
-    at = PutMicroseconds(at, nests ? slice->ts_ns : Ts(span.start_ns));
+    JsonRow row(ReservedText(&writer_, kMaxEventNumbersBytes + label.size() + thread.size() +
+                                           InputBytes(details.inputs) + details.keywords.size() +
+                                           details.call_stack.size() + details.script.size()));
+    row.BeginObject();
+    row.Key("ph").Word(nests ? "X" : "b");
+    row.Members(label);
+    row.Members(thread);
+    row.Key("ts").Microseconds(nests ? slice->ts_ns : Ts(span.start_ns));
     if (nests) {
-      at = PutText(at, ", \"dur\": ");
-      at = PutMicroseconds(at, slice->duration_ns);
+      row.Key("dur").Microseconds(slice->duration_ns);
     } else {
-      at = PutText(at, ", \"id\": ");
-      at = PutInteger(at, index + 1);
+      row.Key("id").Integer(index + 1);
     }
-    at = PutText(at, ", \"args\": {");
-    if (details.external_id != 0) {
-      at = PutText(at, "\"External id\": ");
-      at = PutInteger(at, details.external_id);
-      at = PutText(at, ", ");
-    }
+    row.Key("args").BeginObject();
+    if (details.external_id != 0) row.Key("External id").Integer(details.external_id);
     if (sequence.number_plus_1 != 0) {
-      at = PutText(at, "\"Sequence number\": ");
-      at = PutInteger(at, sequence.number_plus_1 - 1);
-      at = PutText(at, ", \"Fwd thread id\": ");  // torch's own number, 0 in forward rows
-      at = PutInteger(at, sequence.forward_number);
-      at = PutText(at, ", ");
+      row.Key("Sequence number").Integer(sequence.number_plus_1 - 1);
+      row.Key("Fwd thread id").Integer(sequence.forward_number);  // torch's own, 0 in forward rows
     }
-    at = PutText(at, "\"Ev Idx\": ");
-    at = PutInteger(at, index);
-    if (details.inputs != nullptr) at = PutInputs(at, *details.inputs);
-    at = PutText(at, details.keywords);
-    at = PutText(at, details.call_stack);
-    at = PutText(at, details.script);
-    if (details.bytes != 0) {
-      at = PutText(at, ", \"bytes\": ");
-      at = PutInteger(at, details.bytes);
-    }
+    row.Key("Ev Idx").Integer(index);
+    if (details.inputs != nullptr) WriteInputs(*details.inputs, &row);
+    row.Members(details.keywords);
+    row.Members(details.call_stack);
+    row.Members(details.script);
+    if (details.bytes != 0) row.Key("bytes").Integer(details.bytes);
     if (details.correlation != 0) {
-      at = PutText(at, ", \"cbid\": ");
-      at = PutInteger(at, details.call.callback);
-      at = PutText(at, ", \"correlation\": ");
-      at = PutInteger(at, details.correlation);
+      row.Key("cbid").Integer(details.call.callback);
+      row.Key("correlation").Integer(details.correlation);
     }
-    if (span.end != SpanEnd::kReturn) {
-      at = PutText(at, ", \"end\": \"");
-      at = PutText(at, SpanEndName(span.end));
-      *at++ = '"';
-    }
-    at = PutText(at, "}},\n");
-    if (!nests) {
-      at = PutText(at, "{\"ph\": \"e\", ");
-      at = PutText(at, label);
-      at = PutText(at, thread);
-      at = PutMicroseconds(at, Ts(span.end_ns()));
-      at = PutText(at, ", \"id\": ");
-      at = PutInteger(at, index + 1);
-      at = PutText(at, "},\n");
-    }
-    writer_.Advance(at);
+    if (span.end != SpanEnd::kReturn) row.Key("end").Word(SpanEndName(span.end));
+    row.EndObject();
+    row.EndObject();
+    row.Done().Commit(kChromeRowEnd);
+    if (!nests) WriteAsyncEnd(index, label, thread, Ts(span.end_ns()));
     return nests;
+  }
+
+  // Writes the second event of a row that does not nest.
+  void WriteAsyncEnd(uint64_t index, const std::string& label, const std::string& thread,
+                     int64_t ts_ns) {
+    JsonStream json(writer_);
+    json.BeginObject();
+    json.Key("ph").Word("e");
+    json.Members(label);
+    json.Members(thread);
+    json.Key("ts").Microseconds(ts_ns);
+    json.Key("id").Integer(index + 1);
+    json.EndObject();
+    json.Done().Text(kChromeRowEnd);
   }
 
   // Writes the memory events before `until_ns` that are not written yet.
@@ -468,35 +436,29 @@ class ChromeTraceWriter {
   void WriteMemoryEvent(const MemoryEvent& event) {
     const std::string& thread = thread_parts_[Raw(event.thread)];
     const std::string_view call_stack = call_stacks_.Of(event);
-    char* at = writer_.Reserve(kMaxEventNumbersBytes + thread.size() + call_stack.size() + 256);
-    at = PutText(at, "{\"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"s\": \"t\", \"name\": \"");
-    at = PutText(at, MemoryEventName(event.kind));
-    at = PutText(at, "\", \"pid\": ");
-    at = PutText(at, thread);
-    at = PutMicroseconds(at, Ts(event.time_ns));
-    at = PutText(at, ", \"args\": {");
+    JsonRow row(
+        ReservedText(&writer_, kMaxEventNumbersBytes + thread.size() + call_stack.size() + 256));
+    row.BeginObject();
+    row.Key("ph").Word("i");
+    row.Key("cat").Word("cpu_instant_event");
+    row.Key("s").Word("t");
+    row.Key("name").Word(MemoryEventName(event.kind));
+    row.Members(thread);
+    row.Key("ts").Microseconds(Ts(event.time_ns));
+    row.Key("args").BeginObject();
     if (event.total_known) {
-      at = PutText(at, "\"Total Reserved\": ");
-      at = PutInteger(at, event.total_reserved);
-      at = PutText(at, ", \"Total Allocated\": ");
-      at = PutInteger(at, event.total_allocated);
-      at = PutText(at, ", ");
+      row.Key("Total Reserved").Integer(event.total_reserved);
+      row.Key("Total Allocated").Integer(event.total_allocated);
     }
-    at = PutText(at, "\"Bytes\": ");
-    at = PutInteger(at, event.bytes);
-    at = PutText(at, ", \"Device Id\": ");
-    at = PutInteger(at, DeviceIdOf(event));
-    at = PutText(at, ", \"Device Type\": ");
-    at = PutInteger(at, static_cast<int>(event.device_type));
-    at = PutText(at, call_stack);
-    if (event.kind == MemoryEventKind::kUsage) {
-      at = PutText(at, ", \"Addr\": ");
-      at = PutInteger(at, event.address);
-    }
-    at = PutText(at, ", \"Ev Idx\": ");
-    at = PutInteger(at, steps_.NumberOf(SpanId{timeline_.span_count()}) + next_memory_);
-    at = PutText(at, "}},\n");
-    writer_.Advance(at);
+    row.Key("Bytes").Integer(event.bytes);
+    row.Key("Device Id").Integer(DeviceIdOf(event));
+    row.Key("Device Type").Integer(static_cast<int>(event.device_type));
+    row.Members(call_stack);
+    if (event.kind == MemoryEventKind::kUsage) row.Key("Addr").Integer(event.address);
+    row.Key("Ev Idx").Integer(steps_.NumberOf(SpanId{timeline_.span_count()}) + next_memory_);
+    row.EndObject();
+    row.EndObject();
+    row.Done().Commit(kChromeRowEnd);
   }
 
   int64_t WindowStart() const {
@@ -506,39 +468,63 @@ class ChromeTraceWriter {
   // Writes the rows that Kineto adds at the end, which TensorBoard's plugin and others look for.
   void WriteTail() {
     const Window& window = timeline_.info().window;
-    writer_.Text("{\"ph\": \"X\", \"cat\": \"Trace\", \"ts\": ");
-    writer_.Microseconds(WindowStart());
-    writer_.Text(", \"dur\": ");
-    writer_.Microseconds(std::max<int64_t>(window.duration_ns, 0));
-    writer_.Text(
-        ", \"pid\": \"Spans\", \"tid\": \"PyTorch Profiler\", \"name\": \"PyTorch Profiler (0)\", "
-        "\"args\": {\"Op count\": 0}},\n");
-    writer_.Text("{\"name\": \"process_sort_index\", \"ph\": \"M\", \"ts\": ");
-    writer_.Microseconds(WindowStart());
-    writer_.Text(", \"pid\": \"Spans\", \"tid\": 0, \"args\": {\"sort_index\": ");
-    writer_.Integer(kSpansSortIndex);
-    writer_.Text(
-        "}},\n{\"name\": \"Iteration Start: PyTorch Profiler\", \"ph\": \"i\", \"s\": \"g\", ");
-    writer_.Text("\"pid\": \"Traces\", \"tid\": \"Trace PyTorch Profiler\", \"ts\": ");
-    writer_.Microseconds(WindowStart());
-    writer_.Text("},\n{\"name\": \"Record Window End\", \"ph\": \"i\", \"s\": \"g\", ");
-    writer_.Text("\"pid\": \"\", \"tid\": \"\", \"ts\": ");
-    writer_.Microseconds(WindowStart() + std::max<int64_t>(window.duration_ns, 0));
-    writer_.Text("}\n],\n\"traceName\": ");
-    writer_.Text(JsonQuoted(timeline_.info().trace_name));
-    writer_.Text("\n}\n");
+    const int64_t duration_ns = std::max<int64_t>(window.duration_ns, 0);
+    document_.BeginObject();
+    document_.Key("ph").Word("X");
+    document_.Key("cat").Word("Trace");
+    document_.Key("ts").Microseconds(WindowStart());
+    document_.Key("dur").Microseconds(duration_ns);
+    document_.Key("pid").Word("Spans");
+    document_.Key("tid").Word("PyTorch Profiler");
+    document_.Key("name").Word("PyTorch Profiler (0)");
+    document_.Key("args").BeginObject();
+    document_.Key("Op count").Integer(0);
+    document_.EndObject();
+    document_.EndObject();
+    document_.Line().BeginObject();
+    document_.Key("name").Word("process_sort_index");
+    document_.Key("ph").Word("M");
+    document_.Key("ts").Microseconds(WindowStart());
+    document_.Key("pid").Word("Spans");
+    document_.Key("tid").Integer(0);
+    document_.Key("args").BeginObject();
+    document_.Key("sort_index").Integer(kSpansSortIndex);
+    document_.EndObject();
+    document_.EndObject();
+    WriteInstant("Iteration Start: PyTorch Profiler", "Traces", "Trace PyTorch Profiler",
+                 WindowStart());
+    WriteInstant("Record Window End", "", "", WindowStart() + duration_ns);
+    document_.EndLine();
+    document_.EndArray();
+    document_.Line().Key("traceName").String(timeline_.info().trace_name);
+    document_.EndLine();
+    document_.EndObject();
+    document_.EndLine();
+  }
+
+  // Writes an instant of the whole trace.
+  void WriteInstant(std::string_view name, std::string_view pid, std::string_view tid,
+                    int64_t ts_ns) {
+    document_.Line().BeginObject();
+    document_.Key("name").Word(name);
+    document_.Key("ph").Word("i");
+    document_.Key("s").Word("g");
+    document_.Key("pid").Word(pid);
+    document_.Key("tid").Word(tid);
+    document_.Key("ts").Microseconds(ts_ns);
+    document_.EndObject();
   }
 
   const Timeline& timeline_;
   const StepRows& steps_;
   std::optional<int> rank_;
-  std::span<const DeviceIdle> idle_;
   absl::flat_hash_set<uint32_t> pids_;  // of that rank
   const PythonRows& python_;
   CallStacks call_stacks_;
   size_t next_step_ = 0;
   uint32_t next_python_ = 0;  // the first of Python's rows that is not written yet
   TextWriter writer_;
+  JsonStream document_{writer_};
   uint32_t next_memory_ = 0;  // the first event that is not written yet
   uint32_t next_system_ = 0;  // the first one that is not written yet
   uint64_t arrows_ = 0;       // flows written
@@ -559,7 +545,7 @@ absl::Status ExportChromeTrace(const Timeline& timeline, ByteSink& sink, const S
                                std::optional<int> rank, std::span<const DeviceIdle> idle,
                                const PythonRows& python, bool cuda_sync_rows) {
   if (!python.status().ok()) return python.status();
-  return ChromeTraceWriter(timeline, steps, rank, idle, python, cuda_sync_rows, sink).Run();
+  return ChromeTraceWriter(timeline, steps, rank, python, cuda_sync_rows, sink).Run(idle);
 }
 
 }  // namespace proftrace

@@ -19,6 +19,7 @@
 #include "userspace/aggregate/python_text.h"
 #include "userspace/aggregate/system_text.h"
 #include "userspace/aggregate/thread_events.h"
+#include "userspace/base/dumped_json.h"
 
 namespace proftrace {
 namespace {
@@ -76,17 +77,14 @@ class PerfettoWriter {
  private:
   void WriteMetadata() {
     const RecordingInfo& info = timeline_.info();
-    const auto text = [](const OrderedJson& json) {
-      return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-    };
     packets_.Metadata("proftrace.version", info.proftrace_version);
     packets_.Metadata("proftrace.tier", info.tier);
     packets_.Metadata("proftrace.gpu", info.gpu);
-    packets_.Metadata("proftrace.ledger", text(LedgerJson(timeline_.ledger())));
-    packets_.Metadata("proftrace.cost", text(CostJson(info)));
-    packets_.Metadata("proftrace.unsupported", text(UnsupportedJson(info)));
+    packets_.Metadata("proftrace.ledger", DumpedJson(LedgerJson(timeline_.ledger())));
+    packets_.Metadata("proftrace.cost", DumpedJson(CostJson(info)));
+    packets_.Metadata("proftrace.unsupported", DumpedJson(UnsupportedJson(info)));
     if (timeline_.has_device_records()) {
-      packets_.Metadata("proftrace.gpu_agent", text(GpuJson(timeline_)));
+      packets_.Metadata("proftrace.gpu_agent", DumpedJson(GpuJson(timeline_)));
     }
     for (const auto& [key, value] : info.metadata) packets_.Metadata(key, value);
     for (const auto& [key, value] : info.metadata_json) packets_.Metadata(key, value);
@@ -228,17 +226,14 @@ class PerfettoWriter {
     if (const ScriptId script = timeline_.script_of(id); script != kNoScript) {
       args.Text(kScriptArg, timeline_.scripts()[Raw(script)]);
     }
-    std::string text = args.Take();
-    const OperatorInputs* inputs = timeline_.inputs_of(id);
-    if (inputs == nullptr) return text;
-    for (const auto& [key, list] :
-         {std::pair<std::string_view, const std::string&>("Concrete Inputs", inputs->concrete),
-          {"Input type", inputs->types},
-          {"Input Strides", inputs->strides},
-          {"Input Dims", inputs->dims}}) {
-      if (!list.empty()) text += ", \"" + std::string(key) + "\": " + list;
+    if (const OperatorInputs* inputs = timeline_.inputs_of(id); inputs != nullptr) {
+      args.Json("Concrete Inputs", inputs->concrete);
+      args.Json("Input type", inputs->types);
+      args.Json("Input Strides", inputs->strides);
+      args.Json("Input Dims", inputs->dims);
+      args.Members(RowKeywordArgs(timeline_, id, *inputs));
     }
-    return text + RowKeywordArgs(timeline_, id, *inputs);
+    return args.Take();
   }
 
   void WriteSystemEventsBefore(int64_t until_ns) {
@@ -251,11 +246,10 @@ class PerfettoWriter {
 
   void WriteSystemEvent(uint32_t index, const SystemEvent& event) {
     Lane* const lane = &lanes_[Raw(event.thread)];
-    std::string args = SystemArgs(timeline_, event);
-    if (event.end != SpanEnd::kReturn) {
-      args += (args.empty() ? "\"end\": \"" : ", \"end\": \"") +
-              std::string(SpanEndName(event.end)) + "\"";
-    }
+    ArgsText text;
+    text.Members(SystemArgs(timeline_, event));
+    if (event.end != SpanEnd::kReturn) text.Text("end", SpanEndName(event.end));
+    const std::string args = text.Take();
     const std::string_view category = SystemCategoryName(event.kind);
     const std::string name = SystemEventName(event);
     // Requests of one thread overlap, and end when the thread is in other rows.

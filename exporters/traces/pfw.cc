@@ -246,45 +246,42 @@ class PfwWriter {
     args.Text("hhash", host_hash_);
     args.Text("name", name);
     args.Text("value", value);
-    writer_.Text("{\"name\":\"");
-    writer_.Text(kind);
-    WriteMiddle(kTracerCategory, kTracerRow, pid, tid);
-    writer_.Text(",\"ph\":");
-    writer_.Integer(kMetadata);
-    writer_.Text(",\"args\":{");
-    writer_.Text(args.Take());
-    writer_.Text("}}\n");
+    JsonStream json(writer_);
+    json.BeginObject(JsonSpacing::kTight);
+    json.Key("name").Word(kind);
+    WriteMiddle(kTracerCategory, kTracerRow, pid, tid, &json);
+    json.Key("ph").Integer(kMetadata);
+    EndRow(args.Take(), &json);
   }
 
   void WriteRow(std::string_view name, std::string_view category, int type, Pid pid, Tid tid,
                 int64_t start_ns, int64_t end_ns, std::string_view args) {
     uint64_t& rows = rows_of_process_[Raw(pid)];
     if (rows++ == 0) pids_in_order_.push_back(Raw(pid));
-    writer_.Text("{\"id\":");
-    writer_.Unsigned(++id_);
-    writer_.Text(",\"name\":\"");
-    writer_.Text(JsonEscaped(name));
-    WriteMiddle(category, type, pid, tid);
-    writer_.Text(",\"ts\":");
-    writer_.Integer(Us(start_ns));
-    writer_.Text(",\"dur\":");
-    writer_.Integer(Us(end_ns) - Us(start_ns));
-    writer_.Text(",\"ph\":");
-    writer_.Integer(kComplete);
-    writer_.Text(",\"args\":{");
-    writer_.Text(args);
-    writer_.Text("}}\n");
+    JsonStream json(writer_);
+    json.BeginObject(JsonSpacing::kTight);
+    json.Key("id").Integer(++id_);
+    json.Key("name").String(name);
+    WriteMiddle(category, type, pid, tid, &json);
+    json.Key("ts").Integer(Us(start_ns));
+    json.Key("dur").Integer(Us(end_ns) - Us(start_ns));
+    json.Key("ph").Integer(kComplete);
+    EndRow(args, &json);
   }
 
-  void WriteMiddle(std::string_view category, int type, Pid pid, Tid tid) {
-    writer_.Text("\",\"cat\":\"");
-    writer_.Text(category);
-    writer_.Text("\",\"type\":");
-    writer_.Integer(type);
-    writer_.Text(",\"pid\":");
-    writer_.Unsigned(Raw(pid));
-    writer_.Text(",\"tid\":");
-    writer_.Unsigned(Raw(tid));
+  static void WriteMiddle(std::string_view category, int type, Pid pid, Tid tid, JsonStream* json) {
+    json->Key("cat").Word(category);
+    json->Key("type").Integer(type);
+    json->Key("pid").Integer(Raw(pid));
+    json->Key("tid").Integer(Raw(tid));
+  }
+
+  static void EndRow(std::string_view args, JsonStream* json) {
+    json->Key("args").BeginObject();
+    json->Members(args);
+    json->EndObject();
+    json->EndObject();
+    json->EndLine();
   }
 
   const Timeline& timeline_;

@@ -24,6 +24,12 @@ class ResultArchiveTest(LiveTest):
         return subprocess.run([str(live.BINARY), *map(str, arguments)], stderr=subprocess.PIPE, timeout=120, check=False,  # type: ignore[call-overload,no-any-return]
                               **options)
 
+    def kept_in(self, said: str) -> Path:
+        """The directory that a message about an archive names."""
+        found = re.search(r"everything that was written is in (\S+): give that directory to 'proftrace export' instead of the archive$", said)
+        self.assertIsNotNone(found, said)
+        return Path(found.group(1))
+
     def check_archive(self, path: Path, top: str) -> None:
         """All files of a result are in it, and it says what they say."""
         with tarfile.open(path) as archive:
@@ -87,7 +93,7 @@ class ResultArchiveTest(LiveTest):
         self.assertEqual(done.returncode, 7, done.stderr)
         said = done.stderr.decode().strip().splitlines()[-1]
         self.assertIn("closed pipe", said)
-        kept = Path(said.rsplit(" in ", 1)[1])
+        kept = self.kept_in(said)
         self.assertEqual(kept.parent, self.directory)
         self.assertEqual(self.run_proftrace("report", kept).returncode, 0)
 
@@ -97,9 +103,7 @@ class ResultArchiveTest(LiveTest):
             self.assertEqual(done.returncode, 7, done.stderr)
             said = done.stderr.decode().strip().splitlines()[-1]
             self.assertIn("No space left", said)
-            kept = re.search(r"everything that was written is in (\S+): give that directory to 'proftrace export' instead of the archive", said)
-            self.assertIsNotNone(kept, said)
-            self.assertEqual(self.run_proftrace("report", kept.group(1)).returncode, 0)
+            self.assertEqual(self.run_proftrace("report", self.kept_in(said)).returncode, 0)
             # Room for the result, and not for a second time the same.
             with small_disk(self.directory / "disk", "1M") as disk:
                 self.assertEqual(self.record("-p", job.pid, *WAY, "-o", self.directory / "r.tar").returncode, 0)

@@ -37,6 +37,7 @@ proftrace_unit_test(exporters_test
     exporters/csv_test.cc
     exporters/device_numbers_test.cc
     exporters/device_test.cc
+    exporters/json_writer_test.cc
     exporters/keyword_args_test.cc
     exporters/memory_test.cc
     exporters/nvtx_ranges_test.cc

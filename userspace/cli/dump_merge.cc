@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "exporters/sinks/output_file.h"
+#include "userspace/base/dumped_json.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/cli/dump_document.h"
 #include "userspace/cli/job_report.h"
@@ -237,9 +238,8 @@ absl::Status WriteDumps(const JobDumps& all, const std::string& output, bool as_
   if (!directory.ok()) return directory.status();
   absl::StatusOr<std::unique_ptr<ByteSink>> sink = directory->Create(path.filename().string());
   if (!sink.ok()) return sink.status();
-  const std::string text =
-      JobJson(all).dump(2, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
-  if (absl::Status status = (*sink)->Write(text + "\n"); !status.ok()) return status;
+  const std::string text = AsciiJson(JobJson(all), 2) + "\n";
+  if (absl::Status status = (*sink)->Write(text); !status.ok()) return status;
   return (*sink)->Finish();
 }
 

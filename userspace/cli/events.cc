@@ -1,15 +1,14 @@
 #include "userspace/cli/events.h"
 
 #include <cstdio>
-#include <string>
+
+#include "userspace/base/dumped_json.h"
+#include "userspace/cli/say.h"
 
 namespace proftrace {
 
 void WriteEvent(const nlohmann::ordered_json& event) {
-  constexpr bool kOnlyAscii = true;
-  const std::string line =
-      event.dump(-1, ' ', kOnlyAscii, nlohmann::json::error_handler_t::replace) + "\n";
-  std::fwrite(line.data(), 1, line.size(), stdout);
+  PrintDocument(event, kJsonOneLine);
   std::fflush(stdout);
 }
 

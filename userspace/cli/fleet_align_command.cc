@@ -61,7 +61,7 @@ absl::Status RunAlign(const AlignArguments& arguments) {
     const absl::StatusOr<Alignment> alignment = AlignFleet(**directory, clock);
     if (!alignment.ok()) return alignment.status();
     if (arguments.json) {
-      PrintDocument(nlohmann::ordered_json::parse(alignment->ToJson()));
+      PrintDocument(nlohmann::json::parse(alignment->ToJson()));
     } else {
       SayAlignment(arguments, *alignment);
     }

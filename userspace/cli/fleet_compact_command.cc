@@ -41,7 +41,7 @@ absl::Status RunCompact(const CompactArguments& arguments) {
   }
   if (!totals.ok()) return totals.status();
   if (arguments.json) {
-    PrintDocument({{"summaries", totals->summaries}, {"inputs", totals->inputs}});
+    PrintDocument({{"inputs", totals->inputs}, {"summaries", totals->summaries}});
   } else {
     Say("%s: %s became %s", ShownText(arguments.directory).c_str(),
         OneOrMore(totals->summaries, "summary", "summaries").c_str(),

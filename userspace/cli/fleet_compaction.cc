@@ -1,5 +1,8 @@
 #include "userspace/cli/fleet_compaction.h"
 
+#include <absl/strings/str_cat.h>
+
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,10 +27,16 @@ absl::StatusOr<CompactionTotals> CompactSummaries(const FleetDirectory& director
     // Each hour gets its own folder, so that only one hour's files take space at a time.
     const auto scratch = ScratchFolder::Make();
     if (!scratch.ok()) return scratch.status();
-    const auto join = [&](const std::vector<TableFiles>& tables) {
-      std::vector<FilesToJoin> lists;
-      for (const TableFiles& table : tables) lists.push_back({table.table, table.paths});
-      return JoinParquetFiles(engine, **scratch, lists);
+    const auto join =
+        [&](const std::vector<TableFiles>& tables) -> absl::StatusOr<std::vector<std::string>> {
+      std::vector<std::string> outputs;
+      for (const TableFiles& table : tables) {
+        outputs.push_back(absl::StrCat((*scratch)->path(), "/joined", outputs.size(), ".parquet"));
+        absl::Status status =
+            JoinParquetFiles(engine, **scratch, table.table, table.paths, outputs.back());
+        if (!status.ok()) return status;
+      }
+      return outputs;
     };
     absl::Status status = CompactHour(directory, hour, join);
     // Without an engine, or a place to write, all further hours would fail as well.

@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/dumped_json.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/cli/calling_user.h"
@@ -134,9 +135,7 @@ class WatchRun {
     if (arguments_.json) {
       nlohmann::ordered_json document = {{"time", time}};
       document.update(event.ToJson());
-      WriteAnswer(document.dump(-1, ' ', /*ensure_ascii=*/true,
-                                nlohmann::ordered_json::error_handler_t::replace) +
-                  "\n");
+      WriteAnswer(AsciiJson(document) + "\n");
     } else {
       WriteAnswer(time + " " + event.sentence + "\n");
     }

@@ -10,7 +10,9 @@ CLI::Option* AddJsonSchema(CLI::App* command) {
   return command->add_flag_callback(
       "--json-schema",
       [command] {
-        Print("%s", std::string(JsonSchemaOf(command->get_name())).c_str());
+        for (const EmbeddedText& schema : JsonSchemas()) {
+          if (schema.name == command->get_name()) Print("%s", std::string(schema.text).c_str());
+        }
         throw CLI::Success();
       },
       "prints the JSON Schema of what --json prints, and ends");

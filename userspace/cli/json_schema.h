@@ -2,12 +2,14 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <string_view>
+#include <vector>
+
+#include "userspace/base/embedded_text.h"
 
 namespace proftrace {
 
-// Returns the schema of the documents or lines that a command prints; empty where it has none.
-std::string_view JsonSchemaOf(std::string_view command);
+// Returns the schemas of what commands print, each named as its command.
+const std::vector<EmbeddedText>& JsonSchemas();
 
 // Adds --json-schema to a command that has --json, and returns the option. The option prints the
 // schema and does nothing else.

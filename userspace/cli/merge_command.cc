@@ -249,7 +249,7 @@ absl::Status MergeInto(const MergeArguments& arguments, const std::string& place
       is_directory ? WriteDirectory(place, **merge) : WriteFile(place, format, **merge);
   if (!status.ok()) return status;
   if (arguments.json) {
-    PrintDocument(nlohmann::ordered_json::parse((*merge)->SummaryJson()));
+    PrintDocument(nlohmann::json::parse((*merge)->SummaryJson()));
   } else {
     SayMerged(arguments, **merge);
   }

@@ -1,10 +1,6 @@
 #include "userspace/cli/results.h"
 
-#include <stdio_ext.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -15,6 +11,7 @@
 #include "exporters/text/why_text.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
+#include "userspace/base/standard_output.h"
 #include "userspace/compare/run_comparison.h"
 #include "userspace/compare/run_profile.h"
 #include "userspace/pipeline/build_timeline.h"
@@ -203,17 +200,7 @@ absl::Status PrintComparison(const Results& before, const Results& after, int64_
 }
 
 absl::Status PrintText(const std::string& whole, bool json) {
-  const std::string text = json ? ShownJson(whole) : ShownLines(whole);
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    if (errno == EPIPE) {
-      // The reader (`head`, say) has closed the pipe, which is no error.
-      __fpurge(stdout);
-      clearerr(stdout);
-      return absl::OkStatus();
-    }
-    return Fail(ExitCode::kOutputFailed, "cannot write to standard output: " + ErrnoText(errno));
-  }
-  return absl::OkStatus();
+  return WriteStandardOutput(json ? ShownJson(whole) : ShownLines(whole));
 }
 
 }  // namespace proftrace

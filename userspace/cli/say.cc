@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "userspace/base/dumped_json.h"
 #include "userspace/base/shown_text.h"
 
 namespace proftrace {
@@ -61,11 +62,8 @@ void Print(const char* format, ...) {
   va_end(arguments);
 }
 
-void PrintDocument(const nlohmann::json& document, int indent) {
-  constexpr bool kOnlyAscii = true;
-  const std::string text =
-      document.dump(indent, ' ', kOnlyAscii, nlohmann::json::error_handler_t::replace);
-  Put(text + "\n", stdout);
+void PrintDocument(const nlohmann::ordered_json& document, int indent) {
+  Put(AsciiJson(document, indent) + "\n", stdout);
 }
 
 }  // namespace proftrace

@@ -16,7 +16,7 @@ namespace proftrace {
 // Prints on standard output. The caller must take line ends out of names by ShownText().
 [[gnu::format(printf, 1, 2)]] void Print(const char* format, ...);
 // Prints a document on standard output. Characters beyond ASCII are written as \uXXXX, which JSON
-// readers turn back into the same text.
-void PrintDocument(const nlohmann::json& document, int indent = 2);
+// readers turn back into the same text. The keys of a plain nlohmann::json come in their own order.
+void PrintDocument(const nlohmann::ordered_json& document, int indent = 2);
 
 }  // namespace proftrace

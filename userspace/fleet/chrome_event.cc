@@ -3,57 +3,37 @@
 namespace proftrace {
 namespace {
 
-void WriteId(const SourceId& id, TextWriter* writer) {
+void WriteId(const SourceId& id, JsonStream* json) {
   if (const int64_t* number = std::get_if<int64_t>(&id)) {
-    writer->Integer(*number);
-    return;
+    json->Integer(*number);
+  } else {
+    json->Word(std::get<std::string_view>(id));
   }
-  writer->Text("\"");
-  writer->Text(std::get<std::string_view>(id));
-  writer->Text("\"");
 }
 
 }  // namespace
 
-void WriteChromeEvent(const ChromeEvent& of, TextWriter* writer) {
+void WriteChromeEvent(const ChromeEvent& of, JsonStream* json) {
   const SourceEvent& event = of.event;
-  const char phase[] = {event.phase};
-  writer->Text("{\"ph\": \"");
-  writer->Text({phase, 1});
-  if (!event.category.empty()) {
-    writer->Text("\", \"cat\": \"");
-    writer->Text(event.category);
-  }
-  writer->Text("\", \"name\": \"");
-  writer->Text(event.name);
-  writer->Text("\", \"pid\": ");
-  WriteId(of.pid, writer);
-  writer->Text(", \"tid\": ");
-  WriteId(of.tid, writer);
-  if (event.begin_ns) {
-    writer->Text(", \"ts\": ");
-    writer->Microseconds(*event.begin_ns - of.base_ns);
-  }
-  if (event.phase == 'X') {
-    writer->Text(", \"dur\": ");
-    writer->Microseconds(event.duration_ns);
-  }
+  json->BeginObject();
+  json->Key("ph").Word({&event.phase, 1});
+  if (!event.category.empty()) json->Key("cat").Word(event.category);
+  json->Key("name").Word(event.name);
+  json->Key("pid");
+  WriteId(of.pid, json);
+  json->Key("tid");
+  WriteId(of.tid, json);
+  if (event.begin_ns) json->Key("ts").Microseconds(*event.begin_ns - of.base_ns);
+  if (event.phase == 'X') json->Key("dur").Microseconds(event.duration_ns);
   if (of.id) {
-    writer->Text(", \"id\": ");
-    writer->Unsigned(*of.id);
+    json->Key("id").Integer(*of.id);
   } else if (event.id) {
-    writer->Text(", \"id\": ");
-    WriteId(*event.id, writer);
+    json->Key("id");
+    WriteId(*event.id, json);
   }
-  if (!event.others.empty()) {
-    writer->Text(", ");
-    writer->Text(event.others);
-  }
-  if (!event.args.empty()) {
-    writer->Text(", \"args\": ");
-    writer->Text(event.args);
-  }
-  writer->Text("}");
+  json->Members(event.others);
+  if (!event.args.empty()) json->Key("args").Raw(event.args);
+  json->EndObject();
 }
 
 }  // namespace proftrace

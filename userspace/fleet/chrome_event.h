@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "exporters/sinks/text_writer.h"
+#include "exporters/sinks/json_writer.h"
 #include "userspace/collectives/source_input.h"
 
 namespace proftrace {
@@ -18,6 +18,6 @@ struct ChromeEvent {
 };
 
 // Writes one object, without a line end. Times are microseconds with three decimals, as Kineto's.
-void WriteChromeEvent(const ChromeEvent& event, TextWriter* writer);
+void WriteChromeEvent(const ChromeEvent& event, JsonStream* json);
 
 }  // namespace proftrace

@@ -1,6 +1,6 @@
 #include "userspace/fleet/chrome_merge.h"
 
-#include "exporters/sinks/escape.h"
+#include "exporters/sinks/json_writer.h"
 #include "exporters/sinks/text_writer.h"
 #include "userspace/fleet/chrome_event.h"
 #include "userspace/fleet/merged_ids.h"
@@ -16,11 +16,12 @@ class ChromeMerge : public MergeWriter {
   absl::Status Begin(const MergeHead& head) override {
     base_ns_ = head.base_ns;
     ids_.emplace(head.processes);
-    writer_.Text("{\n\"schemaVersion\": 1,\n\"proftrace_merge\": ");
-    writer_.Text(head.summary);
-    writer_.Text(",\n\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": ");
-    writer_.Integer(base_ns_);
-    writer_.Text(",\n\"traceEvents\": [");
+    json_.BeginObject();
+    json_.Line().Key("schemaVersion").Integer(1);
+    json_.Line().Key("proftrace_merge").Raw(head.summary);
+    json_.Line().Key("displayTimeUnit").Word("ms");
+    json_.Line().Key("baseTimeNanoseconds").Integer(base_ns_);
+    json_.Line().Key("traceEvents").BeginArray();
     return Check();
   }
 
@@ -47,8 +48,7 @@ class ChromeMerge : public MergeWriter {
     } else if (event.id && event.phase != 'C') {
       out.id = ids_->IdOf(event.category, *event.id);
     }
-    Separate();
-    WriteChromeEvent(out, &writer_);
+    WriteChromeEvent(out, &json_.Line());
     return Check();
   }
 
@@ -57,22 +57,22 @@ class ChromeMerge : public MergeWriter {
       if (!process.has_rows) continue;
       const std::string& name = process.name.empty() ? process.original : process.name;
       WriteMetadata("process_name", pid, 0,
-                    "\"name\": " + JsonQuoted(part_.label + (name.empty() ? "" : " " + name)));
+                    JsonObjectOf("name", part_.label + (name.empty() ? "" : " " + name)));
       std::string labels = process.labels;
       if (!part_.detail.empty()) labels += (labels.empty() ? "" : ", ") + part_.detail;
-      WriteMetadata("process_labels", pid, 0, "\"labels\": " + JsonQuoted(labels));
+      WriteMetadata("process_labels", pid, 0, JsonObjectOf("labels", labels));
       const int64_t place = int64_t{part_.process} * MergedIds::kPidsOfProcess +
                             (part_.facts == nullptr ? 0 : PlaceInRank(process));
-      WriteMetadata("process_sort_index", pid, 0, "\"sort_index\": " + std::to_string(place));
+      WriteMetadata("process_sort_index", pid, 0, JsonObjectOf("sort_index", place));
       for (const auto& [tid, thread] : process.threads) {
         if (!thread.has_rows) continue;
         if (!thread.name.empty()) {
           WriteMetadata("thread_name", pid, tid,
-                        "\"name\": " + JsonQuoted(part_.label + " " + thread.name));
+                        JsonObjectOf("name", part_.label + " " + thread.name));
         }
         if (thread.sort_index) {
           WriteMetadata("thread_sort_index", pid, tid,
-                        "\"sort_index\": " + std::to_string(*thread.sort_index));
+                        JsonObjectOf("sort_index", *thread.sort_index));
         }
       }
     }
@@ -80,31 +80,28 @@ class ChromeMerge : public MergeWriter {
   }
 
   absl::Status Finish() override {
-    writer_.Text("\n]\n}\n");
-    return writer_.Flush();
+    json_.EndLine();
+    json_.EndArray();
+    json_.EndLine();
+    json_.EndObject();
+    json_.EndLine();
+    return json_.Done().Flush();
   }
 
  private:
-  void Separate() {
-    writer_.Text(is_first_ ? "\n" : ",\n");
-    is_first_ = false;
-  }
-
   void WriteMetadata(std::string_view name, int64_t pid, int64_t tid, const std::string& args) {
     SourceEvent event;
     event.phase = 'M';
     event.name = name;
-    const std::string object = "{" + args + "}";
-    event.args = object;
-    Separate();
-    WriteChromeEvent({event, pid, tid, base_ns_}, &writer_);
+    event.args = args;
+    WriteChromeEvent({event, pid, tid, base_ns_}, &json_.Line());
   }
 
   absl::Status Check() { return writer_.ok() ? absl::OkStatus() : writer_.Flush(); }
 
   TextWriter writer_;
+  JsonStream json_{writer_};
   int64_t base_ns_ = 0;
-  bool is_first_ = true;
   MergePart part_;
   std::optional<MergedIds> ids_;
   MergedNames names_;

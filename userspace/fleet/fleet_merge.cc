@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "exporters/sinks/json_writer.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/midnight.h"
 #include "userspace/base/text.h"
@@ -340,7 +341,11 @@ absl::Status FleetMerge::AddThreadName(std::string_view pid, int64_t tid, const 
   event.pid = pid;
   event.tid = tid;
   event.name = "thread_name";
-  const std::string args = "{\"name\": \"" + name + "\"}";
+  JsonText json{StringText()};
+  json.BeginObject();
+  json.Key("name").Word(name);
+  json.EndObject();
+  const std::string args = json.Done().Take();
   event.args = args;
   return AddRow(event, 0, writer);
 }
@@ -380,7 +385,7 @@ absl::Status FleetMerge::WriteCollectives(uint32_t process, MergeWriter& writer)
         event.tid = int64_t{arrow.lane} + 1;
         event.begin_ns = arrow.time_ns;
         event.id = static_cast<int64_t>(arrow.id);
-        if (!arrow.is_start) event.others = "\"bp\": \"e\"";
+        if (!arrow.is_start) event.others = R"("bp": "e")";
         status.Update(AddRow(event, arrow.id, writer));
       });
   return status.ok() ? writer.EndPart() : status;

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "exporters/sinks/escape.h"
+#include "exporters/sinks/json_writer.h"
 #include "exporters/sinks/text_writer.h"
+#include "userspace/base/dumped_json.h"
 #include "userspace/fleet/chrome_event.h"
 
 namespace proftrace {
@@ -19,10 +21,6 @@ constexpr std::string_view kMergedKeys[] = {"baseTimeNanoseconds", "traceEvents"
                                             "proftrace_clock",     "displayTimeUnit",
                                             "distributedInfo",     "schemaVersion"};
 
-std::string Dumped(const OrderedJson& json) {
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
-
 // Returns distributedInfo as text. There is a blank after each colon, because HTA finds the rank by
 // a regular expression that needs it.
 std::string DistributedText(const OrderedJson& head, const MergePart& part) {
@@ -30,11 +28,11 @@ std::string DistributedText(const OrderedJson& head, const MergePart& part) {
   if (const auto it = head.find("distributedInfo"); it != head.end() && it->is_object()) info = *it;
   if (part.rank) info["rank"] = *part.rank;
   if (part.world_size && !info.contains("world_size")) info["world_size"] = *part.world_size;
-  std::string text;
-  for (const auto& [key, value] : info.items()) {
-    text += (text.empty() ? "" : ", ") + JsonQuoted(key) + ": " + Dumped(value);
-  }
-  return "{" + text + "}";
+  JsonText json{StringText()};
+  json.BeginObject();
+  for (const auto& [key, value] : info.items()) json.Key(JsonEscaped(key)).Raw(DumpedJson(value));
+  json.EndObject();
+  return json.Done().Take();
 }
 
 class KinetoDirectory : public MergeWriter {
@@ -53,7 +51,7 @@ class KinetoDirectory : public MergeWriter {
     if (!sink.ok()) return sink.status();
     sink_ = *std::move(sink);
     writer_.emplace(*sink_);
-    is_first_ = true;
+    json_.emplace(*writer_);
     WriteHead(part);
     return absl::OkStatus();
   }
@@ -61,16 +59,19 @@ class KinetoDirectory : public MergeWriter {
   absl::Status Event(const SourceEvent& event, uint64_t link, bool* is_written) override {
     *is_written = writer_.has_value() && link == 0;
     if (!*is_written) return absl::OkStatus();
-    writer_->Text(is_first_ ? "\n" : ",\n");
-    is_first_ = false;
-    WriteChromeEvent({event, event.pid, event.tid, head_.base_ns, std::nullopt}, &*writer_);
+    WriteChromeEvent({event, event.pid, event.tid, head_.base_ns, std::nullopt}, &json_->Line());
     return writer_->ok() ? absl::OkStatus() : writer_->Flush();
   }
 
   absl::Status EndPart() override {
     if (!writer_) return absl::OkStatus();
-    writer_->Text("\n]\n}\n");
-    absl::Status status = writer_->Flush();
+    json_->EndLine();
+    json_->EndArray();
+    json_->EndLine();
+    json_->EndObject();
+    json_->EndLine();
+    absl::Status status = json_->Done().Flush();
+    json_.reset();
     writer_.reset();
     if (status.ok()) status = sink_->Finish();
     sink_.reset();
@@ -83,26 +84,26 @@ class KinetoDirectory : public MergeWriter {
   void WriteHead(const MergePart& part) {
     OrderedJson head = OrderedJson::parse("{" + part.facts->head + "}", nullptr, false);
     if (!head.is_object()) head = OrderedJson::object();
-    writer_->Text("{\n\"schemaVersion\": 1,\n\"distributedInfo\": ");
-    writer_->Text(DistributedText(head, part));
+    json_->BeginObject();
+    json_->Line().Key("schemaVersion").Integer(1);
+    json_->Line().Key("distributedInfo").Raw(DistributedText(head, part));
     for (const auto& [key, value] : head.items()) {
       if (std::find(std::begin(kMergedKeys), std::end(kMergedKeys), key) != std::end(kMergedKeys)) {
         continue;
       }
-      writer_->Text(",\n" + JsonQuoted(key) + ": " + Dumped(value));
+      json_->Line().Key(JsonEscaped(key)).Raw(DumpedJson(value));
     }
-    writer_->Text(",\n\"proftrace_clock\": ");
-    writer_->Text(head_.clock);
-    writer_->Text(",\n\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": ");
-    writer_->Integer(head_.base_ns);
-    writer_->Text(",\n\"traceEvents\": [");
+    json_->Line().Key("proftrace_clock").Raw(head_.clock);
+    json_->Line().Key("displayTimeUnit").Word("ms");
+    json_->Line().Key("baseTimeNanoseconds").Integer(head_.base_ns);
+    json_->Line().Key("traceEvents").BeginArray();
   }
 
   const OutputDirectory& directory_;
   MergeHead head_;
   std::unique_ptr<ByteSink> sink_;
   std::optional<TextWriter> writer_;
-  bool is_first_ = true;
+  std::optional<JsonStream> json_;  // writes into writer_
 };
 
 }  // namespace

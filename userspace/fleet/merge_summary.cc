@@ -1,6 +1,7 @@
 // Makes the summary of a merge: FleetMerge::SummaryJson().
 #include <nlohmann/json.hpp>
 
+#include "userspace/base/dumped_json.h"
 #include "userspace/fleet/fleet_merge.h"
 
 namespace proftrace {
@@ -11,10 +12,6 @@ using OrderedJson = nlohmann::ordered_json;
 template <typename T>
 OrderedJson ValueOrNull(const std::optional<T>& value) {
   return value ? OrderedJson(*value) : OrderedJson();
-}
-
-std::string DumpedSummary(const OrderedJson& json) {
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 OrderedJson ClockSummary(const ClockStatement& clock) {
@@ -46,7 +43,7 @@ OrderedJson ClockSummary(const ClockStatement& clock) {
 
 }  // namespace
 
-std::string FleetMerge::ClockJson() const { return DumpedSummary(ClockSummary(clock())); }
+std::string FleetMerge::ClockJson() const { return DumpedJson(ClockSummary(clock())); }
 
 std::string FleetMerge::SummaryJson() const {
   OrderedJson processes = OrderedJson::array();
@@ -81,7 +78,7 @@ std::string FleetMerge::SummaryJson() const {
                       {"refused", counts_.refused},
                       {"added", counts_.added}};
   }
-  return DumpedSummary(json);
+  return DumpedJson(json);
 }
 
 }  // namespace proftrace

@@ -1,13 +1,14 @@
 #include "userspace/fleet/merged_collectives.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "exporters/sinks/escape.h"
+#include "exporters/sinks/json_writer.h"
 
 namespace proftrace {
 namespace {
@@ -19,7 +20,8 @@ constexpr int64_t kLeastLatenessNs = 10'000;
 constexpr int64_t kArrowNs = 1;
 
 std::string Us(int64_t ns) {
-  return absl::StrFormat("%s%d.%03d", ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
+  std::array<char, kMaxNumberBytes> digits;
+  return std::string(digits.data(), PutMicroseconds(digits.data(), ns));
 }
 
 std::string Percent(int64_t part_ns, const LateWindow& window) {
@@ -27,42 +29,39 @@ std::string Percent(int64_t part_ns, const LateWindow& window) {
   return absl::StrFormat("%.0f %%", static_cast<double>(part_ns) * 100 / length_ns);
 }
 
-// Returns `, "key": "name (97 %)"`, or "" where no row was seen. `more` stands behind the
-// percentage.
-std::string LateRowArg(const std::string& key, const LateRow& row, const LateWindow& window,
-                       const std::string& more = "") {
-  if (row.name.empty()) return "";
-  return absl::StrCat(", \"", key, "\": \"", row.name, " (", Percent(row.covered_ns, window), more,
-                      ")\"");
+// Writes `"key": "name (97 %)"`, or nothing where no row was seen. `more` stands behind the
+// percentage. A row's name is escaped already.
+void WriteLateRow(std::string_view key, const LateRow& row, const LateWindow& window,
+                  const std::string& more, JsonText* args) {
+  if (row.name.empty()) return;
+  args->Key(key).Word(absl::StrCat(row.name, " (", Percent(row.covered_ns, window), more, ")"));
 }
 
-// Returns what the late rank did as further members of a JSON object, each with a comma before it.
-std::string LateArgs(const LateWindow& window) {
-  const auto of = [&window](LateKind kind) -> const LateRow& {
-    return window.by_kind[static_cast<size_t>(kind)];
+// Writes what the late rank did.
+void WriteLateArgs(const LateWindow& window, JsonText* args) {
+  const auto write = [&](std::string_view key, LateKind kind) {
+    WriteLateRow(key, window.by_kind[static_cast<size_t>(kind)], window, "", args);
   };
   const int64_t length_ns = window.until_ns - window.from_ns;
-  std::string args;
   if (!window.innermost.name.empty()) {
-    absl::StrAppend(&args, ", \"late rank was in\": \"", window.innermost.name,
-                    "\", \"of its lateness\": \"", Percent(window.innermost.covered_ns, window),
-                    " of ", Us(length_ns), " us\"");
+    args->Key("late rank was in").Word(window.innermost.name);
+    args->Key("of its lateness")
+        .Word(absl::StrCat(Percent(window.innermost.covered_ns, window), " of ", Us(length_ns),
+                           " us"));
   }
-  absl::StrAppend(&args, LateRowArg("late rank's operator", of(LateKind::kOperator), window),
-                  LateRowArg("late rank's Python function", of(LateKind::kPython), window),
-                  LateRowArg("late rank's system call", of(LateKind::kSystemCall), window));
+  write("late rank's operator", LateKind::kOperator);
+  write("late rank's Python function", LateKind::kPython);
+  write("late rank's system call", LateKind::kSystemCall);
   if (!window.off_cpu_ns.empty()) {
     std::string reasons;
     for (const auto& [reason, ns] : window.off_cpu_ns) {
       absl::StrAppend(&reasons, reasons.empty() ? "" : ", ", reason, " ", Percent(ns, window));
     }
-    absl::StrAppend(&args, ", \"late rank was off the CPU\": \"", reasons, "\"");
+    args->Key("late rank was off the CPU").Word(reasons);
   }
   const LateRow& elsewhere = window.elsewhere;
-  absl::StrAppend(&args,
-                  LateRowArg("late rank's other threads", elsewhere, window,
-                             absl::StrCat(", TID ", elsewhere.tid, " of PID ", elsewhere.pid)));
-  return args;
+  WriteLateRow("late rank's other threads", elsewhere, window,
+               absl::StrCat(", TID ", elsewhere.tid, " of PID ", elsewhere.pid), args);
 }
 
 // Returns in a few words what the late rank did.
@@ -194,30 +193,38 @@ std::string MergedCollectives::ArgsOf(const Collective& of, uint32_t rank) const
   const FleetMoment& moment = clock_.moments().moments[of.moment];
   const FleetGroup& group = clock_.fleet().groups[moment.group];
   const CollectiveCall& call = CallOf(of, rank);
-  std::string args =
-      absl::StrCat("{\"group\": ", JsonQuoted(group.name), ", \"number\": ", moment.sequence,
-                   ", \"bytes\": ", call.bytes, ", \"op\": ", JsonQuoted(clock_.OpOf(call)),
-                   ", \"ranks\": ", of.times.ranks.size());
-  if (!group.ranks.empty()) absl::StrAppend(&args, ", \"group ranks\": ", group.ranks.size());
-  if (moment.match == FleetMoment::Match::kOrder) absl::StrAppend(&args, ", \"match\": \"order\"");
-  if (!moment.is_bound) absl::StrAppend(&args, ", \"ranks disagree\": true");
-  if (of.times.ranks.size() < 2) return args + "}";
+  JsonText args{StringText()};
+  args.BeginObject();
+  args.Key("group").String(group.name);
+  args.Key("number").Integer(moment.sequence);
+  args.Key("bytes").Integer(call.bytes);
+  args.Key("op").String(clock_.OpOf(call));
+  args.Key("ranks").Integer(of.times.ranks.size());
+  if (!group.ranks.empty()) args.Key("group ranks").Integer(group.ranks.size());
+  if (moment.match == FleetMoment::Match::kOrder) args.Key("match").Word("order");
+  if (!moment.is_bound) args.Key("ranks disagree").Bool(true);
+  if (of.times.ranks.size() >= 2) WriteTimes(of, rank, &args);
+  args.EndObject();
+  return args.Done().Take();
+}
+
+void MergedCollectives::WriteTimes(const Collective& of, uint32_t rank, JsonText* args) const {
+  const FleetGroup& group = clock_.fleet().groups[clock_.moments().moments[of.moment].group];
   // A rank that was not recorded may have entered later.
   const bool is_proved = of.times.is_last_proved && group.ranks.size() <= of.times.ranks.size();
-  absl::StrAppend(&args, ", \"entered last\": ", RankNumber(of, of.times.entered_last),
-                  ", \"entered last is proved\": ", is_proved ? "true" : "false",
-                  ", \"skew (us)\": ", Us(of.times.skew_ns),
-                  ", \"transfer (us)\": ", Us(of.times.transfer_ns));
+  args->Key("entered last").Integer(RankNumber(of, of.times.entered_last));
+  args->Key("entered last is proved").Bool(is_proved);
+  args->Key("skew (us)").Microseconds(of.times.skew_ns);
+  args->Key("transfer (us)").Microseconds(of.times.transfer_ns);
   if (const auto wait = WaitOf(of, rank)) {
-    absl::StrAppend(&args, ", \"wait (us)\": ", Us(wait->ns),
-                    ", \"waited for rank\": ", RankNumber(of, wait->on));
+    args->Key("wait (us)").Microseconds(wait->ns);
+    args->Key("waited for rank").Integer(RankNumber(of, wait->on));
   }
   if (clock_.statement().bound_ns || clock_.statement().hosts == 1) {
-    absl::StrAppend(&args, ", \"clock bound (us)\": ", Us(of.times.bound_ns),
-                    ", \"clock likely error (us)\": ", Us(of.times.likely_error_ns));
+    args->Key("clock bound (us)").Microseconds(of.times.bound_ns);
+    args->Key("clock likely error (us)").Microseconds(of.times.likely_error_ns);
   }
-  if (of.late_window) absl::StrAppend(&args, LateArgs(late_.window(*of.late_window)));
-  return args + "}";
+  if (of.late_window) WriteLateArgs(late_.window(*of.late_window), args);
 }
 
 bool MergedCollectives::HasArrow(const Collective& of, uint32_t rank) const {
@@ -247,9 +254,9 @@ void MergedCollectives::ForEachRow(uint32_t process,
     const auto wait = WaitOf(of, place.rank);
     const int64_t begun_ns = std::min(times.left_ns, times.entered_ns + (wait ? wait->ns : 0));
     if (begun_ns > times.entered_ns) {
-      const std::string on = std::to_string(RankNumber(of, wait->on));
-      row({outer.lane, times.entered_ns, begun_ns, "wait for rank " + on,
-           "{\"rank\": " + on + "}"});
+      const int64_t on = RankNumber(of, wait->on);
+      row({outer.lane, times.entered_ns, begun_ns, absl::StrCat("wait for rank ", on),
+           JsonObjectOf("rank", on)});
     }
     const bool is_together = CallOf(of, place.rank).kind == CollectiveKind::kAllToAll;
     const int64_t first_left_ns = is_together ? times.left_ns - times.tail_ns : times.left_ns;
@@ -289,8 +296,13 @@ void MergedCollectives::ForEachCause(uint32_t process,
     cause.end_ns = window.until_ns;
     cause.name = NameOfCause(window);
     const FleetMoment& moment = clock_.moments().moments[collectives_[collective].moment];
-    cause.args = absl::StrCat("{\"group\": ", JsonQuoted(clock_.fleet().groups[moment.group].name),
-                              ", \"number\": ", moment.sequence, LateArgs(window), "}");
+    JsonText args{StringText()};
+    args.BeginObject();
+    args.Key("group").String(clock_.fleet().groups[moment.group].name);
+    args.Key("number").Integer(moment.sequence);
+    WriteLateArgs(window, &args);
+    args.EndObject();
+    cause.args = args.Done().Take();
     row(cause);
   }
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "exporters/sinks/json_writer.h"
 #include "userspace/fleet/late_rows.h"
 #include "userspace/fleet/merged_clock.h"
 
@@ -93,6 +94,8 @@ class MergedCollectives {
   void AddLateWindow(Collective& of);
   std::string NameOfRow(const Collective& of, uint32_t rank) const;
   std::string ArgsOf(const Collective& of, uint32_t rank) const;
+  // Writes what is known of a collective of which several ranks are known.
+  void WriteTimes(const Collective& of, uint32_t rank, JsonText* args) const;
   // Returns whether an arrow leads to the rank: it must have been there before the rank that it
   // waited for came.
   bool HasArrow(const Collective& of, uint32_t rank) const;

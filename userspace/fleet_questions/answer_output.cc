@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "exporters/sinks/escape.h"
+#include "exporters/sinks/json_writer.h"
 #include "exporters/text/text_table.h"
 
 namespace proftrace {
@@ -92,37 +93,46 @@ class CsvWriter : public AnswerWriter {
   Write write_;
 };
 
-class JsonWriter : public AnswerWriter {
+class AnswerJsonWriter : public AnswerWriter {
  public:
-  explicit JsonWriter(Write write) : write_(std::move(write)) {}
+  explicit AnswerJsonWriter(Write write) : write_(std::move(write)) {}
 
   absl::Status OnQuestion(const std::string& name,
                           const std::vector<AnswerColumn>& columns) override {
-    columns_ = columns;
-    std::string text = "{\"question\": " + JsonQuoted(name) + ", \"columns\": [";
-    for (size_t i = 0; i < columns.size(); ++i) {
-      text += (i == 0 ? "" : ", ") + JsonQuoted(columns[i].name);
-    }
-    write_(text + "], \"rows\": [");
+    for (const AnswerColumn& column : columns) keys_.push_back(JsonEscaped(column.name));
+    json_.BeginObject();
+    json_.Key("question").String(name);
+    json_.Key("columns").BeginArray();
+    for (const std::string& key : keys_) json_.Word(key);
+    json_.EndArray();
+    json_.Key("rows").BeginArray();
+    Pass();
     return absl::OkStatus();
   }
 
   absl::Status OnRow(const std::vector<json>& cells) override {
-    std::string line = has_rows_ ? ",\n{" : "\n{";
-    has_rows_ = true;
-    for (size_t i = 0; i < cells.size(); ++i) {
-      line += (i == 0 ? "" : ", ") + JsonQuoted(columns_[i].name) + ": " + Dump(cells[i]);
-    }
-    write_(line + "}");
+    json_.Line().BeginObject();
+    for (size_t i = 0; i < cells.size(); ++i) json_.Key(keys_[i]).Raw(Dump(cells[i]));
+    json_.EndObject();
+    Pass();
     return absl::OkStatus();
   }
 
-  void Finish() override { write_("\n]}\n"); }
+  void Finish() override {
+    json_.EndLine();
+    json_.EndArray();
+    json_.EndObject();
+    json_.EndLine();
+    write_(json_.Done().Take());
+  }
 
  private:
+  // Passes on what was written, so that an answer of many rows is never a whole in memory.
+  void Pass() { write_(json_.output().Take()); }
+
   Write write_;
-  std::vector<AnswerColumn> columns_;
-  bool has_rows_ = false;
+  std::vector<std::string> keys_;  // escaped
+  JsonText json_{StringText()};
 };
 
 }  // namespace
@@ -132,7 +142,7 @@ std::unique_ptr<AnswerWriter> NewAnswerWriter(AnswerForm form, Write write) {
     case AnswerForm::kCsv:
       return std::make_unique<CsvWriter>(std::move(write));
     case AnswerForm::kJson:
-      return std::make_unique<JsonWriter>(std::move(write));
+      return std::make_unique<AnswerJsonWriter>(std::move(write));
     case AnswerForm::kTable:
       break;
   }

@@ -4,15 +4,12 @@
 #include <string_view>
 #include <vector>
 
+#include "userspace/base/embedded_text.h"
+
 namespace proftrace {
 
-struct EmbeddedQuestion {
-  std::string_view file_name;  // "12_stragglers"
-  std::string_view text;
-};
-
-// Returns fleet/sql/*.sql in the order of their names.
-const std::vector<EmbeddedQuestion>& EmbeddedQuestions();
+// Returns fleet/sql/*.sql ("12_stragglers") in the order of their names.
+const std::vector<EmbeddedText>& EmbeddedQuestions();
 
 // The text of fleet/engine/driver.py, which asks DuckDB's or Spark's Python package.
 extern const std::string_view kEngineDriver;

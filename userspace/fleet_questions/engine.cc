@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "userspace/base/dumped_json.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/base/text.h"
@@ -104,8 +105,7 @@ absl::StatusOr<std::vector<std::string>> DriverCall(const EngineOptions& options
   const absl::StatusOr<std::string> driver = scratch.Write("driver.py", std::string(kEngineDriver));
   if (!driver.ok()) return driver.status();
   if (!options.master.empty()) request["master"] = options.master;
-  const absl::StatusOr<std::string> file = scratch.Write(
-      "request.json", request.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  const absl::StatusOr<std::string> file = scratch.Write("request.json", DumpedJson(request));
   if (!file.ok()) return file.status();
   std::vector<std::string> call = {program.path};
   if (FileName(program.path).starts_with("spark-submit") && !options.master.empty()) {

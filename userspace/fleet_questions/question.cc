@@ -19,9 +19,9 @@ constexpr std::string_view kDiffMark = "-- For 'fleet diff':";
 
 std::vector<Question> ReadQuestions() {
   std::vector<Question> questions;
-  for (const EmbeddedQuestion& file : EmbeddedQuestions()) {
+  for (const EmbeddedText& file : EmbeddedQuestions()) {
     Question question;
-    question.name = file.file_name.substr(kNumberLength);
+    question.name = file.name.substr(kNumberLength);
     question.text = file.text;
     question.title = StripBlanks(file.text.substr(2, file.text.find('\n') - 2));
     question.is_view = Contains(file.text, kViewMark);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "exporters/sinks/escape.h"
+#include "exporters/sinks/json_writer.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/fleet_sources/sqlite_reader.h"
@@ -223,12 +224,6 @@ absl::StatusOr<std::set<int64_t>> PidsOf(const SqliteReader& reader, const Nsigh
   return pids;
 }
 
-// Returns a text as the source of a JSON string, without the quotes.
-std::string SourceOf(std::string_view text) {
-  const std::string quoted = JsonQuoted(std::string(text));
-  return quoted.substr(1, quoted.size() - 2);
-}
-
 class NsightSource final : public SourceInput {
  public:
   NsightSource(NsightReport report, int64_t pid) : report_(std::move(report)) {
@@ -291,7 +286,11 @@ class NsightSource final : public SourceInput {
           event.name = "thread_name";
           event.pid = *facts_.pid;
           event.tid = row.Integer(0).value_or(0) & kPidMask;
-          const std::string args = "{\"name\":\"" + SourceOf(row.Text(1)) + "\"}";
+          JsonText json{StringText()};
+          json.BeginObject(JsonSpacing::kTight);
+          json.Key("name").String(row.Text(1));
+          json.EndObject();
+          const std::string args = json.Done().Take();
           event.args = args;
           return take(event);
         });
@@ -348,17 +347,18 @@ class NsightSource final : public SourceInput {
     event.pid = table.is_on_device() ? row.Integer(3).value_or(0) : *facts_.pid;
     event.tid =
         table.is_on_device() ? row.Integer(4).value_or(0) : row.Integer(2).value_or(0) & kPidMask;
-    std::string name = SourceOf(row.Text(5));
+    std::string name = JsonEscaped(row.Text(5));
     if (name.empty()) name = table.fixed_name;
-    std::string text = "{";
+    JsonText json{StringText()};
+    json.BeginObject(JsonSpacing::kTight);
     for (size_t i = 0; i < args.size(); ++i) {
       const std::optional<int64_t> value = row.Integer(static_cast<int>(6 + i));
       if (!value) continue;
       if (args[i].column == "copyKind") name = CopyName(*value);
-      text += (text.size() == 1 ? "\"" : ",\"") + std::string(args[i].key) +
-              "\":" + std::to_string(*value);
+      json.Key(args[i].key).Integer(*value);
     }
-    text += '}';
+    json.EndObject();
+    const std::string text = json.Done().Take();
     event.name = name;
     event.args = text;
     return take(event);

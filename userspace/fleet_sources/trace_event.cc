@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "exporters/sinks/json_writer.h"
 #include "userspace/base/text.h"
 #include "userspace/collectives/json_text.h"
 
@@ -126,14 +127,9 @@ TraceEventReader::Outcome TraceEventReader::Build(const TraceTimes& times, Sourc
   if (!members_.args.empty() && event->args.empty()) {
     other_members_.emplace_back("args", members_.args);
   }
-  others_.clear();
-  for (const auto& [key, value] : other_members_) {
-    if (!others_.empty()) others_ += ',';
-    others_ += '"';
-    others_ += key;
-    others_ += "\":";
-    others_ += value;
-  }
+  JsonText others(StringText(), JsonSpacing::kTight, JsonRoot::kMembers);
+  for (const auto& [key, value] : other_members_) others.Key(key).Raw(value);
+  others_ = others.Done().Take();
   event->others = others_;
   return Outcome::kEvent;
 }

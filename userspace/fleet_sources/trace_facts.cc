@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "exporters/sinks/json_writer.h"
 #include "userspace/base/text.h"
 #include "userspace/collectives/json_text.h"
 
@@ -96,11 +97,10 @@ void TraceFacts::TakeMember(std::string_view key, std::string_view value) {
     host_ = UnescapedJson(JsonStringSource(value).value_or(""));
   }
   if (head_.size() + key.size() + value.size() > kLongestHead) return;
-  if (!head_.empty()) head_ += ',';
-  head_ += '"';
-  head_ += key;
-  head_ += "\":";
-  head_ += value;
+  JsonText member(StringText(), JsonSpacing::kTight, JsonRoot::kMembers);
+  member.Members(head_);
+  member.Key(key).Raw(value);
+  head_ = member.Done().Take();
 }
 
 void TraceFacts::TakeMetadata(const SourceEvent& event) {

@@ -6,6 +6,7 @@
 #include "exporters/args/recording_json.h"
 #include "exporters/sinks/escape.h"
 #include "exporters/text/why_text.h"
+#include "userspace/base/dumped_json.h"
 
 namespace proftrace {
 namespace {
@@ -101,8 +102,7 @@ std::string TopJson(const TopModel& model, const TopStatus& status, size_t most_
                             {"lost", model.lost},
                             {"any_loss", model.has_loss},
                             {"tables", std::move(tables)}};
-  constexpr bool kOnlyAscii = true;
-  return json.dump(-1, ' ', kOnlyAscii, OrderedJson::error_handler_t::replace) + "\n";
+  return AsciiJson(json) + "\n";
 }
 
 }  // namespace proftrace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "userspace/base/dumped_json.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/shown_text.h"
 
@@ -51,7 +52,7 @@ std::string ViewElements(const ViewFacts& facts) {
                                {"speedscope", FileJson(facts.speedscope)},
                                {"perfetto", facts.perfetto_ui},
                                {"speedscope_ui", facts.speedscope_ui}};
-  std::string json = view.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  std::string json = AsciiJson(view);
   // Escapes these characters, so that no text can end the script element, or look like a
   // placeholder (@TITLE@).
   ReplaceAll(&json, "<", "\\u003c");

@@ -95,7 +95,9 @@ std::string_view WaitedText(WaitReason reason) {
 
 }  // namespace
 
-bool AddMeanwhile(const Case& job, StepPart part, ThreadIndex waker, Finding* finding) {
+bool AddMeanwhile(const Case& job, StepPart part, const WaitSum* longest, Finding* finding) {
+  if (longest == nullptr || !longest->waker_is_known) return false;
+  const ThreadIndex waker = longest->waker_thread;
   return AddMeanwhile(job, WaitsEndedBy(job, part, waker), waker, finding);
 }
 

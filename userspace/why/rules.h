@@ -55,10 +55,11 @@ PythonSource AddPython(const Case& job, StepPart part, Finding* finding);
 PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals& times,
                        const std::string& who, Finding* finding);
 
-// Adds to the evidence what `waker` did while the driving thread waited for it in that part.
-// Returns whether `waker` mostly waited for files or sockets, which means for somebody outside of
-// the job.
-bool AddMeanwhile(const Case& job, StepPart part, ThreadIndex waker, Finding* finding);
+// Adds to the evidence what the thread that ended the longest wait of that part did while the
+// driving thread waited for it. Returns whether that thread mostly waited for files or sockets,
+// which means for somebody outside of the job. Adds nothing where no wait (nullptr) or no such
+// thread is known.
+bool AddMeanwhile(const Case& job, StepPart part, const WaitSum* longest, Finding* finding);
 // Adds what `other` did in the times `waits`, in which it was waited for.
 bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other, Finding* finding);
 

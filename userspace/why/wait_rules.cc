@@ -377,19 +377,14 @@ std::optional<Finding> FindCollectives(const Case& job) {
 std::optional<Finding> FindLock(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kLock, StepPart::kLock,
                               DriverText(job) + " waits for a lock that another thread holds");
-  const WaitSum* const longest = AddWaits(job, StepPart::kLock, &finding);
-  if (longest != nullptr && longest->waker_is_known) {
-    AddMeanwhile(job, StepPart::kLock, longest->waker_thread, &finding);
-  }
+  AddMeanwhile(job, StepPart::kLock, AddWaits(job, StepPart::kLock, &finding), &finding);
   return finding;
 }
 
 std::optional<Finding> FindOtherThread(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kOtherThread, StepPart::kEvent,
                               DriverText(job) + " waits for another thread to finish something");
-  const WaitSum* const longest = AddWaits(job, StepPart::kEvent, &finding);
-  if (longest == nullptr || !longest->waker_is_known) return finding;
-  if (AddMeanwhile(job, StepPart::kEvent, longest->waker_thread, &finding)) {
+  if (AddMeanwhile(job, StepPart::kEvent, AddWaits(job, StepPart::kEvent, &finding), &finding)) {
     finding.what = DriverText(job) + " waits for work that another thread hands it";
     finding.evidence.push_back(
         "Nothing had come for that thread either: where this job serves requests, there were "
@@ -420,9 +415,7 @@ std::optional<Finding> FindIo(const Case& job) {
                                           ? " waits until a pipe or socket takes its data"
                                           : " waits for data from a pipe or socket");
     finding.evidence.push_back(WaiterText(job, waits) + WakerText(job, waits));
-    if (waits.largest->waker_is_known) {
-      AddMeanwhile(job, StepPart::kIo, waits.largest->waker_thread, &finding);
-    }
+    AddMeanwhile(job, StepPart::kIo, waits.largest, &finding);
   }
   if (by_file.size() > 1) {
     finding.evidence.push_back(CountText(by_file.size() - 1, "other file", "other files") +

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "userspace/base/dumped_json.h"
 #include "userspace/wire/metadata_json.h"
 
 namespace proftrace {
@@ -32,7 +33,7 @@ void KeptMetadata::Add(const std::vector<std::string>& json_arrays, int64_t now_
       entry.pid = Number<uint32_t>(json_entry, "pid");
       entry.tid = Number<uint32_t>(json_entry, "tid");
       entry.image = Number<uint32_t>(json_entry, "image");
-      entry.text = json_entry.dump(-1, ' ', false, json::error_handler_t::replace);
+      entry.text = DumpedJson(json_entry);
       if (type == "recording" || type == "end" || type == "steps" || type == "budget" ||
           type == "tier_choice") {
         bytes_ += entry.text.size() - last_[type].size();

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "userspace/base/dumped_json.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/wire/agent_metadata.h"
 #include "userspace/wire/budget_metadata.h"
@@ -538,7 +539,7 @@ void MetadataWriter::AddEnd(const Window& window, const Cost& cost, const Ledger
 std::vector<std::string> MetadataWriter::TakeJson(size_t most_bytes) {
   std::vector<std::string> arrays;
   for (const json& entry : impl_->entries) {
-    std::string text = entry.dump(-1, ' ', false, json::error_handler_t::replace);
+    std::string text = DumpedJson(entry);
     if (arrays.empty() || arrays.back().size() + text.size() + 2 > most_bytes) {
       arrays.push_back("[" + std::move(text));
     } else {

@@ -148,6 +148,12 @@ TEST_F(UnreachedCodeTest, WhatTheKernelRefusedIsToldAlready) {
   AttachReport report;
   report.refused.push_back({"libtorch_cpu.so", OffsetOf(2), 22});
   EXPECT_TRUE(Find(report).empty());
+  memory_.bytes_[AddressOf(3)] = 0x55;
+  const std::vector<UnreachedCode> found = Find(report);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].unreached(), 1u);
+  EXPECT_EQ(found[0].refused, 1u);
+  EXPECT_EQ(found[0].accepted(), found[0].points - 1);
 }
 
 TEST_F(UnreachedCodeTest, WhatCannotBeReadIsNotDoubted) {

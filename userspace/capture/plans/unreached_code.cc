@@ -104,6 +104,9 @@ class ModuleLook {
   // Counts the places without a probe. `refused` has the sites that the kernel has not taken.
   UnreachedCode Look(const std::set<uint16_t>& refused) const {
     UnreachedCode result = NothingOf(module_);
+    result.refused = static_cast<size_t>(std::count_if(
+        module_.points.begin(), module_.points.end(),
+        [&refused](const ProbePoint& point) { return refused.contains(SiteOf(point)); }));
     for (std::vector<Place>& places : places_.Find()) {
       std::erase_if(places, [&refused](const Place& place) {
         return refused.contains(SiteOf(*place.point));
@@ -187,12 +190,7 @@ std::vector<UnreachedCode> FindUnreachedCode(Pid pid, const std::vector<ModulePl
 
 bool HasAnyProbe(Pid pid, const ModulePlan& module, const AttachReport& report) {
   const std::vector<UnreachedCode> found = FindUnreachedCode(pid, {module}, report);
-  if (found.empty()) return true;
-  const std::set<uint16_t> refused = RefusedSites(module, report);
-  const auto attached =
-      std::count_if(module.points.begin(), module.points.end(),
-                    [&](const ProbePoint& point) { return !refused.contains(SiteOf(point)); });
-  return found.front().unreached() < static_cast<size_t>(attached);
+  return found.empty() || found.front().unreached() < found.front().accepted();
 }
 
 std::vector<UnreachedCode> FindMovedCode(const std::vector<Mapping>& mappings,

@@ -23,10 +23,12 @@ namespace proftrace {
 struct UnreachedCode {
   std::string module;      // its name, from the target
   size_t points = 0;       // places in the plan
+  size_t refused = 0;      // of these, places of sites that the kernel refused
   size_t not_of_file = 0;  // executable memory lies there that is not mapped from the file
   size_t unmapped = 0;     // nothing executable lies there
   size_t without = 0;      // the file's code lies there, without a breakpoint
 
+  size_t accepted() const { return points - refused; }
   size_t unreached() const { return not_of_file + unmapped + without; }
 };
 
