@@ -145,6 +145,7 @@ class DispatcherTest(LiveTest):
                 self.assertEqual(tracer.stop(), 0, tracer.text())
             expected = {row["path"] for row in Result(self.directory / "quiet").events()}
             job.tell("churn")
+            seen = 0
             for number in range(8):
                 out = self.directory / f"churn{number}"
                 with Tracer("-p", job.pid, "-o", out, "--format", "events-csv", "-d", "100ms") as tracer:
@@ -152,11 +153,12 @@ class DispatcherTest(LiveTest):
                 result = Result(out)
                 self.assert_identities(result.ledger)
                 rows = list(result.events())
-                self.assertGreater(len(rows), 0)
+                seen += len(rows)  # on a busy machine the job may run in none of a window's 100 ms
                 whole = {row["path"] for row in rows if row["path"].startswith("step")}
                 changed = [gap for gap in result.summary["unsupported"] if gap["feature"] == "operator names from the Dispatcher"]
                 if not changed:
                     self.assertLessEqual(whole, expected)
+            self.assertGreater(seen, 0)
             job.tell("fds")
             self.assertGreater(int(job.answer()["rounds"]), 100)
             self.assert_same_results(job.answer())

@@ -361,7 +361,7 @@ print('DONE', flush=True); sys.stdin.readline()
                     # A part of each is the stop, or comes before it and after it.
                     if row["category"] == "sched" and row["tid"] in names and int(row["duration_ns"]) > 30_000_000:
                         waits[names[row["tid"]]].add(row["name"])
-                self.assertEqual(waits, {name: waits[name] & {"signal"} | {name.split()[1]} for name in names.values()})
+                self.assertEqual(waits, {name: waits[name] & {"stopped"} | {name.split()[1]} for name in names.values()})
 
 
 class DataLoader(LiveTest):
