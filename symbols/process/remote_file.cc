@@ -208,6 +208,13 @@ int OpenForReading(const RemoteUser& user, int place, int* file) {
 // Closes all descriptors that the child has inherited but these three, so that no other file or
 // process has to wait for the child's end.
 void KeepDescriptors(int socket, int root, int user_namespace) {
+  // Who reads this program's messages to their end must not have to wait for a file system that
+  // never answers: while the child waits for it, not even SIGKILL ends the child.
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int stream = 0; stream <= STDERR_FILENO; ++stream) {
+    if (null < 0 || dup2(null, stream) < 0) close(stream);
+  }
+  if (null > STDERR_FILENO) close(null);
   constexpr int kFar = 64;
   const int from[] = {socket, root, user_namespace};
   int far[] = {-1, -1, -1};

@@ -113,6 +113,16 @@ class RemoteFilesTest(LiveTest):
             remote.go_on()
             self.assert_same_results(remote.job.do("steps 3"))
 
+    def check_readers(self, tracer: int, remote: RemoteJob) -> None:
+        """The processes that read the library for it hold none of its streams: they may have to wait for the file system for ever."""
+        readers = []
+        for child in Path(f"/proc/{tracer}/task/{tracer}/children").read_text().split():
+            descriptors = {entry.name: os.readlink(entry) for entry in Path(f"/proc/{child}/fd").iterdir()}
+            if str(remote.path) in descriptors.values():
+                readers.append(child)
+                self.assertEqual({descriptors[stream] for stream in "012"}, {"/dev/null"}, descriptors)
+        self.assertTrue(readers)
+
     def test_the_end_is_not_waited_for(self) -> None:
         with self.remote_job() as remote:
             remote.stop_server()
@@ -131,6 +141,7 @@ class RemoteFilesTest(LiveTest):
                 with Tracer("-p", remote.pid, "-o", out, "--format", "events-csv", "--tier", tier) as tracer:
                     tracer.wait_until_recording()
                     self.assert_same_results(remote.job.do("steps 3"))
+                    self.check_readers(tracer.process.pid, remote)
                     remote.stop_server()
                     self.assertIn(tracer.stop(), (0, 6), tracer.text())
                 self.assertGreater(sum(Result(out).names[remote.pid].values()), 0)
