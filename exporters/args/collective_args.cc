@@ -35,29 +35,28 @@ void AddCollectiveArgs(const Collective& collective, ArgsText* args) {
 
 namespace {
 
-std::string WorkArgs(const WorkFacts& facts) {
-  ArgsText args;
-  const auto number = [&args](std::string_view key, const std::optional<int64_t>& value) {
-    if (value.has_value()) args.Number(key, *value);
+void AddWorkArgs(const WorkFacts& facts, ArgsText* args) {
+  const auto number = [args](std::string_view key, const std::optional<int64_t>& value) {
+    if (value.has_value()) args->Number(key, *value);
   };
   number("In msg nelems", facts.in_elements);
   number("Out msg nelems", facts.out_elements);
-  if (!facts.type.empty()) args.Text("dtype", facts.type);
+  if (!facts.type.empty()) args->Text("dtype", facts.type);
   number("Rank", facts.rank);
   number("Src Rank", facts.source);
   number("Dst Rank", facts.destination);
-  const std::string text = args.Take();
-  return text.empty() ? text : ", " + text;
 }
 
 }  // namespace
 
 std::string RowKeywordArgs(const Timeline& timeline, SpanId row, const OperatorInputs& inputs) {
   const std::optional<Collective> collective = CollectiveOfRow(timeline, row, "");
-  if (!collective.has_value()) {
-    return KeywordArgs(inputs.keywords) + WorkArgs(FactsOfWork(timeline, row));
-  }
   ArgsText args;
+  if (!collective.has_value()) {
+    args.Members(KeywordArgs(inputs.keywords));
+    AddWorkArgs(FactsOfWork(timeline, row), &args);
+    return args.Take();
+  }
   AddCollectiveArgs(*collective, &args);
   // torch writes these two only for rows, not for kernels.
   if (collective->first_rank && collective->stride) {
