@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "exporters/args/collective_args.h"
 #include "tests/support/timeline_maker.h"
 #include "userspace/aggregate/collectives.h"
 
@@ -289,6 +291,26 @@ class WorkTest : public testing::Test {
 
   int own_rank_ = 1;
 };
+
+// The args are members of an object, whether the row has keywords or not.
+TEST(WorkArgsTest, AreMembersWithKeywordsAndWithout) {
+  for (const bool has_keywords : {true, false}) {
+    TimelineMaker maker;
+    const ThreadIndex thread = maker.AddThread(kPid, kPid, "python");
+    const SpanId row = maker.Begin(thread, maker.AddOperator("gloo:all_reduce"), 10);
+    OperatorInputs inputs;
+    inputs.dims = "[[4, 5]]";
+    inputs.types = R"(["float"])";
+    if (has_keywords) inputs.keywords = {{"Group size", int64_t{3}}};
+    EXPECT_TRUE(maker.SetInputs(row, inputs).ok());
+    maker.End(thread, 20);
+    const auto args = nlohmann::json::parse(
+        "{" + RowKeywordArgs(*maker.Finish(), row, inputs) + "}", nullptr, false);
+    ASSERT_TRUE(args.is_object());
+    EXPECT_EQ(args.contains("Group size"), has_keywords);
+    EXPECT_EQ(args["In msg nelems"], 20);
+  }
+}
 
 TEST_F(WorkTest, ElementsAndRootsFollowFromTheOperator) {
   const std::string list = R"(["TensorList", "", "", "Scalar"])";
