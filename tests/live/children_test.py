@@ -8,6 +8,7 @@ import os
 import pwd
 import signal
 import sys
+import subprocess
 import time
 import unittest
 from pathlib import Path
@@ -319,6 +320,34 @@ class CommandTest(LiveTest):
             self.assert_lossless(result)
             counts = collections.Counter(row["path"] for row in result.events())
             self.assertEqual((counts["mine/aten::mm"], counts["aten::mm"]), (50, 1), counts.most_common(5))
+
+    def torch_with_headers(self) -> list[str]:
+        """Its directory, and whether it has the strings of C++11. Debian's has no headers."""
+        find = ("import torch, os; where = os.path.dirname(torch.__file__)\n"
+                "if os.path.exists(where + '/include/ATen/ATen.h'): print(where, int(torch._C._GLIBCXX_USE_CXX11_ABI))")
+        for python in filter(None, (LiveTest.python, os.environ.get("PROFTRACE_PARQUET_PYTHON"))):
+            found = subprocess.run([python, "-c", find], capture_output=True, text=True).stdout.split()
+            if found:
+                return found
+        self.skipTest("no torch with headers (PROFTRACE_PARQUET_PYTHON)")
+
+    def test_no_operator_of_a_program_without_python_is_missed(self) -> None:
+        """Its first operator comes a tenth of a second after its libraries have registered theirs."""
+        torch, new_strings = self.torch_with_headers()
+        program = self.directory / "products"
+        source = ("#include <ATen/ATen.h>\n#include <cstdio>\nint main() {\n  auto x = at::ones({4, 4});\n  for (int i = 0; i < 50; ++i) at::mm(x, x);\n"
+                  "  std::printf(\"%g\\n\", at::mm(x, x).sum().item<float>());\n}\n")
+        subprocess.run(["g++", "-std=c++20", f"-D_GLIBCXX_USE_CXX11_ABI={new_strings}", f"-I{torch}/include", "-xc++", "-", "-xnone",
+                        "-o", str(program), f"-L{torch}/lib", f"-Wl,-rpath,{torch}/lib", "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10"],
+                       input=source, text=True, check=True)
+        for number, command in enumerate((("{}",), ("sh", "-c", "{}; exit 5"))):
+            out = self.directory / f"without_python{number}"
+            done = self.run_proftrace("-o", out, "--format", "events-csv", "--", *(word.format(program) for word in command))
+            self.assertEqual((done.returncode, done.stdout), (0, "64\n"), done.stderr)
+            result = Result(out)
+            self.assert_lossless(result)
+            counts = collections.Counter((row["path"], row["overload_name"]) for row in result.events())
+            self.assertEqual(counts["aten::mm", ""], 51, counts.most_common(5))
 
     def test_a_killed_tracer_leaves_a_command_that_it_held_running(self) -> None:
         begun = self.directory / "begun"

@@ -345,6 +345,8 @@ class PrintedTest(LiveTest):
         names = {row["name"] for row in json.loads(lines[-1])["tables"]["operators"]["rows"]}
         self.assertTrue(any(name.startswith("evil \x1b]2;owned") for name in names), names)
         self.assertLess(json.loads(lines[-1])["window_s"], 1.01)
+        # The first view, too, is of more than a moment.
+        self.assertGreater(json.loads(lines[0])["window_s"], 0.2)
 
     def test_an_asked_end_comes_at_once(self) -> None:
         with Job(script=TOP_JOB) as job:

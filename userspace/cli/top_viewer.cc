@@ -38,6 +38,8 @@ constexpr int kEscapeMs = 50;
 constexpr int kLongestWaitMs = 1000;
 // A window ends at most this long before it is asked for.
 constexpr int64_t kLatestNs = 1'000'000'000;
+// The most that a first view waits for, besides kLatestNs.
+constexpr int64_t kFirstViewNs = 500'000'000;
 
 // A pipe that wakes the loop. A byte is a signal's number, or 0 where a refresh is done.
 int g_wake_fd = -1;
@@ -181,10 +183,12 @@ class TopViewer {
     switch (message[0]) {
       case kTopBegin:
         has_begun_ = true;
-        // With --once the one window must be complete; a live screen should be there soon.
-        next_ns_ =
-            MonotonicNs() + (options_.is_once ? options_.window_ns + kLatestNs
-                                              : static_cast<int64_t>(1e9 * options_.interval_s));
+        // With --once the one window must be complete. A live screen should be there soon, and show
+        // more than a moment.
+        next_ns_ = MonotonicNs() + kLatestNs +
+                   (options_.is_once ? options_.window_ns
+                                     : std::min({options_.window_ns, kFirstViewNs,
+                                                 static_cast<int64_t>(1e9 * options_.interval_s)}));
         break;
       case kTopCapture:
         is_asked_ = false;

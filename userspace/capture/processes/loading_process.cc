@@ -15,6 +15,9 @@ namespace {
 // How long nothing must have been loaded or registered. The next thing that the process does may be
 // its work, so this is short.
 constexpr int64_t kSettledNs = 60'000'000;
+// The same for a process that must miss nothing: a C++ program begins its work some 0.1 s after its
+// libraries have registered their operators, a Python program 0.3 s or more.
+constexpr int64_t kHeldSettledNs = 15'000'000;
 // The time for a process that has no Python binding of torch although it runs Python.
 constexpr int64_t kNoBindingNs = 2'000'000'000;
 // The time for a process whose Dispatcher cannot be read, because registering may take this long on
@@ -24,16 +27,18 @@ constexpr int64_t kNoOperatorsNs = 10'000'000'000;
 constexpr int64_t kMostCpuNs = 60'000'000'000;
 // The time between two tries to find the Dispatcher.
 constexpr int64_t kRetryNs = 100'000'000;
+constexpr int64_t kHeldRetryNs = 5'000'000;
 // A process that registers operators for ever is recorded after this time.
 constexpr int64_t kLongestLoadNs = 60'000'000'000;
 
 }  // namespace
 
-bool LoadingProcess::HasSettled(int64_t now_ns) const {
+bool LoadingProcess::HasSettled(int64_t now_ns, bool hold) const {
   // A Python process loads torch's Python binding last.
   const bool has_binding = plan_->python_version.empty() || plan_->python_node_vtable != 0;
   const int64_t enough_ns = !has_operators() ? kNoOperatorsNs
                             : !has_binding   ? kNoBindingNs
+                            : hold           ? kHeldSettledNs
                                              : kSettledNs;
   return now_ns - changed_ns_ >= enough_ns || now_ns - first_ns_ >= kLongestLoadNs;
 }
@@ -82,18 +87,23 @@ absl::StatusOr<std::optional<ProbePlan>> LoadingProcess::TakePlan(Pid pid,
   return std::exchange(plan_, std::nullopt);
 }
 
+absl::Status LoadingProcess::PlanNow(Pid pid, const PlanOptions& options, bool hold) {
+  absl::Status status;
+  const auto plan = [&](StoppedThreads*) { status = Plan(pid, options); };
+  if (hold) {
+    StoppedThreads::WhileHeld(pid, plan);
+  } else {
+    plan(nullptr);
+  }
+  return status;
+}
+
 absl::StatusOr<bool> LoadingProcess::IsReadyNow(Pid pid, const PlanOptions& options, bool hold) {
   const uint32_t mappings = CountTorchMappings(pid);
   if (mappings == 0) return false;
   if (mappings != mappings_) {
     mappings_ = mappings;
-    absl::Status status;
-    const auto plan = [&](StoppedThreads*) { status = Plan(pid, options); };
-    if (hold) {
-      StoppedThreads::WhileHeld(pid, plan);
-    } else {
-      plan(nullptr);
-    }
+    const absl::Status status = PlanNow(pid, options, hold);
     changed_ns_ = planned_ns_;
     if (first_ns_ == 0) first_ns_ = planned_ns_;
     if (!status.ok()) return status;
@@ -102,10 +112,11 @@ absl::StatusOr<bool> LoadingProcess::IsReadyNow(Pid pid, const PlanOptions& opti
   if (!plan_.has_value()) return false;
   const int64_t now_ns = MonotonicNs();
   // The Dispatcher is made, and filled, some time after its library is mapped.
-  const bool has_more =
-      plan_->dispatcher_slot == 0 || (is_old_ && now_ns - changed_ns_ >= kSettledNs);
-  if (!has_operators() && has_more && now_ns - planned_ns_ >= kRetryNs) {
-    if (absl::Status status = Plan(pid, options); !status.ok()) return status;
+  const bool has_more = plan_->dispatcher_slot == 0 ||
+                        (is_old_ && (hold || now_ns - changed_ns_ >= kSettledNs));
+  const int64_t retry_ns = hold ? kHeldRetryNs : kRetryNs;
+  if (!has_operators() && has_more && now_ns - planned_ns_ >= retry_ns) {
+    if (absl::Status status = PlanNow(pid, options, hold); !status.ok()) return status;
     if (!plan_.has_value()) return false;
     if (has_operators()) changed_ns_ = planned_ns_;
   }
@@ -115,7 +126,7 @@ absl::StatusOr<bool> LoadingProcess::IsReadyNow(Pid pid, const PlanOptions& opti
     changed_ns_ = now_ns;
     is_old_ = true;
   }
-  return HasSettled(now_ns);
+  return HasSettled(now_ns, hold);
 }
 
 }  // namespace proftrace

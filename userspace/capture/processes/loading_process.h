@@ -37,11 +37,13 @@ class LoadingProcess {
  private:
   // Whether nothing has changed for long enough. A plan that is made while libraries still register
   // their operators has no names and annotations of these.
-  bool HasSettled(int64_t now_ns) const;
+  bool HasSettled(int64_t now_ns, bool hold) const;
 
   absl::StatusOr<bool> IsReadyNow(Pid pid, const PlanOptions& options, bool hold);
   // Makes plan_, except where PyTorch is only partly loaded.
   absl::Status Plan(Pid pid, const PlanOptions& options);
+  // Does the same, with `hold` while the process is stopped.
+  absl::Status PlanNow(Pid pid, const PlanOptions& options, bool hold);
   bool has_operators() const { return plan_->dispatcher_slot != 0 && !IsRegistering(*plan_); }
 
   TargetReader* reader_;

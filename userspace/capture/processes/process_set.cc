@@ -25,7 +25,7 @@ namespace proftrace {
 namespace {
 
 constexpr std::chrono::milliseconds kAwaitInterval(50);
-constexpr std::chrono::milliseconds kAwaitOwnInterval(10);
+constexpr std::chrono::milliseconds kAwaitOwnInterval(5);
 // How many looks for ended processes follow a lost record of an end: a process is there until its
 // parent has waited for it.
 constexpr uint32_t kLooksForEnded = 200;

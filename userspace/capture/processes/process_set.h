@@ -166,6 +166,9 @@ class ProcessSet {
   std::string anothers_jumps() const;
   // Returns why the first process that was refused is not recorded; OK where none was refused.
   absl::Status refusal() const;
+  // Returns how many processes ended after they had begun to load PyTorch and before their probes
+  // were live. Only after Detach().
+  uint64_t ended_early() const { return ended_early_; }
   // Returns why the first process that was refused jumps has none; empty where none was refused.
   std::string jumps_refused() const;
   // Returns the sentences that are new since the last call. Each names a process with code that no

@@ -539,6 +539,12 @@ absl::Status RecordSession::NothingRecorded() const {
     return WithoutEitherTier(
         Fail(code, "the command was not recorded: " + std::string(refusal.message())));
   }
+  if (processes_->ended_early() > 0) {
+    return Fail(ExitCode::kNoTorch,
+                "the command was not recorded: it, or a child of it, had begun to load PyTorch and "
+                "ended before its probes were live; a command that works for a tenth of a second "
+                "or longer after that is recorded");
+  }
   return Fail(ExitCode::kNoTorch,
               "the command was not recorded: neither it nor its children had loaded PyTorch by the "
               "end");
