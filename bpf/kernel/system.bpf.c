@@ -129,6 +129,8 @@ static __always_inline void find_rest(struct task_struct *task, struct system_th
 	thread->off_cpu = BPF_CORE_READ(task, thread_info.cpu);
 	thread->off_flags = PT_OFF_CPU_VOLUNTARY;
 	thread->off_lock = PT_AWAITED_ANY;
+	thread->off_call = number;
+	thread->off_abi = abi;
 	if (state != TASK_RUNNING && number >= 0) {
 		struct pt_regs *at = (struct pt_regs *)bpf_task_pt_regs(task);
 
@@ -198,7 +200,7 @@ static __noinline int tell_open_wait(struct task_struct *task, struct system_thr
 {
 	if (!thread)
 		return 0;
-	write_off_cpu(task, thread, now, thread->off_cpu, PT_SYSTEM_UNFINISHED);
+	write_off_cpu(task, thread, now, thread->off_cpu, PT_SYSTEM_UNFINISHED, true);
 	if (thread->runnable_ns)
 		thread->runnable_ns = now;
 	thread->off_flags &= ~PT_OFF_CPU_VOLUNTARY;
@@ -222,6 +224,8 @@ int tell_open_threads(struct bpf_iter__task *ctx)
 	thread = known_thread(BPF_CORE_READ(task, pid));
 	if (!thread)
 		return 0;
+	if (thread->off_ns && arrival_ns(task) > thread->off_ns)
+		take_silent_arrival(task, thread, now);
 	if (thread->off_ns)
 		tell_open_wait(task, thread, now);
 	call_ns = thread->call_ns;

@@ -49,12 +49,14 @@ struct system_thread {
 	__u8 call_has_time;  /* call_time holds a time */
 	__u8 awaits_exec;    /* the process is WATCHED_FROM_EXEC and has not called exec yet */
 	__u8 off_lock;	     /* enum pt_awaited_lock: the lock that it waits for since off_ns */
-	__u8 reserved[2];
+	__u8 off_abi;	     /* of off_call */
+	__u8 reserved;
 	__u32 call_directory; /* the id of the directory for PT_SYSTEM_DIRECTORY_AT_BEGIN */
 	__u64 arguments[6];
 	__u64 call_time[2]; /* with PT_SYSTEM_TIME_IS_LEFT: the time at the call's begin */
 
 	__u64 off_ns;	   /* when it lost its CPU; 0 = it has one */
+	__u64 came_ns;	   /* when it was seen to get its CPU; 0 = never */
 	__u64 runnable_ns; /* when it became able to run; 0 = it is not able to yet */
 	__u64 waking_ns;   /* when a thread woke it; 0 = none has */
 	__u32 waker_pid;
@@ -64,6 +66,7 @@ struct system_thread {
 	__u8 off_flags;	   /* enum pt_off_cpu_flag */
 	__u8 off_at_begin; /* it had no CPU when its recording began */
 	__u64 voluntary;   /* task_struct.nvcsw at the last look */
+	__s32 off_call;	   /* the system call that it was in when it lost its CPU; < 0: in none */
 
 	__u64 fault_address;
 	__u32 fault_flags; /* enum pt_fault_flag */

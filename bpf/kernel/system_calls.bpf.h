@@ -5,6 +5,7 @@
 #define PROFTRACE_BPF_SYSTEM_CALLS_H
 
 #include "bpf/kernel/system_call_parts.bpf.h"
+#include "bpf/kernel/system_sched.bpf.h"
 
 struct call_end {
 	__u64 end_ns;
@@ -366,6 +367,8 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	if (!thread || system_stopped)
 		return 0;
 	thread->fault_ns = 0;
+	if (config_sched && unlikely(thread->off_ns))
+		take_silent_arrival(task, thread, bpf_ktime_get_ns());
 	if (unlikely(thread->awaits_exec)) /* exec has failed */
 		thread->call_ns = 0;
 	/* The time is taken here, because a refused call begins only in adopt_call(), and so has no

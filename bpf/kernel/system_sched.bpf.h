@@ -109,8 +109,21 @@ static __always_inline __u32 wake_up_ns(const struct system_thread *thread)
 	return ns < 0xffffffff ? ns : 0xffffffff;
 }
 
+/* By how much the scheduler's clock is behind CLOCK_MONOTONIC, or a little more; 0 = not known. */
+__u64 arrival_offset = 0;
+
+/* Returns when the thread came to the CPU that it had last, by the scheduler's own note; 0 = not
+ * known. */
+static __always_inline __u64 arrival_ns(struct task_struct *task)
+{
+	if (!arrival_offset || !bpf_core_field_exists(task->sched_info.last_arrival))
+		return 0;
+	return task->sched_info.last_arrival + arrival_offset;
+}
+
+/* `is_in_call`: the thread is still in the system call in which it lost its CPU. */
 static __always_inline void write_off_cpu(struct task_struct *task, struct system_thread *thread,
-					  __u64 now, __u32 cpu, __u8 flags)
+					  __u64 now, __u32 cpu, __u8 flags, bool is_in_call)
 {
 	struct pt_off_cpu_record record = {};
 	__u64 runnable = thread->runnable_ns;
@@ -125,7 +138,8 @@ static __always_inline void write_off_cpu(struct task_struct *task, struct syste
 	record.waker_pid = thread->waker_pid;
 	record.waker_tid = thread->waker_tid;
 	record.state = thread->off_state;
-	record.call = call_of(task, &record.abi);
+	record.call = thread->off_call;
+	record.abi = thread->off_abi;
 	if (unlikely(is_restart(record.abi, record.call))) {
 		__u32 restarted = restarted_by(thread, task->pid);
 
@@ -140,11 +154,36 @@ static __always_inline void write_off_cpu(struct task_struct *task, struct syste
 		take_answer(thread, task->pid);
 	record.off_flags = thread->off_flags;
 	record.lock = thread->off_lock;
-	if (!(record.off_flags & PT_OFF_CPU_LOCK))
+	if (is_in_call && !(record.off_flags & PT_OFF_CPU_LOCK))
 		record.off_flags |= told_by_arguments(task, record.call, record.abi);
 	write_system(thread, &record, sizeof(record));
 	thread->off_ns = 0;
 	thread->off_at_begin = 0;
+}
+
+/* Writes the time off the CPU of a thread that has a CPU again, though the kernel did not tell of
+ * the switch to it. Some kernels are silent where they switch away from certain threads. */
+static __noinline int take_silent_arrival(struct task_struct *task, struct system_thread *thread,
+					  __u64 now)
+{
+	__u64 at;
+	__u8 abi;
+
+	if (!thread)
+		return 0;
+	at = arrival_ns(task);
+	if (at && at <= thread->off_ns && !thread->off_at_begin)
+		at = thread->off_ns + 1; /* the offset is not exact */
+	if (!at) {
+		note_lost(thread);
+	} else if (at > thread->off_ns) {
+		write_off_cpu(task, thread, at < now ? at : now, bpf_get_smp_processor_id(), 0,
+			      call_of(task, &abi) == thread->off_call);
+	}
+	thread->off_ns = 0; /* also where the thread had its CPU since before the begin */
+	thread->off_at_begin = 0;
+	thread->came_ns = 0;
+	return 0;
 }
 
 static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __u64 now)
@@ -166,11 +205,17 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 	}
 	if (thread->awaits_exec)
 		return;
+	if (unlikely(thread->off_ns))
+		take_silent_arrival(task, thread, now);
+	if (thread->came_ns)
+		arrival_offset = thread->came_ns - task->sched_info.last_arrival;
 	/* The call is noted, because a stop may interrupt it, and it then continues as
 	 * restart_syscall. */
 	number = call_of(task, &abi);
 	if (number >= 0 && !is_restart(abi, number))
 		thread->restarts = number;
+	thread->off_call = number;
+	thread->off_abi = abi;
 	voluntary = task->nvcsw;
 	thread->off_ns = now;
 	thread->off_state = preempt ? TASK_RUNNING : state;
@@ -210,8 +255,10 @@ int BPF_PROG(on_system_switch, bool preempt, struct task_struct *prev, struct ta
 	if (next->flags & PF_KTHREAD)
 		return 0;
 	thread = known_thread(next->pid);
-	if (thread && thread->off_ns)
-		write_off_cpu(next, thread, now, bpf_get_smp_processor_id(), 0);
+	if (thread && thread->off_ns) {
+		write_off_cpu(next, thread, now, bpf_get_smp_processor_id(), 0, true);
+		thread->came_ns = now;
+	}
 	return 0;
 }
 
@@ -273,6 +320,7 @@ int BPF_PROG(on_system_wakeup_new, struct task_struct *woken)
 	thread->off_state = TASK_RUNNING;
 	thread->off_flags = PT_OFF_CPU_NEW;
 	thread->off_lock = PT_AWAITED_ANY;
+	thread->off_call = -1;
 	thread->off_cpu = bpf_get_smp_processor_id();
 	thread->waker_pid = tgid_of_known(task);
 	thread->waker_tid = tid_of_known(task);
