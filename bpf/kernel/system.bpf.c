@@ -169,6 +169,7 @@ static __always_inline void find_begun(struct task_struct *task, __u8 watch)
 		thread->may_be_in_call = now;
 		thread->call_ns = 0;
 		thread->off_ns = 0;
+		thread->came_ns = 0;
 		thread->off_at_begin = 0;
 	}
 }

@@ -56,9 +56,11 @@ struct system_thread {
 	__u64 call_time[2]; /* with PT_SYSTEM_TIME_IS_LEFT: the time at the call's begin */
 
 	__u64 off_ns;	   /* when it lost its CPU; 0 = it has one */
-	__u64 came_ns;	   /* when it was seen to get its CPU; 0 = never */
 	__u64 runnable_ns; /* when it became able to run; 0 = it is not able to yet */
-	__u64 waking_ns;   /* when a thread woke it; 0 = none has */
+	union {
+		__u64 waking_ns; /* when a thread woke it; 0 = none has */
+		__u64 came_ns;	 /* while it has a CPU: when it was seen to get it; 0 = never */
+	};
 	__u32 waker_pid;
 	__u32 waker_tid;
 	__u32 off_state;

@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -330,6 +331,115 @@ class RefusedTest(LiveTest):
         strict = subprocess.run([live.BINARY, "merge", str(first), str(third), "-o", str(output), "--rank-of", r"_rank(?P<rank>\d+)",
                                  "--max-clock-error", "1ms", "--strict"], capture_output=True, text=True, timeout=60)
         self.assertEqual(strict.returncode, 9, strict.stderr)
+
+
+class SteppedClockTest(LiveTest):
+    """Traces of torch.profiler from hosts whose clocks have trouble, made up: the true times are known."""
+
+    RANKS = 4
+    ODD = 2
+    BASE_NS = 1_764_000_000_000_000_000
+    HOUR_NS = 3600e9
+    SEEDS = range(4)
+
+    def calls(self, seed: int, steps: int, pause: tuple[float, float] = (1e300, 0)) -> list[list[tuple[float, float]]]:
+        """When each rank truly entered and left each all-reduce: six in a step of one second, one behind the other."""
+        chance = random.Random(seed)
+        calls: list[list[tuple[float, float]]] = [[] for _ in range(self.RANKS)]
+        for step in range(steps):
+            at = (step + 1.1) * 1e9 + (pause[1] if step * 1e9 >= pause[0] else 0)
+            for _ in range(6):
+                at += chance.uniform(1e6, 20e6)
+                entered = [at + chance.expovariate(1 / 3e5) for _ in calls]
+                left = max(entered) + 2e6 * chance.uniform(1, 1.2)
+                for rank, began in zip(calls, entered):
+                    rank.append((began, left + chance.expovariate(1 / 2e4)))
+                at = max(rank[-1][1] for rank in calls)
+        return calls
+
+    def write(self, rank: int, calls: list[tuple[float, float]], clock: collections.abc.Callable[[float], float]) -> Path:
+        facts = {"Collective name": "allreduce", "In msg nelems": 1024, "Out msg nelems": 1024, "Group size": self.RANKS, "dtype": "Float",
+                 "Process Group Name": "0", "Process Group Ranks": str(list(range(self.RANKS))), "device": 0, "stream": 7}
+        events = [{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "pid": 47, "tid": 7, "ts": round(clock(entered) / 1000, 3),
+                   "dur": round((clock(left) - clock(entered)) / 1000, 3), "args": {**facts, "Seq": number}}
+                  for number, (entered, left) in enumerate(calls)]
+        path = self.directory / f"rank{rank}.json"
+        path.write_text(json.dumps({"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": self.RANKS},
+                                    "baseTimeNanoseconds": self.BASE_NS, "traceEvents": events}))
+        return path
+
+    def merged(self, calls: list[list[tuple[float, float]]], odd: collections.abc.Callable[[float], float], missing: int = 0) -> dict:
+        """Merges; checks that each row of an aligned host lies within its bound of the truth; returns what was said of the clock."""
+        clocks = [lambda ns, rank=rank: ns * (1 + (rank - 1) * 1e-5) + rank * 3e6 for rank in range(self.RANKS)]
+        clocks[self.ODD] = odd
+        paths = [self.write(rank, calls[rank], clock) for rank, clock in enumerate(clocks)]
+        output = self.directory / "out.json"
+        made = subprocess.run([live.BINARY, "merge", *map(str, paths), "-o", str(output), "--json", "--reference", str(paths[0])],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(made.returncode, 0, made.stderr + made.stdout)
+        clock = json.loads(made.stdout)["clock"]
+        trace = read(output)
+        ranks = {event["pid"]: int(event["args"]["name"].split()[1]) for event in trace["traceEvents"] if event["name"] == "process_name"}
+        rows: dict[tuple[int, int], dict] = {(ranks[event["pid"]], event["args"]["Seq"]): event for event in trace["traceEvents"]
+                                             if event["name"] == "ncclDevKernel_AllReduce"}
+        hosts = {host["host"]: host for host in clock["hosts"]}
+        self.assertEqual([host for host in clock["not_aligned"] if host != str(paths[self.ODD])], [])
+        for rank, path in enumerate(paths):
+            if not hosts[str(path)]["aligned"]:
+                continue
+            seen = 0
+            for number, (entered, left) in enumerate(calls[rank]):
+                if (row := rows.get((rank, number))) is None:
+                    continue
+                seen += 1
+                begin = absolute_ns(trace, row)
+                for place, truth in ((begin, entered), (begin + int(row["dur"] * 1000), left)):
+                    self.assertLessEqual(abs(place - self.BASE_NS - clocks[0](truth)), hosts[str(path)]["bound_ns"] + 3000, (rank, number))
+            self.assertGreaterEqual(seen, len(calls[rank]) - (missing if rank == self.ODD else 0))
+        for finding in clock["findings"]:
+            self.assertIn(str(paths[self.ODD]), finding)
+        return clock
+
+    @staticmethod
+    def stretched(from_ns: float, to_ns: float, step_ns: float) -> collections.abc.Callable[[float], float]:
+        """What torch.profiler writes if the wall clock was set in between: a line through the wall times of the trace's ends."""
+        return lambda ns: ns + (ns - from_ns) * step_ns / (to_ns - from_ns)
+
+    def test_a_trace_that_a_step_stretched_is_named_and_not_aligned(self) -> None:
+        cases = ((50e6, 20), (-50e6, 20), (50e6, 4), (20e9, 20), (self.HOUR_NS, 20))
+        for (step_ns, steps), seed in itertools.product(cases, self.SEEDS):
+            clock = self.merged(self.calls(seed, steps), self.stretched(0.9e9, (steps + 1) * 1e9, step_ns))
+            self.assertEqual(len(clock["not_aligned"]), 1, (step_ns, steps, seed))
+            self.assertEqual(sum("are stretched" in finding for finding in clock["findings"]), 1, clock["findings"])
+            self.assertFalse(any("jumped" in finding for finding in clock["findings"]))
+
+    def test_a_slightly_stretched_trace_is_named_and_its_bound_holds(self) -> None:
+        for seed in self.SEEDS:
+            clock = self.merged(self.calls(seed, 60), self.stretched(0.9e9, 61e9, 50e6))
+            self.assertEqual(clock["not_aligned"], [])
+            self.assertIn("are stretched", "".join(clock["findings"]))
+
+    def test_a_trace_that_runs_backwards_costs_its_own_rank_only(self) -> None:
+        clock = self.merged(self.calls(1, 20), self.stretched(0.9e9, 21e9, -self.HOUR_NS))
+        self.assertEqual(len(clock["not_aligned"]), 1)
+        self.assertIn("was its clock set back?", "".join(clock["findings"]))
+
+    def test_steps_pauses_and_migrations_are_found_and_the_bound_holds(self) -> None:
+        half = 11.0e9
+        cases = {"+50 ms": (50e6, 0, 0), "-1 h": (-self.HOUR_NS, 0, 0), "suspended for 20 s": (-20e9, 0, 20e9),
+                 "migrated": (-1.3e9, 2e-4, 1.3e9)}
+        for (name, (jump_ns, rate, pause_ns)), seed in itertools.product(cases.items(), self.SEEDS):
+            calls = self.calls(seed, 20, (half - 1e9, pause_ns))
+            clock = self.merged(calls, lambda ns: ns if ns < half else ns + jump_ns + (ns - half) * rate, missing=2)
+            self.assertEqual(clock["not_aligned"], [], name)
+            self.assertEqual(len(clock["findings"]), 1, (name, clock["findings"]))
+            jumped = re.search(r"jumped by (\S+) s", clock["findings"][0])
+            self.assertIsNotNone(jumped, clock["findings"])
+            self.assertAlmostEqual(float(jumped[1]), jump_ns / 1e9, delta=0.005, msg=name)
+
+    def test_slews_and_hours_need_no_finding(self) -> None:
+        for odd, seed in itertools.product((lambda ns: ns + max(0, ns - 10e9) * 5e-4, lambda ns: ns + 3 * self.HOUR_NS), self.SEEDS):
+            self.assertEqual(self.merged(self.calls(seed, 20), odd)["findings"], [])
 
 
 if __name__ == "__main__":

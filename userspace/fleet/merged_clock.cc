@@ -4,6 +4,8 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,8 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/median.h"
 #include "userspace/base/shown_text.h"
+#include "userspace/base/text.h"
+#include "userspace/collectives/collective_names.h"
 
 namespace proftrace {
 namespace {
@@ -95,6 +99,7 @@ class MergedClockMaker {
     out_.attempts_are_apart_ = HasRestartedRank(processes);
     for (const uint32_t process : processes) AddRank(process, out_.attempts_are_apart_);
     DropLoneNumbers();
+    DropLoneInputs();
     if (absl::Status status = Solve(); !status.ok()) return status;
     PlaceTimelines();
     FindAligned();
@@ -112,18 +117,33 @@ class MergedClockMaker {
   void MakeOps() {
     std::set<std::string> ops;
     for (const SourceFacts* facts : inputs_) {
-      for (const SourceCall& call : facts->calls) ops.insert(call.op);
+      for (const SourceCall& call : facts->calls) {
+        ops.insert(call.op);
+        ops.insert(WithoutType(call.op));
+      }
     }
     for (const std::string& op : ops) {
-      if (out_.ops_.size() < kMostOps) out_.ops_.push_back(op);
+      if (ops_.size() < kMostOps) ops_.push_back(op);
     }
-    out_.ops_.emplace_back();  // the last entry stands for all operations beyond the limit
+    ops_.emplace_back();  // the last entry stands for all operations beyond the limit
+    for (const std::string& op : ops_) without_type_.push_back(NumberOf(WithoutType(op)));
+  }
+
+  // Returns "allreduce/" for "allreduce/Float".
+  static std::string WithoutType(const std::string& op) {
+    const size_t slash = op.find('/');
+    return slash == std::string::npos ? op : op.substr(0, slash + 1);
+  }
+
+  bool HasRootByName(uint16_t op) const {
+    const auto family = CollectiveFamilyOf(ops_[op]);
+    return family && HasRoot(*family);
   }
 
   uint16_t NumberOf(const std::string& op) const {
-    const auto end = out_.ops_.end() - 1;
-    const auto it = std::lower_bound(out_.ops_.begin(), end, op);
-    return static_cast<uint16_t>((it != end && *it == op ? it : end) - out_.ops_.begin());
+    const auto end = ops_.end() - 1;
+    const auto it = std::lower_bound(ops_.begin(), end, op);
+    return static_cast<uint16_t>((it != end && *it == op ? it : end) - ops_.begin());
   }
 
   // Returns the input that has the most numbered collectives of the process; nullopt where none has
@@ -189,6 +209,44 @@ class MergedClockMaker {
     for (FleetRank& rank : out_.fleet_.ranks) {
       for (CollectiveCall& call : rank.calls) {
         if (without.contains(call.group) && !is_message(call)) call.sequence.reset();
+      }
+    }
+  }
+
+  // Drops types, sizes and roots of a group's calls of one operation where not all of its ranks
+  // tell them, because one profiler records the inputs of operators and another one does not.
+  // Without a root nobody knows who waits for whom.
+  void DropLoneInputs() {
+    struct Told {
+      bool type = false;
+      bool bytes = false;
+      bool root = false;
+    };
+    std::map<std::tuple<uint32_t, uint16_t, uint32_t>, Told> told;  // by group, operation and rank
+    for (uint32_t rank = 0; rank < out_.fleet_.ranks.size(); ++rank) {
+      for (const CollectiveCall& call : out_.fleet_.ranks[rank].calls) {
+        Told& of = told[{call.group, without_type_[call.op], rank}];
+        of.type = of.type || without_type_[call.op] != call.op;
+        of.bytes = of.bytes || call.bytes > 0;
+        of.root = of.root || call.root >= 0 || !HasRootByName(call.op);
+      }
+    }
+    std::map<std::pair<uint32_t, uint16_t>, Told> told_by_all;
+    for (const auto& [place, of] : told) {
+      const auto [group, op, rank] = place;
+      const auto [all, is_new] = told_by_all.try_emplace({group, op}, of);
+      all->second.type = all->second.type && of.type;
+      all->second.bytes = all->second.bytes && of.bytes;
+      all->second.root = all->second.root && of.root;
+    }
+    for (FleetRank& rank : out_.fleet_.ranks) {
+      for (CollectiveCall& call : rank.calls) {
+        const Told& of = told_by_all.at({call.group, without_type_[call.op]});
+        if (!of.type) call.op = without_type_[call.op];
+        if (!of.bytes) call.bytes = 0;
+        if (of.root) continue;
+        call.kind = CollectiveKind::kNoDependence;
+        call.root = -1;
       }
     }
   }
@@ -376,6 +434,46 @@ class MergedClockMaker {
     for (const std::string& text : out_.moments().refused_groups) {
       statement.findings.push_back(text);
     }
+    SayWhatDoesNotBind();
+  }
+
+  // Says of each group how many of its collectives are only listed, and why.
+  void SayWhatDoesNotBind() {
+    struct Counts {
+      uint64_t disagree = 0;
+      uint64_t one_sided = 0;
+    };
+    const FleetMoments& moments = out_.moments();
+    std::map<std::pair<std::string, std::vector<int32_t>>, Counts> by_group;
+    for (size_t moment = 0; moment < moments.moments.size(); ++moment) {
+      const FleetMoment& of = moments.moments[moment];
+      if (of.is_bound || of.source != FleetMoment::Source::kCollective) continue;
+      const std::span<const MomentRow> rows = moments.Rows(moment);
+      const auto call_of = [&](const MomentRow& row) -> const CollectiveCall& {
+        return out_.fleet_.ranks[row.rank].calls[row.call];
+      };
+      bool is_one_sided = false;
+      bool is_one_op = true;
+      for (const MomentRow& row : rows) {
+        is_one_sided = is_one_sided || call_of(row).kind == CollectiveKind::kNoDependence;
+        is_one_op = is_one_op && call_of(row).op == call_of(rows.front()).op;
+      }
+      const FleetGroup& group = out_.fleet_.groups[of.group];
+      Counts& counts = by_group[{group.name, group.ranks}];
+      ++(is_one_sided && is_one_op ? counts.one_sided : counts.disagree);
+    }
+    const auto say = [&](const std::string& group, uint64_t count, const char* why) {
+      if (count == 0) return;
+      out_.statement_.findings.push_back(
+          absl::StrFormat("Group \"%s\": %s not used for the clock: %s", group,
+                          OneOrMore(count, "collective is", "collectives are"), why));
+    };
+    for (const auto& [group, counts] : by_group) {
+      say(group.first, counts.disagree,
+          "the ranks disagree on the operation, its root, the type or the size.");
+      say(group.first, counts.one_sided,
+          "of a rank only the call was seen, or no root, or a part without elements.");
+    }
   }
 
   // Describes a host's clock, with the worst errors at the ends of its inputs and at the
@@ -433,6 +531,8 @@ class MergedClockMaker {
   const JoinedInputs& joined_;
   const MergedClockOptions& options_;
   std::map<std::pair<std::string, std::vector<int32_t>>, uint32_t> groups_;
+  std::vector<std::string> ops_;        // "allreduce/Float"; sorted, but for the last one
+  std::vector<uint16_t> without_type_;  // by number of an operation: that of "allreduce/"
   MergedClock out_;
 };
 

@@ -107,8 +107,11 @@ class MergedClock {
   const FleetClock* solved() const { return clock_ ? &*clock_ : nullptr; }
   // Returns whether the time's error has a proved bound.
   static bool IsProved(const CommonTime& time);
-  // Returns the operation of a call of fleet(): "allreduce/Float".
-  const std::string& OpOf(const CollectiveCall& call) const { return ops_[call.op]; }
+  // Returns the call of a row of moments() as its input tells it: fleet()'s calls lack what only
+  // some ranks tell.
+  const SourceCall& SourceCallOf(const MomentRow& row) const {
+    return (*inputs_)[input_of_rank_[row.rank]]->calls[row.call];
+  }
 
   const ClockStatement& statement() const { return statement_; }
 
@@ -126,7 +129,6 @@ class MergedClock {
   std::vector<uint32_t> process_of_rank_;
   std::vector<uint32_t> input_of_rank_;
   bool attempts_are_apart_ = false;
-  std::vector<std::string> ops_;
   std::optional<FleetClock> clock_;  // nullopt: wall clocks are used
   FleetMoments moments_;             // matched collectives where clock_ is nullopt
   // Added to each timeline's times where nothing says how timelines lie to each other.

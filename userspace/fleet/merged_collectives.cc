@@ -116,13 +116,21 @@ const CollectiveCall& MergedCollectives::CallOf(const Collective& of, uint32_t r
   return clock_.fleet().ranks[row.rank].calls[row.call];
 }
 
+const SourceCall& MergedCollectives::SourceCallOf(const Collective& of, uint32_t rank) const {
+  return clock_.SourceCallOf(clock_.moments().Rows(of.moment)[rank]);
+}
+
+bool MergedCollectives::IsBound(const Collective& of) const {
+  return clock_.moments().moments[of.moment].is_bound;
+}
+
 int32_t MergedCollectives::RankNumber(const Collective& of, uint32_t rank) const {
   return clock_.fleet().ranks[of.times.ranks[rank].rank].rank;
 }
 
 void MergedCollectives::FindWaits(Collective& of) const {
   const std::vector<CollectiveTimes::Rank>& ranks = of.times.ranks;
-  if (!clock_.moments().moments[of.moment].is_bound || ranks.size() < 2) return;
+  if (!IsBound(of) || ranks.size() < 2) return;
   const auto last_but = [&](uint32_t rank) -> std::optional<uint32_t> {
     std::optional<uint32_t> last;
     for (uint32_t other = 0; other < ranks.size(); ++other) {
@@ -184,7 +192,7 @@ std::string MergedCollectives::NameOfRow(const Collective& of, uint32_t rank) co
   const CollectiveCall& call = CallOf(of, rank);
   if (call.kind == CollectiveKind::kSend) return absl::StrCat("send to rank ", call.destination);
   if (call.kind == CollectiveKind::kRecv) return absl::StrCat("recv from rank ", call.source);
-  const std::string& op = clock_.OpOf(call);
+  const std::string& op = SourceCallOf(of, rank).op;
   const std::string name = op.substr(0, op.find('/'));
   return name.empty() ? "collective" : name;
 }
@@ -192,13 +200,13 @@ std::string MergedCollectives::NameOfRow(const Collective& of, uint32_t rank) co
 std::string MergedCollectives::ArgsOf(const Collective& of, uint32_t rank) const {
   const FleetMoment& moment = clock_.moments().moments[of.moment];
   const FleetGroup& group = clock_.fleet().groups[moment.group];
-  const CollectiveCall& call = CallOf(of, rank);
+  const SourceCall& source = SourceCallOf(of, rank);
   JsonText args{StringText()};
   args.BeginObject();
   args.Key("group").String(group.name);
   args.Key("number").Integer(moment.sequence);
-  args.Key("bytes").Integer(call.bytes);
-  args.Key("op").String(clock_.OpOf(call));
+  args.Key("bytes").Integer(source.call.bytes);
+  args.Key("op").String(source.op);
   args.Key("ranks").Integer(of.times.ranks.size());
   if (!group.ranks.empty()) args.Key("group ranks").Integer(group.ranks.size());
   if (moment.match == FleetMoment::Match::kOrder) args.Key("match").Word("order");
@@ -210,8 +218,9 @@ std::string MergedCollectives::ArgsOf(const Collective& of, uint32_t rank) const
 
 void MergedCollectives::WriteTimes(const Collective& of, uint32_t rank, JsonText* args) const {
   const FleetGroup& group = clock_.fleet().groups[clock_.moments().moments[of.moment].group];
-  // A rank that was not recorded may have entered later.
-  const bool is_proved = of.times.is_last_proved && group.ranks.size() <= of.times.ranks.size();
+  // A rank that was not recorded may have entered later, and ranks that disagree may not have met.
+  const bool is_proved =
+      of.times.is_last_proved && IsBound(of) && group.ranks.size() <= of.times.ranks.size();
   args->Key("entered last").Integer(RankNumber(of, of.times.entered_last));
   args->Key("entered last is proved").Bool(is_proved);
   args->Key("skew (us)").Microseconds(of.times.skew_ns);
@@ -316,7 +325,8 @@ std::vector<MergedCollectives::RankSums> MergedCollectives::SumsByRank() const {
       sum.rank = fleet.rank;
       sum.attempt = fleet.attempt;
       ++sum.collectives;
-      if (of.times.ranks.size() > 1 && rank == of.times.entered_last) ++sum.entered_last;
+      const bool is_last = of.times.ranks.size() > 1 && rank == of.times.entered_last;
+      if (is_last && IsBound(of)) ++sum.entered_last;
       if (const auto wait = WaitOf(of, rank)) sum.wait_ns += wait->ns;
     }
   }

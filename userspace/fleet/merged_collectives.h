@@ -84,6 +84,10 @@ class MergedCollectives {
   };
 
   const CollectiveCall& CallOf(const Collective& of, uint32_t rank) const;
+  const SourceCall& SourceCallOf(const Collective& of, uint32_t rank) const;
+  // Returns whether the ranks agree on what the collective is, so that one may have waited for
+  // another.
+  bool IsBound(const Collective& of) const;
   // Finds the rank that each rank waited for. The time that this takes grows only linearly with the
   // ranks.
   void FindWaits(Collective& of) const;

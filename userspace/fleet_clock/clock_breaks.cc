@@ -25,6 +25,67 @@ struct SharedEnd {
   int64_t difference_ns = 0;
 };
 
+using EndsByPiece = std::map<uint32_t, std::vector<SharedEnd>>;
+
+// Returns the ends that a boot shares with others between two local times, in order of time.
+EndsByPiece SharedEnds(const FleetMoments& moments, const PieceTable& table, uint32_t boot,
+                       int64_t after_ns, int64_t before_ns) {
+  // The ends are kept by the piece of the other clock, so that breaks of that clock do not look
+  // like jumps of this one.
+  EndsByPiece by_piece;
+  for (size_t moment = 0; moment < moments.moments.size(); ++moment) {
+    if (!moments.moments[moment].is_bound || !moments.moments[moment].ends_together) continue;
+    const MomentRow* own = nullptr;
+    for (const MomentRow& row : moments.Rows(moment)) {
+      if (row.boot == boot && row.left_ns != kNotLeft) own = &row;
+    }
+    if (!own || own->left_ns < after_ns || own->left_ns > before_ns) continue;
+    uint32_t last_peer = boot;
+    for (const MomentRow& row : moments.Rows(moment)) {
+      if (row.boot == last_peer || row.boot == boot || row.left_ns == kNotLeft) continue;
+      last_peer = row.boot;
+      const auto piece = table.PieceAt(row.boot, row.left_ns);
+      if (piece) by_piece[*piece].push_back({own->left_ns, row.left_ns - own->left_ns});
+    }
+  }
+  for (auto& [piece, ends] : by_piece) {
+    std::sort(ends.begin(), ends.end(), [](const SharedEnd& a, const SharedEnd& b) {
+      return std::pair(a.left_ns, a.difference_ns) < std::pair(b.left_ns, b.difference_ns);
+    });
+  }
+  return by_piece;
+}
+
+// How far from its line an end may be, because ranks do not leave together to the nanosecond: less
+// than a tenth of what the clock gains, which tells a line from a jump, and less than the times of
+// another run differ by.
+constexpr int64_t kMostOffLineNs = 1'000'000;
+
+// Returns what the other clock gains from the first to the last end; nullopt: it gains no more than
+// `max_rate_ppb` makes, or not evenly. The ends in the middle tell a line from a jump, which leaves
+// them a quarter of the gain away at least, and from the times of another run.
+std::optional<int64_t> EvenGain(const std::vector<SharedEnd>& ends, int64_t max_rate_ppb,
+                                size_t fewest_ends) {
+  if (ends.size() < kFewestSharedEnds) return std::nullopt;
+  const int64_t length_ns = ends.back().left_ns - ends.front().left_ns;
+  const int64_t gain_ns = ends.back().difference_ns - ends.front().difference_ns;
+  if (length_ns <= 0) return std::nullopt;
+  const ClockRate rate = RateOf(gain_ns, length_ns);
+  if (std::abs(rate.ppb()) <= max_rate_ppb) return std::nullopt;
+  const int64_t most_off_ns = std::min(std::abs(gain_ns) / 10, kMostOffLineNs);
+  size_t middle = 0;
+  size_t on_line = 0;
+  for (const SharedEnd& end : ends) {
+    const int64_t since_ns = end.left_ns - ends.front().left_ns;
+    if (since_ns < length_ns / 4 || since_ns > length_ns - length_ns / 4) continue;
+    const int64_t on_line_ns = ends.front().difference_ns + GainedFloor(rate, since_ns);
+    ++middle;
+    on_line += std::abs(end.difference_ns - on_line_ns) <= most_off_ns ? 1 : 0;
+  }
+  if (middle < fewest_ends || on_line * 4 < middle * 3) return std::nullopt;
+  return gain_ns;
+}
+
 struct PlacedJump {
   size_t index = 0;  // of the first end after the jump
   int64_t amount_ns = 0;
@@ -83,36 +144,43 @@ std::vector<SnapshotChange> ChangesBySnapshots(const FleetInput& input) {
   return changes;
 }
 
+int64_t SlewedPpb(const FleetBoot& boot) {
+  constexpr int64_t kShortestNs = 1'000'000'000;
+  std::optional<int64_t> least;
+  std::optional<int64_t> most;
+  const ClockSnapshot* last = nullptr;
+  for (const ClockSnapshot& snapshot : boot.snapshots) {
+    if (!snapshot.monotonic_raw_ns) continue;
+    if (last && snapshot.monotonic_ns - last->monotonic_ns >= kShortestNs) {
+      const int64_t apart_ns = snapshot.monotonic_ns - last->monotonic_ns;
+      const int64_t gain_ns = apart_ns - (*snapshot.monotonic_raw_ns - *last->monotonic_raw_ns);
+      const int64_t gap_ns = snapshot.gap_ns + last->gap_ns;
+      const int64_t low = RateOf(gain_ns + gap_ns, apart_ns).ppb();
+      const int64_t high = RateOf(gain_ns - gap_ns, apart_ns).ppb();
+      least = std::min(least.value_or(low), low);
+      most = std::max(most.value_or(high), high);
+    } else if (last) {
+      continue;
+    }
+    last = &snapshot;
+  }
+  return least && most ? std::max<int64_t>(0, *most - *least) : 0;
+}
+
 std::optional<ClockJump> FindJump(const FleetMoments& moments, const PieceTable& table,
                                   uint32_t boot, int64_t after_ns, int64_t before_ns,
                                   int64_t least_ns) {
-  // The ends are kept by the piece of the other clock, so that breaks of that clock do not look
-  // like jumps of this one.
-  std::map<uint32_t, std::vector<SharedEnd>> by_piece;
-  for (size_t moment = 0; moment < moments.moments.size(); ++moment) {
-    if (!moments.moments[moment].is_bound || !moments.moments[moment].ends_together) continue;
-    const MomentRow* own = nullptr;
-    for (const MomentRow& row : moments.Rows(moment)) {
-      if (row.boot == boot && row.left_ns != kNotLeft) own = &row;
-    }
-    if (!own || own->left_ns < after_ns || own->left_ns > before_ns) continue;
-    uint32_t last_peer = boot;
-    for (const MomentRow& row : moments.Rows(moment)) {
-      if (row.boot == last_peer || row.boot == boot || row.left_ns == kNotLeft) continue;
-      last_peer = row.boot;
-      const auto piece = table.PieceAt(row.boot, row.left_ns);
-      if (piece) by_piece[*piece].push_back({own->left_ns, row.left_ns - own->left_ns});
-    }
-  }
+  const EndsByPiece by_piece = SharedEnds(moments, table, boot, after_ns, before_ns);
   std::vector<ClockJump> jumps;
-  for (auto& [piece, ends] : by_piece) {
-    std::sort(ends.begin(), ends.end(), [](const SharedEnd& a, const SharedEnd& b) {
-      return std::pair(a.left_ns, a.difference_ns) < std::pair(b.left_ns, b.difference_ns);
-    });
+  for (const auto& [piece, ends] : by_piece) {
     const auto jump = GreatestJump(ends);
     if (!jump || std::abs(jump->amount_ns) < least_ns) continue;
+    const SharedEnd& last = ends[jump->index - 1];
+    const SharedEnd& next = ends[jump->index];
+    // Where the clock was set back far enough, what came later has the earlier local times.
+    const bool is_turned = next.left_ns + next.difference_ns < last.left_ns + last.difference_ns;
     jumps.push_back(
-        {{boot, ends[jump->index - 1].left_ns, ends[jump->index].left_ns}, -jump->amount_ns});
+        {{boot, last.left_ns, next.left_ns}, is_turned ? jump->amount_ns : -jump->amount_ns});
   }
   // Takes the place that most other pieces agree on. Where another clock jumped, only its own
   // pieces show that.
@@ -131,6 +199,20 @@ std::optional<ClockJump> FindJump(const FleetMoments& moments, const PieceTable&
     }
   }
   return best;
+}
+
+std::optional<ClockStretch> FindStretch(const FleetMoments& moments, const PieceTable& table,
+                                        uint32_t boot, int64_t after_ns, int64_t before_ns,
+                                        int64_t max_rate_ppb, size_t fewest_ends) {
+  std::optional<ClockStretch> stretch;
+  for (const auto& [piece, ends] : SharedEnds(moments, table, boot, after_ns, before_ns)) {
+    const auto gain_ns = EvenGain(ends, max_rate_ppb, fewest_ends);
+    if (!gain_ns) continue;
+    const ClockStretch first = {boot, ends.front().left_ns, ends.back().left_ns, -*gain_ns};
+    if (!stretch) stretch = first;
+    ++stretch->witnesses;
+  }
+  return stretch;
 }
 
 }  // namespace proftrace

@@ -29,6 +29,10 @@ struct SnapshotChange {
 
 std::vector<SnapshotChange> ChangesBySnapshots(const FleetInput& input);
 
+// Returns by how much NTP changed the rate of the clock, in parts per billion: how much the gain of
+// MONOTONIC on MONOTONIC_RAW differs between snapshots.
+int64_t SlewedPpb(const FleetBoot& boot);
+
 // A jump of one boot's clock against the clocks of others that left the same collectives.
 struct ClockJump {
   ClockBreak at;
@@ -42,5 +46,22 @@ struct ClockJump {
 std::optional<ClockJump> FindJump(const FleetMoments& moments, const PieceTable& table,
                                   uint32_t boot, int64_t after_ns, int64_t before_ns,
                                   int64_t least_ns);
+
+// A clock that goes evenly, but at a rate against others' that no clock has. torch.profiler puts a
+// trace on the wall clock by a line through the trace's two ends: where the wall clock was set in
+// between, that stretches the whole trace.
+struct ClockStretch {
+  uint32_t boot = 0;
+  int64_t from_ns = 0;
+  int64_t to_ns = 0;
+  int64_t gain_ns = 0;   // what the boot's clock gains on the others' from `from_ns` to `to_ns`
+  size_t witnesses = 0;  // how many pieces of other clocks show it
+};
+
+// Returns how `boot` is stretched between two local times; nullopt: it does not go evenly there, or
+// at a rate of `max_rate_ppb` at most. `fewest_ends`: how many ends must lie in the middle.
+std::optional<ClockStretch> FindStretch(const FleetMoments& moments, const PieceTable& table,
+                                        uint32_t boot, int64_t after_ns, int64_t before_ns,
+                                        int64_t max_rate_ppb, size_t fewest_ends);
 
 }  // namespace proftrace

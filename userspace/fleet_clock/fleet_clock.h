@@ -64,6 +64,7 @@ struct ClockFinding {
     kSuspend,       // the host was suspended; amount_ns: for how long
     kRealtimeStep,  // REALTIME was set; amount_ns: by how much
     kClockStep,     // the local clock jumped, by what collectives tell; amount_ns: by how much
+    kStretched,     // it goes evenly, at a rate that no clock has; amount_ns: what it gains
     kRateVaries,    // the clock was slewed, or its rate is uneven otherwise
     kHostRestart,   // the host was restarted: there is another boot of it
     kRankRestart,   // the rank was restarted: it has another attempt

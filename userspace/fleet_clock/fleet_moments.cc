@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -50,7 +51,7 @@ class NumberMatcher {
 
   void Run() {
     for (uint32_t rank = 0; rank < input_.ranks.size(); ++rank) AddRank(rank);
-    RefuseUnevenRounds();
+    SettleUnevenRounds();
     SortChannels();
     std::sort(calls_.begin(), calls_.end(), [](const NumberedCall& a, const NumberedCall& b) {
       return std::tie(a.channel, a.sequence, a.rank, a.call) <
@@ -67,9 +68,19 @@ class NumberMatcher {
 
  private:
   struct LastNumber {
+    int64_t first = 0;  // the first number of all
     int64_t sequence = 0;
     int32_t round = 0;
     uint32_t channel = 0;
+  };
+
+  // How often a channel's numbers began again on a rank.
+  struct RankRounds {
+    uint32_t rank = 0;
+    int32_t last_round = 0;
+    // Whether the second round ends where the first one began: the rank's clock was set back, so
+    // that what came later has the earlier times.
+    bool is_turned = false;
   };
 
   void AddRank(uint32_t rank) {
@@ -85,6 +96,7 @@ class NumberMatcher {
       const int64_t sequence = *calls[call].sequence;
       const auto [last, is_new] = last_numbers.try_emplace(channel);
       if (is_new || sequence < last->second.sequence) {
+        if (is_new) last->second.first = sequence;
         if (!is_new) ++last->second.round;
         channel.round = last->second.round;
         const auto next = static_cast<uint32_t>(channels_.size());
@@ -95,27 +107,68 @@ class NumberMatcher {
       calls_.push_back({last->second.channel, rank, sequence, call});
     }
     for (const auto& [channel, last] : last_numbers) {
-      auto& rounds = rounds_[channel.Tie()];
-      if (rounds.empty() || rounds.back() != last.round) rounds.push_back(last.round);
+      const bool is_turned = last.round == 1 && last.sequence + 1 == last.first;
+      rounds_[channel.Tie()].push_back({rank, last.round, is_turned});
     }
   }
 
-  // Refuses channels whose numbers began again more often on some ranks than on others, because
-  // then it is not clear which rounds belong together.
-  void RefuseUnevenRounds() {
+  // Settles the channels whose numbers began again more often on some ranks than on others. There
+  // it is not clear which rounds belong together, so that only those ranks are used that agree with
+  // most.
+  void SettleUnevenRounds() {
     is_refused_.assign(channels_.size(), false);
-    for (size_t i = 0; i < channels_.size(); ++i) {
+    for (uint32_t i = 0; i < channels_.size(); ++i) {
       NumberedChannel first = channels_[i];
       first.round = 0;
-      if (rounds_[first.Tie()].size() < 2) continue;
-      is_refused_[i] = true;
-      if (channels_[i].round != 0) continue;
+      std::vector<RankRounds>& rounds = rounds_[first.Tie()];
+      if (channels_[i].round == 0) SettleChannel(i, rounds);
+      if (rounds.empty()) is_refused_[i] = true;
+    }
+    std::sort(out_.refused_groups.begin(), out_.refused_groups.end());
+    if (turned_.empty() && odd_.empty()) return;
+    std::erase_if(calls_, [&](NumberedCall& call) {
+      NumberedChannel first = channels_[call.channel];
+      first.round = 0;
+      const uint32_t first_id = channel_ids_.find(first)->second;
+      if (turned_.contains({first_id, call.rank})) call.channel = first_id;
+      return odd_.contains({first_id, call.rank});
+    });
+  }
+
+  // `channel`: one of round 0. Clears `rounds` where most ranks do not agree.
+  void SettleChannel(uint32_t channel, std::vector<RankRounds>& rounds) {
+    const bool has_whole = std::any_of(rounds.begin(), rounds.end(),
+                                       [](const RankRounds& of) { return of.last_round == 0; });
+    std::map<int32_t, size_t> counts;
+    for (RankRounds& of : rounds) {
+      if (has_whole && of.is_turned) {
+        turned_.insert({channel, of.rank});
+        of.last_round = 0;
+      }
+      ++counts[of.last_round];
+    }
+    if (counts.size() < 2) return;
+    const std::string& name = input_.groups[channels_[channel].group].name;
+    const auto most =
+        std::max_element(counts.begin(), counts.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most->second * 2 <= rounds.size()) {
+      rounds.clear();
       out_.refused_groups.push_back(absl::StrFormat(
           "The numbers of group \"%s\" began again, but not equally often on all ranks; its "
           "collectives are not used.",
-          input_.groups[first.group].name));
+          name));
+      return;
     }
-    std::sort(out_.refused_groups.begin(), out_.refused_groups.end());
+    for (const RankRounds& of : rounds) {
+      if (of.last_round == most->first) continue;
+      odd_.insert({channel, of.rank});
+      const FleetRank& rank = input_.ranks[of.rank];
+      out_.refused_groups.push_back(absl::StrFormat(
+          "The numbers of group \"%s\" began again %d times on rank %d (%s), and %d times on most "
+          "others: was its clock set back? Its collectives there are not used.",
+          name, of.last_round, rank.rank, input_.boots[rank.boot].host, most->first));
+    }
   }
 
   // Sorts the channels by the groups' names and members, not by their places in the input.
@@ -166,9 +219,12 @@ class NumberMatcher {
   std::vector<uint32_t> equal_groups_;
   std::vector<NumberedChannel> channels_;
   absl::flat_hash_map<NumberedChannel, uint32_t> channel_ids_;
-  // Keyed by a channel's round 0: the number of its last round on each rank, where it differs from
-  // the rank before. More than one entry: the ranks do not agree.
-  std::map<std::tuple<int32_t, uint32_t, int32_t, int32_t, int32_t>, std::vector<int32_t>> rounds_;
+  // Keyed by a channel's round 0: its rounds on each rank. Empty: the channel is not used.
+  std::map<std::tuple<int32_t, uint32_t, int32_t, int32_t, int32_t>, std::vector<RankRounds>>
+      rounds_;
+  // By channel of round 0 and rank: whose rounds are one, and whose calls are not used
+  std::set<std::pair<uint32_t, uint32_t>> turned_;
+  std::set<std::pair<uint32_t, uint32_t>> odd_;
   std::vector<bool> is_refused_;
   std::vector<NumberedCall> calls_;
   std::vector<MomentRow> rows_;
@@ -314,6 +370,19 @@ void AppendMatched(const FleetInput& input, std::span<const MomentRow> rows, Fle
 }
 
 void MatchByNumber(const FleetInput& input, FleetMoments& out) { NumberMatcher(input, out).Run(); }
+
+void DropBoot(uint32_t boot, FleetMoments& moments) {
+  FleetMoments kept;
+  for (size_t moment = 0; moment < moments.moments.size(); ++moment) {
+    const size_t begin = kept.rows.size();
+    for (const MomentRow& row : moments.Rows(moment)) {
+      if (row.boot != boot) kept.rows.push_back(row);
+    }
+    if (kept.rows.size() > begin) kept.EndMoment(moments.moments[moment]);
+  }
+  moments.moments = std::move(kept.moments);
+  moments.rows = std::move(kept.rows);
+}
 
 void MatchStreams(const FleetInput& input, FleetMoments& out) {
   FleetMoment moment;

@@ -75,9 +75,13 @@ void AppendMatched(const FleetInput& input, std::span<const MomentRow> rows, Fle
 
 // Matches all collectives and messages with a number. The key is attempt, group with its members,
 // source and destination of messages, and number; where numbers begin again on a rank, because the
-// group was made anew, a new round begins. The result has the same order for any order of the
-// input's ranks.
+// group was made anew, a new round begins. Ranks on which they began again less or more often than
+// on most are not used; but a clock that was set back only turns the order round, which is seen.
+// The result has the same order for any order of the input's ranks.
 void MatchByNumber(const FleetInput& input, FleetMoments& out);
+
+// Takes the rows of a boot out of all moments.
+void DropBoot(uint32_t boot, FleetMoments& moments);
 
 // Matches streams: a byte is not received before it was sent.
 void MatchStreams(const FleetInput& input, FleetMoments& out);

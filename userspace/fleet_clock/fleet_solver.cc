@@ -3,11 +3,13 @@
 #include <map>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "userspace/base/median.h"
 #include "userspace/fleet_clock/clock_bounds.h"
 #include "userspace/fleet_clock/clock_breaks.h"
 #include "userspace/fleet_clock/end_estimate.h"
@@ -35,30 +37,15 @@ class PieceSets {
   std::vector<uint32_t> parent_;
 };
 
-// Returns by how much NTP changed the rate of the clock, in parts per billion: how much the gain of
-// MONOTONIC on MONOTONIC_RAW differs between snapshots.
-int64_t SlewedPpb(const FleetBoot& boot) {
-  constexpr int64_t kShortestNs = 1'000'000'000;
-  std::optional<int64_t> least;
-  std::optional<int64_t> most;
-  const ClockSnapshot* last = nullptr;
-  for (const ClockSnapshot& snapshot : boot.snapshots) {
-    if (!snapshot.monotonic_raw_ns) continue;
-    if (last && snapshot.monotonic_ns - last->monotonic_ns >= kShortestNs) {
-      const int64_t apart_ns = snapshot.monotonic_ns - last->monotonic_ns;
-      const int64_t gain_ns = apart_ns - (*snapshot.monotonic_raw_ns - *last->monotonic_raw_ns);
-      const int64_t gap_ns = snapshot.gap_ns + last->gap_ns;
-      const int64_t low = RateOf(gain_ns + gap_ns, apart_ns).ppb();
-      const int64_t high = RateOf(gain_ns - gap_ns, apart_ns).ppb();
-      least = std::min(least.value_or(low), low);
-      most = std::max(most.value_or(high), high);
-    } else if (last) {
-      continue;
-    }
-    last = &snapshot;
-  }
-  return least && most ? std::max<int64_t>(0, *most - *least) : 0;
-}
+// The rate that quartz (100 ppm) and NTP (500 ppm) can give to a clock together.
+constexpr int64_t kMostLikelyRatePpb = 600'000;
+
+// How many ends show that a clock is stretched where no dependence does.
+constexpr size_t kFewestEndsOfSuspect = 8;
+
+constexpr std::string_view kWhyStretched =
+    "its times are stretched, as torch.profiler stretches a whole trace if the wall clock is set "
+    "while it records";
 
 std::string InSeconds(int64_t ns) {
   return absl::StrFormat("%+.6f s", static_cast<double>(ns) / 1e9);
@@ -85,6 +72,7 @@ class FleetSolver {
           input_, options_, clock_.table_,
           [&](uint32_t first, uint32_t second) { return KnownOffsetOf(first, second); },
           clock_.moments_);
+      for (const ClockStretch& stretch : stretches_) DropBoot(stretch.boot, clock_.moments_);
     }
     if (absl::Status status = SolveAndBreak(); !status.ok()) return status;
     CollectFindings();
@@ -150,14 +138,17 @@ class FleetSolver {
   }
 
   // Solves the timelines. While dependences contradict each other, looks for a clock in the
-  // contradiction that has jumped, as the clocks that share collectives with it agree, and adds a
-  // break there.
+  // contradiction that is stretched or has jumped, as the clocks that share collectives with it
+  // agree. The stretched one is left out; where one has jumped, a break is added.
   absl::Status SolveAndBreak() {
     const size_t most_breaks = breaks_.size() + 16 + input_.boots.size();
     while (true) {
       absl::Status status = SolveTimelines();
+      if (status.ok() && LeaveOutStretched(suspects_, kFewestEndsOfSuspect)) continue;
       if (status.ok() || !contradiction_ || breaks_.size() >= most_breaks) return status;
-      const std::optional<ClockJump> jump = FindWhatJumped(*contradiction_);
+      const std::vector<uint32_t> pieces = PiecesOf(*contradiction_);
+      if (LeaveOutStretched(pieces, 1)) continue;
+      const std::optional<ClockJump> jump = FindWhatJumped(pieces);
       if (!jump) return status;
       for (const ClockBreak& known : breaks_) {
         if (known.boot == jump->at.boot && known.after_ns == jump->at.after_ns) return status;
@@ -167,14 +158,53 @@ class FleetSolver {
     }
   }
 
-  std::optional<ClockJump> FindWhatJumped(const PieceContradiction& contradiction) const {
-    const PieceTable& table = clock_.table_;
+  std::vector<uint32_t> PiecesOf(const PieceContradiction& contradiction) const {
     std::vector<uint32_t> pieces;
     for (const PieceContradiction::Hop& hop : contradiction.hops) pieces.push_back(hop.to_piece);
     std::sort(pieces.begin(), pieces.end(), [&](uint32_t a, uint32_t b) {
       return std::pair(BootId(a), a) < std::pair(BootId(b), b);
     });
     pieces.erase(std::unique(pieces.begin(), pieces.end()), pieces.end());
+    return pieces;
+  }
+
+  // Leaves out the clock that is stretched, if one of these pieces' is. As for a jump: what is
+  // stretched is so against all others.
+  bool LeaveOutStretched(const std::vector<uint32_t>& pieces, size_t fewest_ends) {
+    std::optional<ClockStretch> best;
+    for (const uint32_t piece : pieces) {
+      const ClockPiece& of = clock_.table_.pieces[piece];
+      const auto stretch = FindStretch(clock_.moments_, clock_.table_, of.boot, of.from_ns,
+                                       of.to_ns, options_.max_rate_ppb, fewest_ends);
+      if (!stretch || (of.boot == forced_reference_ && stretch->witnesses < 2)) continue;
+      if (!best || stretch->witnesses >= best->witnesses) best = stretch;
+    }
+    if (!best) return false;
+    stretches_.push_back(*best);
+    DropBoot(best->boot, clock_.moments_);
+    return true;
+  }
+
+  // Notes the pieces that are stretched by what their ends tell, although no dependence contradicts
+  // that, and the reference, which all others may seem to be stretched against.
+  void NoteSuspects(const std::vector<uint32_t>& members, const EndEstimate& estimate,
+                    uint32_t reference) {
+    bool has_any = false;
+    for (size_t member = 0; member < members.size(); ++member) {
+      const std::vector<int64_t>& wishes = estimate.wishes[member];
+      const ClockPiece& piece = clock_.table_.pieces[members[member]];
+      if (wishes.size() < 2 || !piece.is_bounded()) continue;
+      const int64_t apart_ns = piece.KnotAt(wishes.size() - 1) - piece.KnotAt(0);
+      const ClockRate rate = RateOf(wishes.back() - wishes.front(), apart_ns);
+      if (std::abs(rate.ppb()) <= options_.max_rate_ppb) continue;
+      suspects_.push_back(members[member]);
+      has_any = true;
+    }
+    if (has_any) suspects_.insert(suspects_.begin(), reference);
+  }
+
+  std::optional<ClockJump> FindWhatJumped(const std::vector<uint32_t>& pieces) const {
+    const PieceTable& table = clock_.table_;
     // A clock that jumped did so against all other clocks, while each of these jumped only against
     // that one. Between only two clocks nobody can tell which one jumped: the first is taken as
     // right.
@@ -182,7 +212,7 @@ class FleetSolver {
     for (const uint32_t piece : pieces) {
       const ClockPiece& of = table.pieces[piece];
       const auto jump = FindJump(clock_.moments_, table, of.boot, of.from_ns, of.to_ns,
-                                 std::max<int64_t>(1, contradiction.excess_ns / 2));
+                                 std::max<int64_t>(1, contradiction_->excess_ns / 2));
       if (jump && (!best || jump->witnesses >= best->witnesses)) best = jump;
     }
     return best;
@@ -194,6 +224,7 @@ class FleetSolver {
     PieceTable& table = clock_.table_;
     clock_.timeline_of_piece_.assign(table.pieces.size(), 0);
     clock_.timelines_.clear();
+    suspects_.clear();
     wander_ppb_.clear();
     for (const FleetBoot& boot : input_.boots) {
       wander_ppb_.push_back(options_.wander_ppb + SlewedPpb(boot));
@@ -286,6 +317,7 @@ class FleetSolver {
       }
     }
     const EndEstimate estimate = EstimateByEnds(clock_.moments_, table, members, reference);
+    NoteSuspects(members, estimate, reference);
     solver.SetValues(estimate.wishes);
     for (size_t member = 0; member < members.size(); ++member) {
       ClockPiece& piece = table.pieces[members[member]];
@@ -319,6 +351,8 @@ class FleetSolver {
   void PlaceByNtp();
   void FindRestarts();
   void FindOddPieces();
+  void AddStretches();
+  void FindLikelyStretches(uint32_t timeline);
   void AddFinding(ClockFinding::Kind kind, const ClockBreak& at, int64_t amount_ns,
                   std::string text) {
     clock_.findings_.push_back(
@@ -332,6 +366,8 @@ class FleetSolver {
   std::optional<uint32_t> forced_reference_;
   std::vector<SnapshotChange> changes_;
   std::vector<ClockJump> jumps_;
+  std::vector<ClockStretch> stretches_;
+  std::vector<uint32_t> suspects_;  // pieces that may be stretched
   std::vector<ClockBreak> breaks_;
   std::optional<PieceContradiction> contradiction_;
   std::vector<int64_t> wander_ppb_;
@@ -359,6 +395,7 @@ void FleetSolver::CollectFindings() {
                                input_.boots[jump.at.boot].host, InSeconds(jump.amount_ns),
                                jump.witnesses));
   }
+  AddStretches();
   PlaceByNtp();
   FindRestarts();
   FindOddPieces();
@@ -368,6 +405,53 @@ void FleetSolver::CollectFindings() {
                      const std::string& second = input_.boots[b.boot].boot_id;
                      return std::tie(first, a.after_ns) < std::tie(second, b.after_ns);
                    });
+}
+
+void FleetSolver::AddStretches() {
+  for (const ClockStretch& stretch : stretches_) {
+    const ClockBreak at = {stretch.boot, stretch.from_ns, stretch.to_ns};
+    AddFinding(ClockFinding::Kind::kStretched, at, stretch.gain_ns,
+               absl::StrFormat(
+                   "The clock of %s gains %s on those of %d other hosts in %.1f s, more "
+                   "than a clock can: %s; or they are of another run. It is not aligned.",
+                   input_.boots[stretch.boot].host, InSeconds(stretch.gain_ns), stretch.witnesses,
+                   static_cast<double>(stretch.to_ns - stretch.from_ns) / 1e9, kWhyStretched));
+  }
+  for (uint32_t timeline = 0; timeline < clock_.timelines_.size(); ++timeline) {
+    FindLikelyStretches(timeline);
+  }
+}
+
+// Names the pieces that go evenly, at a rate that is possible but not likely against most others.
+void FleetSolver::FindLikelyStretches(uint32_t timeline) {
+  const PieceTable& table = clock_.table_;
+  std::vector<uint32_t> pieces;
+  std::vector<int64_t> rates_ppb;
+  for (uint32_t index = 0; index < table.pieces.size(); ++index) {
+    const ClockPiece& piece = table.pieces[index];
+    if (clock_.timeline_of_piece_[index] != timeline || !piece.is_bounded()) continue;
+    if (piece.to_ns <= piece.from_ns) continue;
+    pieces.push_back(index);
+    rates_ppb.push_back(clock_.DriftOf(index).ppb);
+  }
+  if (pieces.size() < 2) return;
+  // If there are only two, the reference is taken as right.
+  const int64_t usual_ppb = pieces.size() > 2 ? Median(rates_ppb) : 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const ClockPiece& piece = table.pieces[pieces[i]];
+    const int64_t length_ns = piece.to_ns - piece.from_ns;
+    const int64_t error_ns =
+        *std::max_element(piece.likely_error_ns.begin(), piece.likely_error_ns.end());
+    // The correction falls where the clock is too fast.
+    const int64_t fast_ppb = usual_ppb - rates_ppb[i];
+    if (std::abs(fast_ppb) - RateOf(2 * error_ns, length_ns).ppb() <= kMostLikelyRatePpb) continue;
+    const auto gain_ns = GainedFloor(ClockRate::OfPpb(fast_ppb), length_ns);
+    AddFinding(
+        ClockFinding::Kind::kStretched, {piece.boot, piece.from_ns, piece.to_ns}, gain_ns,
+        absl::StrFormat("The clock of %s goes at %+d ppm against most others', which is more "
+                        "than quartz and NTP make: %s. Its durations are wrong by as much.",
+                        input_.boots[piece.boot].host, fast_ppb / 1000, kWhyStretched));
+  }
 }
 
 void FleetSolver::PlaceByNtp() {

@@ -15,13 +15,19 @@ constexpr std::string_view kAnswer = "proftrace_answer";
 // the tables that it holds as a whole.
 constexpr uint64_t kLeastMemory = 160'000'000;
 constexpr uint64_t kMemoryAByte = 4;
+// Up to this size of the tables one thread answers. Several threads add the parts of a mean in an
+// order of their own, so that the last digits of answers differ from run to run.
+constexpr uint64_t kMostBytesOfOneThread = uint64_t{16} << 20;
 
 // Returns DuckDB's settings: a question that needs more memory spills to the scratch folder, and
 // DuckDB downloads no extensions.
 std::vector<std::string> Settings(const ScratchFolder& scratch, uint64_t table_bytes) {
-  return {"SET temp_directory = '" + scratch.path() + "/spilled'",
-          "SET memory_limit = '" + std::to_string(kLeastMemory + kMemoryAByte * table_bytes) + "B'",
-          "SET autoinstall_known_extensions = false"};
+  std::vector<std::string> settings = {
+      "SET temp_directory = '" + scratch.path() + "/spilled'",
+      "SET memory_limit = '" + std::to_string(kLeastMemory + kMemoryAByte * table_bytes) + "B'",
+      "SET autoinstall_known_extensions = false"};
+  if (table_bytes <= kMostBytesOfOneThread) settings.emplace_back("SET threads = 1");
+  return settings;
 }
 
 json ColumnsOf(const std::string& columns) {

@@ -18,7 +18,9 @@ namespace proftrace {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int64_t kOneSecondNs = 1'000'000'000;
@@ -131,13 +133,21 @@ TEST(HardClocksTest, StepsSlewsHoursAndAnAlwaysLastHostAtOnce) {
 }
 
 // Kineto scales a trace by the wall clock at its ends: a step in it stretches all of it.
-TEST(HardClocksTest, AStretchedTraceIsRefusedAndTheHostNamed) {
+TEST(HardClocksTest, AStretchedTraceIsNotAlignedAndTheHostNamed) {
   TroubledJob job = EightHosts();
   job.clocks[3] = [](int64_t ns) { return ns + ns / 12; };
-  const auto merge = FleetMerge::Prepare(job.MakeAllTroubled(), ByHost0());
-  ASSERT_FALSE(merge.ok());
-  EXPECT_EQ(ExitCodeOf(merge.status()), ExitCode::kInputsDisagree);
-  EXPECT_THAT(std::string(merge.status().message()), HasSubstr("host3"));
+  auto merge = FleetMerge::Prepare(job.MakeAllTroubled(), ByHost0());
+  ASSERT_TRUE(merge.ok()) << merge.status();
+  EXPECT_THAT((*merge)->clock().not_aligned, ElementsAre("host3"));
+  EXPECT_THAT((*merge)->clock().findings,
+              Contains(AllOf(HasSubstr("host3"), HasSubstr("stretched"))));
+  // Where a clock is wanted for all, there is none.
+  MergeOptions by_collectives = ByHost0();
+  by_collectives.clock.mode = ClockMode::kCollectives;
+  const auto refused = FleetMerge::Prepare(job.MakeAllTroubled(), by_collectives);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(ExitCodeOf(refused.status()), ExitCode::kInputsDisagree);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("host3"));
 }
 
 // Steps of unlike length, the same for all ranks: by their order alone one is told from another.

@@ -15,8 +15,8 @@ namespace {
 // How long nothing must have been loaded or registered. The next thing that the process does may be
 // its work, so this is short.
 constexpr int64_t kSettledNs = 60'000'000;
-// The same for a process that must miss nothing: a C++ program begins its work some 0.1 s after its
-// libraries have registered their operators, a Python program 0.3 s or more.
+// How long that must be for a process of which nothing may be missed: a C++ program begins its work
+// some 0.1 s after its libraries have registered their operators, a Python program 0.3 s or more.
 constexpr int64_t kHeldSettledNs = 15'000'000;
 // The time for a process that has no Python binding of torch although it runs Python.
 constexpr int64_t kNoBindingNs = 2'000'000'000;
@@ -112,8 +112,8 @@ absl::StatusOr<bool> LoadingProcess::IsReadyNow(Pid pid, const PlanOptions& opti
   if (!plan_.has_value()) return false;
   const int64_t now_ns = MonotonicNs();
   // The Dispatcher is made, and filled, some time after its library is mapped.
-  const bool has_more = plan_->dispatcher_slot == 0 ||
-                        (is_old_ && (hold || now_ns - changed_ns_ >= kSettledNs));
+  const bool has_more =
+      plan_->dispatcher_slot == 0 || (is_old_ && (hold || now_ns - changed_ns_ >= kSettledNs));
   const int64_t retry_ns = hold ? kHeldRetryNs : kRetryNs;
   if (!has_operators() && has_more && now_ns - planned_ns_ >= retry_ns) {
     if (absl::Status status = PlanNow(pid, options, hold); !status.ok()) return status;

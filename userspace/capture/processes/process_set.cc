@@ -483,8 +483,7 @@ void ProcessSet::RunFollower() {
   int64_t next_look_ns = 0;
   while (!stop_) {
     const auto ready = [this] { return stop_ || !tasks_.empty(); };
-    const bool is_quick = holds_awaited_ && !awaited_.empty();
-    const auto interval = is_quick ? kAwaitOwnInterval : kAwaitInterval;
+    const auto interval = holds_awaited_ && !awaited_.empty() ? kAwaitOwnInterval : kAwaitInterval;
     changed_.wait_for(lock, interval, ready);
     if (stop_) break;
     // Looks are made also while a job forks all the time.

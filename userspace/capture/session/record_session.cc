@@ -30,6 +30,13 @@ constexpr size_t kMostStandstillLooks = 256;
 // How long to wait for names at the end.
 constexpr int64_t kLastNamesNs = 5'000'000'000;
 
+constexpr char kNeverLoaded[] =
+    "the command was not recorded: neither it nor its children had loaded PyTorch by the end";
+constexpr char kEndedTooEarly[] =
+    "the command was not recorded: it, or a child of it, had begun to load PyTorch and ended "
+    "before "
+    "its probes were live; a command that works for a tenth of a second after that is recorded";
+
 }  // namespace
 
 void RecordSession::OnRecord(std::span<const std::byte> record) {
@@ -539,15 +546,7 @@ absl::Status RecordSession::NothingRecorded() const {
     return WithoutEitherTier(
         Fail(code, "the command was not recorded: " + std::string(refusal.message())));
   }
-  if (processes_->ended_early() > 0) {
-    return Fail(ExitCode::kNoTorch,
-                "the command was not recorded: it, or a child of it, had begun to load PyTorch and "
-                "ended before its probes were live; a command that works for a tenth of a second "
-                "or longer after that is recorded");
-  }
-  return Fail(ExitCode::kNoTorch,
-              "the command was not recorded: neither it nor its children had loaded PyTorch by the "
-              "end");
+  return Fail(ExitCode::kNoTorch, processes_->ended_early() > 0 ? kEndedTooEarly : kNeverLoaded);
 }
 
 }  // namespace proftrace
