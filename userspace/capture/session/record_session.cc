@@ -34,8 +34,7 @@ constexpr char kNeverLoaded[] =
     "the command was not recorded: neither it nor its children had loaded PyTorch by the end";
 constexpr char kEndedTooEarly[] =
     "the command was not recorded: it, or a child of it, had begun to load PyTorch and ended "
-    "before "
-    "its probes were live; a command that works for a tenth of a second after that is recorded";
+    "before its probes were live; what works for a tenth of a second after that is recorded";
 
 }  // namespace
 
