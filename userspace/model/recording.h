@@ -12,6 +12,7 @@
 
 #include "userspace/model/clock_snapshot.h"
 #include "userspace/model/cpu_quota.h"
+#include "userspace/model/host_state.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/job_identity.h"
 #include "userspace/model/process_group.h"
@@ -240,6 +241,8 @@ struct RecordingInfo {
   // The quotas each second and at the window's begin and end, in order of time. A part of a longer
   // recording has all snapshots that the longer one kept; older captures have none.
   std::vector<CpuQuotaSnapshot> cpu_quotas;
+  // The state of the host at the times of `clocks`; older captures have none.
+  std::vector<HostState> host_states;
   // The control groups that may bound a process's CPU time, by pid: its own group and those above
   // it. The snapshots have the quotas of those with a quota. For a process without an entry the
   // groups are not known.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "userspace/why/case.h"
 #include "userspace/why/finding.h"
@@ -70,6 +71,10 @@ std::optional<Finding> FindUnevenSteps(const Case& job);
 // Returns a sentence where a quota of CPU time kept threads of the job from running, but not the
 // thread of the verdict, or not for long; empty: no such thing is known.
 std::string ThrottlingRemark(const Case& job);
+
+// Returns sentences on what the kernel counted of the whole host that makes the same work take
+// longer: hot processors, a limit of their frequency, memory of another node.
+std::vector<std::string> HostRemarks(const RecordingInfo& info);
 
 // Finds that the recording itself cost much.
 std::optional<Finding> FindRecording(const Case& job);

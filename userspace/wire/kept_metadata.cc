@@ -40,9 +40,9 @@ void KeptMetadata::Add(const std::vector<std::string>& json_arrays, int64_t now_
         last_[type] = std::move(entry.text);
         continue;
       }
-      if (type == "clock" || type == "cpu_quotas") {
+      if (type == "clock" || type == "cpu_quotas" || type == "host_state") {
         bytes_ += kBytesBesideEntry + entry.text.size();
-        (type == "clock" ? clocks_ : quotas_).push_back(std::move(entry));
+        snapshots_[type].push_back(std::move(entry));
         continue;
       }
       if (type == "process") {
@@ -97,10 +97,10 @@ void KeptMetadata::Forget(std::span<const EndedTask> tasks, int64_t late_ns) {
 }
 
 void KeptMetadata::ForgetSnapshots(int64_t from_ns) {
-  for (std::deque<Entry>* snapshots : {&clocks_, &quotas_}) {
-    while (snapshots->size() > 1 && (*snapshots)[1].told_ns < from_ns) {
-      bytes_ -= kBytesBesideEntry + snapshots->front().text.size();
-      snapshots->pop_front();
+  for (auto& [type, snapshots] : snapshots_) {
+    while (snapshots.size() > 1 && snapshots[1].told_ns < from_ns) {
+      bytes_ -= kBytesBesideEntry + snapshots.front().text.size();
+      snapshots.pop_front();
     }
   }
 }
@@ -118,8 +118,8 @@ std::vector<std::string> KeptMetadata::ToJson() const {
     if (const auto it = last_.find(type); it != last_.end()) add(it->second);
   }
   for (const Entry& entry : entries_) add(entry.text);
-  for (const std::deque<Entry>* snapshots : {&clocks_, &quotas_}) {
-    for (const Entry& snapshot : *snapshots) add(snapshot.text);
+  for (const auto& [type, snapshots] : snapshots_) {
+    for (const Entry& snapshot : snapshots) add(snapshot.text);
   }
   for (const char* type : {"steps", "budget", "end"}) {
     if (const auto it = last_.find(type); it != last_.end()) add(it->second);

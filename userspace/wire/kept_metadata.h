@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ class KeptMetadata {
   // Drops entries of ended processes and threads that came up to `late_ns` after their end. The
   // entries of an address space are dropped with its last process.
   void Forget(std::span<const EndedTask> tasks, int64_t late_ns);
-  // Drops the snapshots of clocks and of quotas that were added before `from_ns`, except the last
+  // Drops the snapshots of clocks, quotas and the host that were added before `from_ns`, except the last
   // one of each.
   void ForgetSnapshots(int64_t from_ns);
   // Returns the entries in their order, as one JSON array for each block.
@@ -51,8 +52,7 @@ class KeptMetadata {
   void RemoveIf(Predicate&& is_over);
 
   std::vector<Entry> entries_;
-  std::deque<Entry> clocks_;  // snapshots of them
-  std::deque<Entry> quotas_;  // snapshots of them
+  std::map<std::string, std::deque<Entry>> snapshots_;  // by type
   // entries of types of which only the last entry counts
   absl::flat_hash_map<std::string, std::string> last_;
   absl::flat_hash_set<std::string> notes_;  // entries of type "unsupported", each once

@@ -12,6 +12,7 @@
 #include "userspace/wire/agent_metadata.h"
 #include "userspace/wire/budget_metadata.h"
 #include "userspace/wire/clock_metadata.h"
+#include "userspace/wire/host_metadata.h"
 #include "userspace/wire/metadata_json.h"
 #include "userspace/wire/module_metadata.h"
 #include "userspace/wire/process_metadata.h"
@@ -232,6 +233,11 @@ void MergeSchemas(const json& entry, CaptureMetadata* metadata) {
   }
 }
 
+Unsupported UnsupportedFromJson(const json& entry) {
+  return Unsupported{Text(entry, "feature"), Text(entry, "reason"), Flag(entry, "only_loaded"),
+                     Text(entry, "row")};
+}
+
 }  // namespace
 
 void CaptureMetadata::AddPlacesOfGroups(uint32_t pid) {
@@ -298,14 +304,14 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
       }
     } else if (type == "clock") {
       MergeClocks(entry, &info);
+    } else if (type == "host_state") {
+      MergeHostState(entry, &info);
     } else if (type == "cpu_groups") {
       MergeCpuGroups(entry, &info);
     } else if (type == "cpu_quotas") {
       MergeCpuQuotas(entry, &info);
     } else if (type == "unsupported") {
-      const bool is_only_loaded = Flag(entry, "only_loaded");
-      info.unsupported.push_back(Unsupported{Text(entry, "feature"), Text(entry, "reason"),
-                                             is_only_loaded, Text(entry, "row")});
+      info.unsupported.push_back(UnsupportedFromJson(entry));
     } else if (type == "gpu") {
       info.gpu = Text(entry, "how");
     } else if (type == "gpu_agent") {
@@ -454,6 +460,10 @@ void MetadataWriter::AddClocks(const ClockSnapshot& clocks) {
 
 void MetadataWriter::AddCpuGroups(Pid pid, const std::optional<std::vector<std::string>>& groups) {
   impl_->entries.push_back(CpuGroupsToJson(pid, groups));
+}
+
+void MetadataWriter::AddHostState(const HostState& state) {
+  impl_->entries.push_back(HostStateToJson(state));
 }
 
 void MetadataWriter::AddCpuQuotas(const CpuQuotaSnapshot& snapshot) {

@@ -166,6 +166,8 @@ class MetadataWriter {
                         std::optional<int> count = std::nullopt);
   // Adds one of a recording's snapshots. They must be added in order of time.
   void AddClocks(const ClockSnapshot& clocks);
+  // Does so with the states of the host.
+  void AddHostState(const HostState& state);
   // Adds the groups that may bound a process's CPU time; nullopt: they are not known, or not any
   // more. The last entry counts.
   void AddCpuGroups(Pid pid, const std::optional<std::vector<std::string>>& groups);

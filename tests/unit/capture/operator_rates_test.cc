@@ -13,7 +13,7 @@
 namespace proftrace {
 namespace {
 
-const Pid kSelf{static_cast<uint32_t>(getpid())};
+const Pid kThisProcess{static_cast<uint32_t>(getpid())};
 
 abi::pt_record Call(uint32_t pid, uint32_t tid, uint16_t kind = abi::PT_COST, uint16_t site = 0) {
   abi::pt_record head{};
@@ -26,19 +26,19 @@ abi::pt_record Call(uint32_t pid, uint32_t tid, uint16_t kind = abi::PT_COST, ui
 }
 
 void Observe(OperatorRates* rates, uint32_t tid, int calls) {
-  for (int i = 0; i < calls; ++i) rates->Observe(Call(Raw(kSelf), tid));
+  for (int i = 0; i < calls; ++i) rates->Observe(Call(Raw(kThisProcess), tid));
 }
 
 TEST(OperatorRatesTest, TheBusiestThreadOfAProcessIsTold) {
   OperatorRates rates;
   const auto tid = static_cast<uint32_t>(syscall(SYS_gettid));
-  rates.Begin(std::vector<Pid>{kSelf});
+  rates.Begin(std::vector<Pid>{kThisProcess});
   Observe(&rates, tid, 500);
   Observe(&rates, tid + 1'000'000, 100);  // one that has ended
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const std::vector<OperatorRates::Thread> threads = rates.End(0);
   ASSERT_EQ(threads.size(), 1u);
-  EXPECT_EQ(threads[0].pid, kSelf);
+  EXPECT_EQ(threads[0].pid, kThisProcess);
   EXPECT_EQ(threads[0].tid, Tid{tid});
   EXPECT_EQ(threads[0].operators, 500u);
   EXPECT_GE(threads[0].able_ns, 1'000'000);
@@ -47,23 +47,23 @@ TEST(OperatorRatesTest, TheBusiestThreadOfAProcessIsTold) {
 
 TEST(OperatorRatesTest, OtherRecordsAreLeftOut) {
   OperatorRates rates;
-  const abi::pt_record before = Call(Raw(kSelf), 1);
+  const abi::pt_record before = Call(Raw(kThisProcess), 1);
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  rates.Begin(std::vector<Pid>{kSelf});
+  rates.Begin(std::vector<Pid>{kThisProcess});
   rates.Observe(before);
-  rates.Observe(Call(Raw(kSelf) + 1, 1));
-  rates.Observe(Call(Raw(kSelf), 1, abi::PT_COST, /*site=*/7));
-  rates.Observe(Call(Raw(kSelf), 1, abi::PT_SPAN_BEGIN));
+  rates.Observe(Call(Raw(kThisProcess) + 1, 1));
+  rates.Observe(Call(Raw(kThisProcess), 1, abi::PT_COST, /*site=*/7));
+  rates.Observe(Call(Raw(kThisProcess), 1, abi::PT_SPAN_BEGIN));
   EXPECT_EQ(rates.operators(), 0u);
   EXPECT_TRUE(rates.End(0).empty());
-  rates.Observe(Call(Raw(kSelf), 1));
+  rates.Observe(Call(Raw(kThisProcess), 1));
   EXPECT_EQ(rates.operators(), 0u);
 }
 
 TEST(OperatorRatesTest, WhatTheCounterTakesIsNoTimeOfTheThread) {
   OperatorRates rates;
   const auto tid = static_cast<uint32_t>(syscall(SYS_gettid));
-  rates.Begin(std::vector<Pid>{kSelf});
+  rates.Begin(std::vector<Pid>{kThisProcess});
   Observe(&rates, tid, 100);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   // 100 calls of a second each: more than there was.

@@ -12,6 +12,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/capture/cost/recording_cost.h"
 #include "userspace/capture/session/clock_snapshots.h"
+#include "userspace/capture/session/host_state.h"
 #include "userspace/inject/standstill.h"
 
 namespace proftrace {
@@ -202,7 +203,7 @@ void RecordSession::TakeSystemRecords() {
 void RecordSession::TellClocks() {
   const ClockSnapshot clocks = ReadKernelClocks();
   next_clocks_ns_ = clocks.monotonic_ns + kClockSnapshotNs;
-  sink_.AddMetadata([&clocks](MetadataWriter& writer) { writer.AddClocks(clocks); });
+  sink_.AddMetadata([&clocks](MetadataWriter& writer) { TellHost(clocks, &writer); });
 }
 
 void RecordSession::TellQuotas(bool is_asked) {
@@ -424,7 +425,7 @@ void RecordSession::TakeFlight(int64_t now_ns) {
 
 MetadataWriter RecordSession::FlightWords(const Cost& cost, uint64_t unnamed) {
   MetadataWriter words;
-  words.AddClocks(ReadKernelClocks());
+  TellHost(ReadKernelClocks(), &words);
   for (const Unsupported& gap : processes_->gaps()) words.AddUnsupported(gap);
   if (unnamed > 0) {
     words.AddUnsupported({"samples", std::to_string(unnamed) +
