@@ -1,7 +1,9 @@
 // Finds the function of Python in which a thread was, in a part of the steps.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "userspace/aggregate/python_moments.h"
@@ -16,8 +18,23 @@ namespace {
 // The fewest samples that tell anything.
 constexpr int64_t kFewestSamples = 10;
 
+// A function that takes less than this part of the time does not stand for it. Stacks tell of less,
+// because a function that calls operators often has its time in theirs.
+constexpr int64_t kLeastPartOfSamples = 5;
+constexpr int64_t kLeastPartOfStacks = 10;
+constexpr size_t kMostOfMany = 3;
+
+// A function that was running, or called the one that was.
+struct Caller {
+  int64_t count = 0;
+  size_t depth = 0;  // of the deepest call
+};
+
 struct PythonPlaces {
   std::map<std::string, int64_t> by_function;  // ns, or looks of samples
+  // What follows is of samples.
+  std::map<std::string, std::map<std::string, int64_t>> lines;  // by function
+  std::map<std::string, Caller> callers;
   int64_t all = 0;
   int64_t waiting = 0;  // of samples
   bool are_samples = false;
@@ -28,6 +45,29 @@ bool IsInTimes(const TimeIntervals& times, int64_t time_ns) {
       std::upper_bound(times.begin(), times.end(), time_ns,
                        [](int64_t time, const auto& interval) { return time < interval.second; });
   return after != times.end() && after->first <= time_ns;
+}
+
+// Adds a look at a stack to the functions of Python in it.
+void AddStack(const Timeline& timeline, uint32_t innermost, PythonPlaces* places) {
+  std::vector<const SampleFrame*> frames;
+  for (uint32_t frame = innermost; frame != 0; frame = timeline.sample_frames()[frame].parent) {
+    const SampleFrame& at = timeline.sample_frames()[frame];
+    if (timeline.sample_function(at).kind == SampleFrameKind::kPython) frames.push_back(&at);
+  }
+  if (frames.empty()) return;
+  const auto name_of = [&](const SampleFrame& at) {
+    return ShownText(SampleFunctionText(timeline.sample_function(at)));
+  };
+  const std::string running = name_of(*frames.front());
+  ++places->by_function[running];
+  ++places->lines[running][ShownText(SampleLineText(timeline, *frames.front()))];
+  std::set<std::string> seen;  // a function may call itself
+  for (size_t i = 0; i < frames.size(); ++i) {
+    std::string name = name_of(*frames[i]);
+    Caller& caller = places->callers[name];
+    caller.depth = std::max(caller.depth, frames.size() - i);
+    if (seen.insert(std::move(name)).second) ++caller.count;
+  }
 }
 
 PythonPlaces PlacesOfSamples(const Case& job, ThreadIndex thread, const TimeIntervals& times) {
@@ -42,14 +82,7 @@ PythonPlaces PlacesOfSamples(const Case& job, ThreadIndex thread, const TimeInte
       if (sample.state == SampleState::kSleeping || sample.state == SampleState::kUninterruptible) {
         ++places.waiting;
       }
-      for (uint32_t frame = sample.frame; frame != 0;) {
-        const SampleFrame& at = job.timeline.sample_frames()[frame];
-        if (job.timeline.sample_function(at).kind == SampleFrameKind::kPython) {
-          ++places.by_function[ShownText(SampleLineText(job.timeline, at))];
-          break;
-        }
-        frame = at.parent;
-      }
+      AddStack(job.timeline, sample.frame, &places);
     }
   }
   return places;
@@ -75,6 +108,40 @@ PythonPlaces PlacesOfStacks(const Case& job, ThreadIndex thread, const TimeInter
   return places;
 }
 
+// Returns the function with the line that it mostly was at, if there is one.
+std::string PlaceText(const PythonPlaces& places, const std::string& function) {
+  const auto lines = places.lines.find(function);
+  if (lines == places.lines.end()) return function;
+  const auto most = LargestValue(lines->second);
+  return 2 * most->second > places.by_function.at(function) ? most->first : function;
+}
+
+// Returns a sentence on time that is spread over so many functions that none stands for it: those
+// with the most, and the innermost one in whose calls more than half of it was.
+std::string SpreadText(const PythonPlaces& places, const std::string& who) {
+  std::vector<std::pair<int64_t, std::string>> most;
+  for (const auto& [function, count] : places.by_function) most.emplace_back(-count, function);
+  std::sort(most.begin(), most.end());
+  std::string text = who + " was in " + CountText(most.size(), "function", "functions") +
+                     ", by samples; the most in ";
+  for (size_t i = 0; i < std::min(kMostOfMany, most.size()); ++i) {
+    if (i > 0) text += ", ";
+    text +=
+        PlaceText(places, most[i].second) + " (" + PercentText(-most[i].first, places.all) + ")";
+  }
+  text += ".";
+  const std::pair<const std::string, Caller>* inmost = nullptr;
+  for (const auto& function : places.callers) {
+    if (2 * function.second.count <= places.all) continue;
+    if (inmost == nullptr || function.second.depth > inmost->second.depth) inmost = &function;
+  }
+  if (inmost != nullptr) {
+    text += " " + PercentText(inmost->second.count, places.all) + " of it was in " + inmost->first +
+            " and what that calls.";
+  }
+  return text;
+}
+
 }  // namespace
 
 PythonSource AddPython(const Case& job, StepPart part, Finding* finding) {
@@ -90,8 +157,13 @@ PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals&
   PythonPlaces places = PlacesOfSamples(job, thread, times);
   if (places.all < kFewestSamples) places = PlacesOfStacks(job, thread, times);
   const auto most = LargestValue(places.by_function);
-  if (most == places.by_function.end() || 10 * most->second < places.all)
-    return PythonSource::kNone;
+  if (most == places.by_function.end()) return PythonSource::kNone;
+  const int64_t least_part = places.are_samples ? kLeastPartOfSamples : kLeastPartOfStacks;
+  if (least_part * most->second < places.all) {
+    if (!places.are_samples) return PythonSource::kNone;
+    finding->evidence.push_back(SpreadText(places, who));
+    return PythonSource::kSamples;
+  }
   const std::string share = PercentText(most->second, places.all);
   if (!places.are_samples) {
     finding->evidence.push_back("Operators around that time were called in " + most->first + " (" +
@@ -99,7 +171,7 @@ PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals&
                                 "another one, which --sample 99Hz would show.");
     return PythonSource::kStacks;
   }
-  finding->evidence.push_back(who + " was in " + most->first + " for " + share +
+  finding->evidence.push_back(who + " was in " + PlaceText(places, most->first) + " for " + share +
                               " of that, by samples.");
   if (!job.parts.has_kernel && 2 * places.waiting > places.all) {
     finding->evidence.push_back(PercentText(places.waiting, places.all) +

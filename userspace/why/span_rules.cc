@@ -231,13 +231,15 @@ std::optional<Finding> FindPython(const Case& job) {
         has_operators ? " is in no operator: it runs Python, or waits" : " computes, or waits";
   }
   const PythonSource source = AddPython(job, StepPart::kPython, &finding);
+  const bool could_sample = source != PythonSource::kSamples && job.timeline.samples().empty();
   if (!job.parts.has_kernel) {
     finding.certainty = Certainty::kLikely;
     finding.next = "--activities cpu,sched,syscalls";
-    if (source != PythonSource::kSamples) finding.next += " --sample 99Hz";
-  } else if (source != PythonSource::kSamples) {
+    if (could_sample) finding.next += " --sample 99Hz";
+  } else if (could_sample) {
     finding.next = "--activities cpu,sched,syscalls --sample 99Hz";
-  } else if (has_operators && job.parts.of(StepPart::kCollection) == 0) {
+  } else if (source == PythonSource::kSamples && has_operators &&
+             job.parts.of(StepPart::kCollection) == 0) {
     finding.next = "--python-gc, which tells what of it is Python's garbage collector";
   }
   return finding;

@@ -1,0 +1,93 @@
+// In which function of Python the driving thread was, by samples.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/why/why_fixture.h"
+
+namespace proftrace {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class PythonPlacesTest : public WhyTest {
+ protected:
+  // Adds a function that `caller` (0: nobody) calls. Returns its frame.
+  uint32_t AddFrame(const std::string& name, int32_t line, uint32_t caller) {
+    uint32_t function = 0;
+    while (function < samples_.functions.size() && samples_.functions[function].name != name) {
+      ++function;
+    }
+    if (function == samples_.functions.size()) {
+      samples_.functions.push_back({Pid{7}, SampleFrameKind::kPython, name, "loop.py", 1});
+    }
+    samples_.frames.push_back({caller, function, line});
+    return static_cast<uint32_t>(samples_.frames.size() - 1);
+  }
+
+  // A look at the driving thread each `frames`' turn, outside of operators.
+  Verdict WhyOf(const std::vector<uint32_t>& frames) {
+    size_t turn = 0;
+    MakeSteps([&](int, int64_t from_ns, int64_t) {
+      for (int i = 0; i < 5; ++i) {
+        samples_.samples.push_back({.time_ns = from_ns + i * kMs,
+                                    .period_ns = kMs,
+                                    .count = 1,
+                                    .frame = frames[turn++ % frames.size()],
+                                    .thread = thread_});
+      }
+    });
+    maker_.SetSamples(samples_);
+    return Why();
+  }
+
+  static std::string TextOf(const Verdict& verdict) {
+    const std::optional<Finding> finding = FindKind(verdict, FindingKind::kPython);
+    return finding.has_value() ? EvidenceOf(*finding) + "next: " + finding->next : "";
+  }
+
+  Samples samples_;
+};
+
+TEST_F(PythonPlacesTest, AFunctionThatTakesMostIsNamedWithItsLine) {
+  const uint32_t outer = AddFrame("train", 7, 0);
+  EXPECT_THAT(TextOf(WhyOf({AddFrame("work", 3, outer), AddFrame("work", 3, outer),
+                            AddFrame("work", 4, outer), AddFrame("other", 9, outer)})),
+              HasSubstr("It was in loop.py(3): work for 75 % of that, by samples."));
+}
+
+TEST_F(PythonPlacesTest, ManyLinesOfAFunctionAreOneFunction) {
+  std::vector<uint32_t> frames;
+  for (int32_t line = 10; line < 40; ++line) frames.push_back(AddFrame("unrolled", line, 0));
+  EXPECT_THAT(TextOf(WhyOf(frames)),
+              HasSubstr("It was in loop.py(1): unrolled for 100 % of that, by samples."));
+}
+
+TEST_F(PythonPlacesTest, TimeOfManyFunctionsIsToldByTheirCaller) {
+  const uint32_t train = AddFrame("train", 7, 0);
+  const uint32_t step = AddFrame("optimizer_step", 30, train);
+  std::vector<uint32_t> frames;
+  for (int i = 0; i < 15; ++i) {
+    const uint32_t caller = i < 10 ? AddFrame("optimizer_step", 30 + i, train) : train;
+    frames.push_back(AddFrame("helper" + std::to_string(i), 50, caller));
+  }
+  frames.push_back(
+      AddFrame("helper3", 50, AddFrame("recursive", 1, AddFrame("recursive", 2, step))));
+  const std::string text = TextOf(WhyOf(frames));
+  EXPECT_THAT(text, HasSubstr("It was in 15 functions, by samples; the most in "
+                              "loop.py(50): helper3 ("));
+  EXPECT_THAT(text, HasSubstr(" of it was in loop.py(1): optimizer_step and what that calls."));
+  // No advice to do what was done.
+  EXPECT_THAT(text, Not(HasSubstr("--sample")));
+}
+
+TEST_F(PythonPlacesTest, WithoutSamplesTheyAreAdvised) {
+  MakeSteps([](int, int64_t, int64_t) {});
+  EXPECT_THAT(TextOf(Why()), HasSubstr("--sample 99Hz"));
+}
+
+}  // namespace
+}  // namespace proftrace
