@@ -24,8 +24,8 @@ class KeptMetadata {
   // Drops entries of ended processes and threads that came up to `late_ns` after their end. The
   // entries of an address space are dropped with its last process.
   void Forget(std::span<const EndedTask> tasks, int64_t late_ns);
-  // Drops the snapshots of clocks, quotas and the host that were added before `from_ns`, except the last
-  // one of each.
+  // Drops the snapshots of clocks, quotas and the host that were added before `from_ns`, except the
+  // last one of each.
   void ForgetSnapshots(int64_t from_ns);
   // Returns the entries in their order, as one JSON array for each block.
   std::vector<std::string> ToJson() const;
