@@ -35,6 +35,16 @@ struct SimulatedJob {
   bool is_periodic = false;   // all steps alike
 };
 
+// Five hosts that meet in eight large collectives in each of thirty steps.
+inline SimulatedJob FiveHosts(uint64_t seed) {
+  SimulatedJob job;
+  job.seed = seed;
+  job.hosts = 5;
+  job.steps = 30;
+  job.large_in_step = 8;
+  return job;
+}
+
 class FleetSimulation {
  public:
   explicit FleetSimulation(const SimulatedJob& job) : job_(job), random_(job.seed) {

@@ -19,15 +19,6 @@ const ClockFinding* FindingOf(const FleetClock& clock, ClockFinding::Kind kind) 
   return nullptr;
 }
 
-SimulatedJob SmallJob(uint64_t seed) {
-  SimulatedJob job;
-  job.seed = seed;
-  job.hosts = 5;
-  job.steps = 30;
-  job.large_in_step = 8;
-  return job;
-}
-
 // Snapshots as a capture has them, every 10 s.
 void AddSnapshots(FleetSimulation& simulation, uint32_t boot, double suspended_at_ns,
                   double suspended_ns, int64_t realtime_step_ns) {
@@ -45,7 +36,7 @@ void AddSnapshots(FleetSimulation& simulation, uint32_t boot, double suspended_a
 
 TEST(FleetClockBreaksTest, StepOfFiftyMillisecondsIsFoundAndNamed) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    FleetSimulation simulation(SmallJob(seed));
+    FleetSimulation simulation(FiveHosts(seed));
     simulation.JumpAt(2, 15.3e9, 50e6);
     simulation.Rerun();
     const auto clock = SolveFleetClock(simulation.input, {});
@@ -67,7 +58,7 @@ TEST(FleetClockBreaksTest, StepOfFiftyMillisecondsIsFoundAndNamed) {
 
 TEST(FleetClockBreaksTest, SeveralStepsAreEachFound) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    FleetSimulation simulation(SmallJob(seed));
+    FleetSimulation simulation(FiveHosts(seed));
     simulation.JumpAt(0, 10.2e9, 50e6);
     simulation.JumpAt(3, 20.7e9, 3600e9);
     simulation.JumpAt(4, 20.7e9, 8e6);
@@ -88,7 +79,7 @@ TEST(FleetClockBreaksTest, SeveralStepsAreEachFound) {
 TEST(FleetClockBreaksTest, StepBetweenTwoHostsIsFoundOnOneOfThem) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     for (uint32_t boot = 0; boot < 2; ++boot) {
-      SimulatedJob job = SmallJob(seed);
+      SimulatedJob job = FiveHosts(seed);
       job.hosts = 2;
       FleetSimulation simulation(job);
       simulation.JumpAt(boot, 15.3e9, 50e6);
@@ -104,7 +95,7 @@ TEST(FleetClockBreaksTest, StepBetweenTwoHostsIsFoundOnOneOfThem) {
 
 TEST(FleetClockBreaksTest, SuspendIsFoundBySnapshotsAndPlacedByCollectives) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    FleetSimulation simulation(SmallJob(seed));
+    FleetSimulation simulation(FiveHosts(seed));
     // Boot 3 sleeps for 20 s: the others' clocks go on.
     for (uint32_t boot = 0; boot < 5; ++boot) {
       if (boot != 3) simulation.JumpAt(boot, 15.3e9, 20e9);
@@ -144,7 +135,7 @@ TEST(FleetClockBreaksTest, SuspendIsFoundBySnapshotsAndPlacedByCollectives) {
 }
 
 TEST(FleetClockBreaksTest, SetWallClockIsNamedAndTouchesNothing) {
-  FleetSimulation simulation(SmallJob(1));
+  FleetSimulation simulation(FiveHosts(1));
   AddSnapshots(simulation, 1, 15e9, 0, -3'600'000'000'000);
   const auto clock = SolveFleetClock(simulation.input, {});
   ASSERT_TRUE(clock.ok()) << clock.status();
@@ -158,7 +149,7 @@ TEST(FleetClockBreaksTest, SetWallClockIsNamedAndTouchesNothing) {
 }
 
 TEST(FleetClockBreaksTest, RestartsAreNamed) {
-  FleetSimulation simulation(SmallJob(1));
+  FleetSimulation simulation(FiveHosts(1));
   FleetInput& input = simulation.input;
   input.boots[4].host = "host0003";
   FleetRank again = input.ranks[0];
@@ -177,7 +168,7 @@ TEST(FleetClockBreaksTest, RestartsAreNamed) {
 }
 
 TEST(FleetClockBreaksTest, NtpPlacesWhatNothingElseDoesAndIsNamedWhereItIsWrong) {
-  FleetSimulation simulation(SmallJob(1));
+  FleetSimulation simulation(FiveHosts(1));
   FleetInput& input = simulation.input;
   input.boots.push_back({"bootx", "hostx"});
   for (uint32_t boot = 0; boot < 6; ++boot) {
@@ -207,7 +198,7 @@ TEST(FleetClockBreaksTest, NtpPlacesWhatNothingElseDoesAndIsNamedWhereItIsWrong)
 }
 
 TEST(FleetClockBreaksTest, BootWithoutCollectivesIsSaidNotToBeAligned) {
-  FleetSimulation simulation(SmallJob(1));
+  FleetSimulation simulation(FiveHosts(1));
   simulation.input.boots.push_back({"bootx", "hostx"});
   const auto clock = SolveFleetClock(simulation.input, {});
   ASSERT_TRUE(clock.ok()) << clock.status();

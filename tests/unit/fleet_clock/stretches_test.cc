@@ -17,15 +17,6 @@ using Kind = ClockFinding::Kind;
 constexpr uint32_t kOddBoot = 2;
 constexpr int kSeeds = 10;
 
-SimulatedJob FiveHosts(uint64_t seed) {
-  SimulatedJob job;
-  job.seed = seed;
-  job.hosts = 5;
-  job.steps = 30;
-  job.large_in_step = 8;
-  return job;
-}
-
 FleetOptions ByBoot0() {
   FleetOptions options;
   options.reference_boot_id = "boot0000";
