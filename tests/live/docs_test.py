@@ -57,7 +57,7 @@ class DocsTest(LiveTest):
         script.write_text(SCRIPT)
         with Job(environment={"RANK": "1", "WORLD_SIZE": "2"}, fresh=True) as job, Job() as second:
             for one in (job, second):
-                one.tell("loop")
+                one.tell("loop 5")  # which leaves the processors to proftrace
             for page in pages:
                 commands = commands_of((ROOT / page).read_text(encoding="utf-8"))
                 self.assertNotEqual(commands, [], page)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The PyTorch job that the live tests record. It prints `READY PID`, then does what each line on stdin says and answers with
-`DONE …`: steps N | loop | raise N | raising | threads N | crowd N [backward] | intra N | forkback N [memory] | allocate N | churn | ranges itt|nvtx N | workers METHOD | libraries N SECONDS | fork N [SECONDS] | park N | orphans N | storm N | short N | programs N | grandchild | spawn N | helpers N | vfork FIFO | loader | exec ARGV | fds
+`DONE …`: steps N | loop [PAUSE_MS] | raise N | raising | threads N | crowd N [backward] | intra N | forkback N [memory] | allocate N | churn | ranges itt|nvtx N | workers METHOD | libraries N SECONDS | fork N [SECONDS] | park N | orphans N | storm N | short N | programs N | grandchild | spawn N | helpers N | vfork FIFO | loader | exec ARGV | fds
 
 Every step makes the same result from the same seed: `checksum=` is that result, and `distinct=1` says that no step gave
 another. `loop`, `raising` and `vfork` go on until the next line comes.
@@ -160,8 +160,13 @@ class Job:
             step(self.checksums)
         return ""
 
-    def on_loop(self) -> str:
-        self.until_next_line(step)
+    def on_loop(self, pause_ms: str = "0") -> str:
+        def step_and_pause(checksums: Checksums) -> None:
+            step(checksums)
+            if pause_ms != "0":
+                time.sleep(float(pause_ms) / 1e3)
+
+        self.until_next_line(step_and_pause)
         return ""
 
     def on_raise(self, count: str) -> str:
