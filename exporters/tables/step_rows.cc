@@ -44,11 +44,13 @@ class StepRowsOfProcess {
         work_(WorkOfProcess(timeline, found_.pid)) {
     if (aggregates.steps.main != process) return;
     is_main_ = true;
-    if (aggregates.time && aggregates.time->steps.size() == found_.steps.size()) {
+    // What the time of a last step that is cut was used for is not known.
+    const size_t timed = found_.timed_steps().size();
+    if (aggregates.time && aggregates.time->steps.size() == timed) {
       uses_ = &aggregates.time->steps;
     }
     parts_ = SplitSteps(timeline, aggregates.steps);
-    if (parts_ && parts_->by_step.size() != found_.steps.size()) parts_.reset();
+    if (parts_ && parts_->by_step.size() != timed) parts_.reset();
   }
 
   void AddAll(std::vector<StepRow>* rows) const {
@@ -70,8 +72,8 @@ class StepRowsOfProcess {
       row.start_ns = timeline_.ToUnixNs(steps[i].start_ns);
       row.duration_ns = steps[i].end_ns - steps[i].start_ns;
       row.confidence = Decimal{found_.confidence, 4};
-      if (is_main && uses_ != nullptr) SetUses((*uses_)[i], &row);
-      if (is_main && parts_) SetWhy(parts_->by_step[i], &row);
+      if (is_main && uses_ != nullptr && i < uses_->size()) SetUses((*uses_)[i], &row);
+      if (is_main && parts_ && i < parts_->by_step.size()) SetWhy(parts_->by_step[i], &row);
       SetWork(WorkIn(work_, steps[i].start_ns, steps[i].end_ns), is_main, &row);
       if (memory[i]) row.mem_peak_bytes = memory[i]->peak_bytes;
       rows->push_back(row);

@@ -1,5 +1,7 @@
 #include "userspace/aggregate/aggregates.h"
 
+#include <span>
+
 namespace proftrace {
 namespace {
 
@@ -9,7 +11,7 @@ StepWindows AllSteps(const Timeline& timeline, const Steps& steps) {
   all.steps.push_back(0);
   all.intervals.emplace_back(window.start_ns, window.start_ns + window.duration_ns);
   if (!steps.main.has_value()) return all;
-  const std::vector<Step>& of_main = steps.processes[*steps.main].steps;
+  const std::span<const Step> of_main = steps.processes[*steps.main].timed_steps();
   all.intervals.front() = {of_main.front().start_ns, of_main.back().end_ns};
   return all;
 }

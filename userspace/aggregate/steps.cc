@@ -190,7 +190,9 @@ std::optional<int64_t> NumberOfAnnotation(std::string_view name) {
 
 void SetDurations(ProcessSteps* process) {
   std::vector<int64_t> durations;
-  for (const Step& step : process->steps) durations.push_back(step.end_ns - step.start_ns);
+  for (const Step& step : process->timed_steps()) {
+    durations.push_back(step.end_ns - step.start_ns);
+  }
   for (const ThreadSteps& other : process->others) {
     for (const Step& step : other.steps) durations.push_back(step.end_ns - step.start_ns);
   }
@@ -206,7 +208,7 @@ std::vector<Step> StepsOf(const Timeline& timeline, const StepFinder& finder) {
   std::vector<Step> steps;
   int64_t number = 0;
   for (const FoundStep& found : finder.steps()) {
-    Step step{found.start_ns, found.end_ns, number};
+    Step step{found.start_ns, found.end_ns, number, found.is_cut};
     if (finder.rule().kind == StepRule::Kind::kProfilerStep) {
       step.number = NumberOfAnnotation(timeline.label(LabelId{found.symbol}).name).value_or(number);
     }
@@ -419,6 +421,12 @@ std::optional<size_t> MainProcess(const std::vector<ProcessSteps>& processes) {
 }
 
 }  // namespace
+
+std::span<const Step> ProcessSteps::timed_steps() const {
+  constexpr size_t kFewest = 2;
+  const bool is_left_out = steps.size() > kFewest && steps.back().is_cut;
+  return std::span(steps).first(steps.size() - (is_left_out ? 1 : 0));
+}
 
 size_t ProcessSteps::count() const {
   size_t count = steps.size();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct Step {
   int64_t start_ns = 0;  // CLOCK_MONOTONIC
   int64_t end_ns = 0;    // the first moment after the step
   int64_t number = 0;    // the N of ProfilerStep#N
+  bool is_cut = false;   // as FoundStep::is_cut: all its rows are known, but not how long it took
 };
 
 // The steps of another thread that runs a loop like that of the first thread: a server's pool, or a
@@ -38,6 +40,9 @@ struct ProcessSteps {
 
   // Returns the number of steps on all threads.
   size_t count() const;
+  // Returns the steps of `thread` whose durations tell something: without a last one that is cut,
+  // if others are left to tell.
+  std::span<const Step> timed_steps() const;
 };
 
 struct Steps {

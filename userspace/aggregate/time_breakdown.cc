@@ -73,7 +73,9 @@ std::optional<TimeBreakdown> BreakTimeDown(const Timeline& timeline, const Steps
   if (steps.main.has_value()) {
     const ProcessSteps& process = steps.processes[*steps.main];
     result.thread = process.thread;
-    for (const Step& step : process.steps) intervals.emplace_back(step.start_ns, step.end_ns);
+    for (const Step& step : process.timed_steps()) {
+      intervals.emplace_back(step.start_ns, step.end_ns);
+    }
   } else {
     const std::optional<ThreadIndex> thread = FindMainThread(timeline);
     if (!thread.has_value()) return std::nullopt;

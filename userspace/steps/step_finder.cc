@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "userspace/steps/step_rounds.h"
@@ -21,6 +22,9 @@ constexpr double kSureOfWhole = 0.9;
 constexpr double kMuchAlike = 0.6;
 // Next to a pause a round may be this many times shorter than usual.
 constexpr size_t kFewest = 4;
+// The time from a step's last call to the next step matters if it is more than a round divided by
+// this.
+constexpr int64_t kRestThatMatters = 20;
 
 bool Opens(const StepRule& rule, std::span<const StepItem> items, size_t at) {
   if (at + rule.opening.size() > items.size()) return false;
@@ -157,35 +161,55 @@ class AnnotationsAround {
   std::vector<size_t> open_;
 };
 
+// Sets the times of a step from its own items.
+void SetOwnTimes(std::span<const StepItem> items, size_t index, std::vector<StepRange>* ranges) {
+  StepRange& range = (*ranges)[index];
+  // An annotation that begins in the step and is over before the next call belongs to the step. One
+  // that goes on is around the step.
+  const size_t behind = index + 1 < ranges->size() ? (*ranges)[index + 1].begin : range.end;
+  const int64_t most_ns = behind < items.size() ? items[behind].start_ns : INT64_MAX;
+  while (range.begin + 1 < range.end && GoesOn(items[range.begin], most_ns)) ++range.begin;
+  range.step.start_ns = items[range.begin].start_ns;
+  range.step.end_ns = range.step.start_ns;
+  for (size_t at = range.begin; at < range.end; ++at) {
+    range.step.end_ns =
+        std::max(range.step.end_ns,
+                 GoesOn(items[at], most_ns) ? items[at].busy_until_ns() : items[at].end_ns);
+  }
+}
+
+// Sets the end of the last step, which no other one follows. Where the loop then paused, the step
+// lasts as long as its own items. Where the recording ended first, the time up to the next step,
+// `rests_ns` in the others, is its part too, if that is usually a part that matters.
+void SetLastTime(const StepRule& rule, std::span<const StepItem> items, const StepEdges& edges,
+                 std::vector<int64_t> rests_ns, std::vector<StepRange>* ranges) {
+  StepRange& range = ranges->back();
+  if (edges.ends_with_step) {
+    if (range.end < items.size() && items.back().end_ns - range.step.end_ns < rule.round_ns) {
+      range.end = items.size();
+      range.step.end_ns = std::max(range.step.end_ns, items.back().end_ns);
+    }
+  } else if (ReorderingMedian(rests_ns) > rule.round_ns / kRestThatMatters) {
+    range.step.is_cut = range.end == items.size();
+    if (!range.step.is_cut) {
+      range.step.end_ns = std::max(range.step.end_ns, items[range.end].start_ns);
+    }
+  }
+}
+
 // Sets the times of the steps. A step lasts until the next one starts, unless a phase of its own
 // lies between the two.
 void SetTimes(const StepRule& rule, std::span<const StepItem> items, const StepEdges& edges,
               std::vector<StepRange>* ranges) {
+  if (ranges->empty()) return;
   std::optional<TypicalTimes> typical;  // seldom needed
   AnnotationsAround around(items);
   const double own_phase_ns = kOwnPhase * static_cast<double>(rule.round_ns);
+  std::vector<int64_t> rests_ns;
   for (size_t i = 0; i < ranges->size(); ++i) {
+    SetOwnTimes(items, i, ranges);
+    if (i + 1 == ranges->size()) break;
     StepRange& range = (*ranges)[i];
-    // An annotation that begins in the step and is over before the next call belongs to the step.
-    // One that goes on is around the step.
-    const size_t behind = i + 1 < ranges->size() ? (*ranges)[i + 1].begin : range.end;
-    const int64_t most_ns = behind < items.size() ? items[behind].start_ns : INT64_MAX;
-    while (range.begin + 1 < range.end && GoesOn(items[range.begin], most_ns)) ++range.begin;
-    range.step.start_ns = items[range.begin].start_ns;
-    range.step.end_ns = range.step.start_ns;
-    for (size_t at = range.begin; at < range.end; ++at) {
-      range.step.end_ns =
-          std::max(range.step.end_ns,
-                   GoesOn(items[at], most_ns) ? items[at].busy_until_ns() : items[at].end_ns);
-    }
-    if (i + 1 == ranges->size()) {
-      if (!edges.ends_with_step || range.end >= items.size()) break;
-      if (items.back().end_ns - range.step.end_ns < rule.round_ns) {
-        range.end = items.size();
-        range.step.end_ns = std::max(range.step.end_ns, items.back().end_ns);
-      }
-      break;
-    }
     const size_t next = (*ranges)[i + 1].begin;
     const int64_t next_ns = items[next].start_ns;
     int64_t between_ns =
@@ -197,8 +221,11 @@ void SetTimes(const StepRule& rule, std::span<const StepItem> items, const StepE
       if (static_cast<double>(between_ns) > own_phase_ns) continue;
     }
     range.end = next;
-    range.step.end_ns = std::min(next_ns, around.EndAt(range.begin, range.step.end_ns));
+    const int64_t end_ns = std::min(next_ns, around.EndAt(range.begin, range.step.end_ns));
+    rests_ns.push_back(end_ns - range.step.end_ns);
+    range.step.end_ns = end_ns;
   }
+  SetLastTime(rule, items, edges, std::move(rests_ns), ranges);
 }
 
 // Returns for each segment before a marker whether it holds more than usual: more items, or, where

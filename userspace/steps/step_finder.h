@@ -19,6 +19,9 @@ struct FoundStep {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
   uint32_t symbol = 0;  // kProfilerStep: the annotation's symbol; otherwise meaningless
+  // Whether the recording ended before it was known when the next step begins, in a loop where the
+  // time up to that is a part of the steps that matters: the step took longer than these times say.
+  bool is_cut = false;
 };
 
 // A step among the items of a vector.

@@ -40,11 +40,12 @@ void AddSteps(const Aggregates& aggregates, TopModel* model) {
   model->driver = process.pid;
   model->median_step_ns = process.median_ns;
   model->p99_step_ns = process.p99_ns;
-  for (const Step& step : process.steps) {
+  const std::span<const Step> steps = process.timed_steps();
+  for (const Step& step : steps) {
     model->steps.push_back({step.start_ns, step.end_ns - step.start_ns});
   }
-  const double seconds = ToSeconds(process.steps.back().end_ns - process.steps.front().start_ns);
-  if (seconds > 0) model->steps_per_s = static_cast<double>(process.steps.size()) / seconds;
+  const double seconds = ToSeconds(steps.back().end_ns - steps.front().start_ns);
+  if (seconds > 0) model->steps_per_s = static_cast<double>(steps.size()) / seconds;
 }
 
 void AddParts(const std::optional<StepParts>& parts, const TopScale& scale, TopModel* model) {

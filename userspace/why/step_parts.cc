@@ -107,6 +107,7 @@ class Splitter {
   }
 
   StepPart PartNow() const {
+    if (open_[static_cast<size_t>(StepPart::kRunQueue)] > 0) return StepPart::kRunQueue;
     for (size_t layer = 0; layer < kStepParts; ++layer) {
       const auto part = static_cast<StepPart>(layer);
       const bool holds = part == StepPart::kCollective
@@ -226,7 +227,7 @@ std::optional<StepParts> SplitSteps(const Timeline& timeline, const Steps& steps
     const ProcessSteps& process = steps.processes[*steps.main];
     parts.thread = process.thread;
     parts.are_steps = true;
-    for (const Step& step : process.steps) {
+    for (const Step& step : process.timed_steps()) {
       parts.intervals.emplace_back(step.start_ns, step.end_ns);
     }
   } else {

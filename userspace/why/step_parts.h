@@ -17,7 +17,8 @@
 
 namespace proftrace {
 
-// The parts, in order of precedence: where several apply to a moment, the first one counts.
+// The parts, in order of precedence: where several apply to a moment, the first one counts. Only
+// kRunQueue comes before all others: whatever a thread without a CPU is in, that does not delay it.
 enum class StepPart : uint8_t {
   // In a row of torch's DataLoader that gets the next batch, whatever the thread does there.
   kData = 0,

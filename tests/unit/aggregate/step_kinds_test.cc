@@ -40,6 +40,33 @@ TEST(StepFinderTest, RolloutsOfVaryingLengthAreAllCountedInBoundedMemory) {
   }
 }
 
+// Steps that end with a pause: that of the last one is known when the next step begins, or when
+// nothing comes for longer than any pause.
+TEST(StepFinderTest, AStepWhosePauseIsNotOverIsCut) {
+  constexpr int64_t kPauseNs = 20'000'000;
+  Job job;
+  for (int step = 0; step < 20; ++step) {
+    job.BeginStep();
+    job.Update(1, 8);
+    job.Pause(kPauseNs);
+  }
+  const StepFinder cut = Find(job.items(), job.now_ns() - kPauseNs / 2);
+  EXPECT_EQ(StartsOf(cut), job.starts()) << cut.rule().how;
+  for (const FoundStep& step : cut.steps()) {
+    EXPECT_EQ(step.is_cut, step.start_ns == job.starts().back());
+    EXPECT_EQ(step.is_cut, step.end_ns - step.start_ns < kPauseNs);
+  }
+  EXPECT_FALSE(Find(job.items(), job.now_ns() + 1'000'000'000).steps().back().is_cut);
+
+  Job goes_on = job;
+  goes_on.BeginStep();
+  goes_on.ZeroGrad();
+  const StepFinder known = Find(goes_on.items(), goes_on.now_ns());
+  EXPECT_EQ(StartsOf(known), job.starts());
+  EXPECT_FALSE(known.steps().back().is_cut);
+  EXPECT_GT(known.steps().back().end_ns - known.steps().back().start_ns, kPauseNs);
+}
+
 // Policies that take the best action, four updates for each rollout; `before_fetch`: a call between
 // the choice and the fetch, as an accuracy has.
 Job JobOfChoices(int before_fetch, bool has_loader) {
