@@ -90,6 +90,17 @@ void KeepLarge(double whole_ms, std::vector<Change>* changes) {
   });
 }
 
+// Returns what the cause of a finding takes in a recording whose verdict has no such finding, as
+// where it is too small a part of longer steps to be told. nullopt: it is not known.
+std::optional<double> UntoldMs(const RunProfile& run, const Finding& finding) {
+  if (!finding.part.has_value()) return std::nullopt;
+  return run.parts[static_cast<size_t>(*finding.part)].mean_ns * kMsPerNs;
+}
+
+bool IsSameTime(double a_ms, double b_ms) {
+  return std::abs(a_ms - b_ms) < kFindingPart * std::max(a_ms, b_ms);
+}
+
 std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunProfile& after) {
   std::vector<FindingChange> changes;
   const auto like = [](const Verdict& verdict, const Finding& finding) {
@@ -101,17 +112,19 @@ std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunPr
     FindingChange change{FindingChange::Kind::kNew, finding, 0, after.verdict.MsAStep(finding)};
     if (earlier != before.verdict.findings.end()) {
       change.before_ms = before.verdict.MsAStep(*earlier);
-      const double difference = change.after_ms - change.before_ms;
-      if (std::abs(difference) < kFindingPart * std::max(change.before_ms, change.after_ms)) {
-        continue;
-      }
-      change.kind = difference > 0 ? FindingChange::Kind::kMore : FindingChange::Kind::kLess;
+      if (IsSameTime(change.before_ms, change.after_ms)) continue;
+      change.kind = change.after_ms > change.before_ms ? FindingChange::Kind::kMore
+                                                       : FindingChange::Kind::kLess;
+    } else if (IsSameTime(UntoldMs(before, finding).value_or(0), change.after_ms)) {
+      continue;
     }
     changes.push_back(std::move(change));
   }
   for (const Finding& finding : before.verdict.findings) {
     if (like(after.verdict, finding) != after.verdict.findings.end()) continue;
-    changes.push_back({FindingChange::Kind::kGone, finding, before.verdict.MsAStep(finding), 0});
+    const double before_ms = before.verdict.MsAStep(finding);
+    if (IsSameTime(before_ms, UntoldMs(after, finding).value_or(0))) continue;
+    changes.push_back({FindingChange::Kind::kGone, finding, before_ms, 0});
   }
   return changes;
 }
@@ -169,6 +182,10 @@ void AddRemarks(const RunProfile& before, const RunProfile& after, RunComparison
   if (before.host != after.host) {
     remarks.push_back("They are of different hosts: " + before.host + " before, " + after.host +
                       " now.");
+  }
+  if (before.command != after.command) {
+    remarks.push_back("They were started in different ways: " + before.command + " before, " +
+                      after.command + " now.");
   }
   if (before.torch_version != after.torch_version) {
     remarks.push_back("PyTorch is another one: " + before.torch_version + " before, " +

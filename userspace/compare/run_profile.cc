@@ -1,15 +1,18 @@
 #include "userspace/compare/run_profile.h"
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/strings/str_join.h>
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "userspace/aggregate/each_span.h"
 #include "userspace/aggregate/python_text.h"
 #include "userspace/base/saturating.h"
+#include "userspace/base/shown_text.h"
 #include "userspace/why/verdict.h"
 
 namespace proftrace {
@@ -55,11 +58,11 @@ class Batches {
   std::vector<size_t> sizes_;  // in steps
 };
 
-// Returns the steps of the driving thread alone, because steps of other threads are counted apart;
-// nullptr where there are none.
-const std::vector<Step>* StepsOf(const Aggregates& aggregates) {
+// Returns the steps of the driving thread alone, because steps of other threads are counted apart.
+std::span<const Step> StepsOf(const Aggregates& aggregates) {
   const Steps& steps = aggregates.steps;
-  return steps.main.has_value() ? &steps.processes[*steps.main].steps : nullptr;
+  if (!steps.main.has_value()) return {};
+  return steps.processes[*steps.main].timed_steps();
 }
 
 struct OperatorSums {
@@ -71,7 +74,7 @@ struct OperatorSums {
 
 std::vector<NamedTime> ProfileOperators(const Timeline& timeline, const Aggregates& aggregates,
                                         Pid pid, const Batches& batches) {
-  const std::vector<Step>* const steps = StepsOf(aggregates);
+  const std::span<const Step> steps = StepsOf(aggregates);
   std::vector<OperatorSums> by_label(timeline.labels().size());
   ForEachSpan(timeline, [&](SpanId, const Span& span) {
     if (span.is_apart || !span.is_complete()) return;
@@ -80,11 +83,11 @@ std::vector<NamedTime> ProfileOperators(const Timeline& timeline, const Aggregat
     OperatorSums& sums = by_label[Raw(span.label)];
     sums.total_ns = SaturatingSum(sums.total_ns, span.self_ns);
     ++sums.total_calls;
-    if (steps == nullptr) return;
+    if (steps.empty()) return;
     const Step* const step = aggregates.steps.At(span.thread, span.start_ns);
-    if (step < steps->data() || step >= steps->data() + steps->size()) return;
+    if (step < steps.data() || step >= steps.data() + steps.size()) return;
     sums.by_batch.resize(batches.count());
-    int64_t& sum = sums.by_batch[batches.Of(static_cast<size_t>(step - steps->data()))];
+    int64_t& sum = sums.by_batch[batches.Of(static_cast<size_t>(step - steps.data()))];
     sum = SaturatingSum(sum, span.self_ns);
     ++sums.calls;
   });
@@ -104,7 +107,7 @@ std::vector<NamedTime> ProfileOperators(const Timeline& timeline, const Aggregat
   }
 
   std::vector<NamedTime> operators;
-  const auto count = static_cast<double>(steps == nullptr ? 1 : steps->size());
+  const auto count = static_cast<double>(std::max<size_t>(steps.size(), 1));
   for (const auto& [name, sums] : by_name) {
     operators.push_back({name, batches.Mean(sums.by_batch), static_cast<double>(sums.calls) / count,
                          sums.total_ns, sums.total_calls});
@@ -126,8 +129,7 @@ std::string ModuleName(const PythonModule& module) {
 std::vector<NamedTime> ProfileModules(const Timeline& timeline, const Aggregates& aggregates,
                                       Pid pid, const StepTime& step) {
   // Where the number of steps in the window cannot be told, the steps that were found count.
-  const std::vector<Step>* const whole = StepsOf(aggregates);
-  const auto found = static_cast<double>(whole == nullptr ? 1 : whole->size());
+  const auto found = static_cast<double>(std::max<size_t>(StepsOf(aggregates).size(), 1));
   const double steps = StepsInWindow(timeline, aggregates.steps).value_or(found);
   absl::flat_hash_map<std::string, NamedTime> by_name;
   for (const ModuleTimes& times : aggregates.modules.modules) {
@@ -169,12 +171,23 @@ void ProfileParts(const StepParts& parts, const Batches& batches, RunProfile* pr
   profile->part_totals = parts.sum;
 }
 
+// Returns the words as they can be shown. Python's own path tells nothing of the job.
+std::string CommandText(const std::vector<std::string>& words) {
+  constexpr size_t kLongest = 160;
+  std::string text = absl::StrJoin(words, " ");
+  if (!words.empty()) text.erase(0, words.front().rfind('/') + 1);
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  return ShownText(text);
+}
+
 void ProfileRecording(const Timeline& timeline, Pid pid, RunProfile* profile) {
   const RecordingInfo& info = timeline.info();
   profile->host = info.host.name;
   profile->tier = info.tier;
   for (const Target& target : info.targets) {
-    if (target.pid == pid) profile->torch_version = target.torch_version;
+    if (target.pid != pid) continue;
+    profile->torch_version = target.torch_version;
+    profile->command = CommandText(target.cmdline);
   }
   profile->options = {"--activities " + info.system.ToText()};
   if (timeline.has_inputs()) profile->options.emplace_back("--record-shapes");

@@ -38,6 +38,7 @@ struct NamedTime {
 
 struct RunProfile {
   std::string host;
+  std::string command;  // the words that started the process, as they can be shown, cut if long
   std::string torch_version;
   std::string tier;
   // Options that say what was recorded: "--activities cpu,sched", "--with-stack", ….

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "userspace/why/step_parts.h"
 
 namespace proftrace {
 
@@ -53,6 +56,8 @@ std::string_view CertaintyName(Certainty certainty);
 
 struct Finding {
   FindingKind kind = FindingKind::kOperators;
+  std::optional<StepPart>
+      part;  // the part of the steps that it is about; nullopt: of several, or of none
   // The finding's part of Verdict::total_ns. The findings of a verdict do not overlap, except for
   // uneven steps and the recording's own cost, which are parts of the others.
   int64_t ns = 0;

@@ -197,6 +197,26 @@ TEST(CompareTest, SaysWhatElseIsDifferent) {
                           HasSubstr("node2 now"), HasSubstr("2.12.0 now"), HasSubstr("lost")));
 }
 
+// What is too small a part of longer steps to be told is not gone.
+TEST(CompareTest, ACauseIsGoneOnlyIfItsTimeIs) {
+  const RunProfile before = ProfileOf(3000, 0);
+  RunProfile after = before;
+  std::erase_if(after.verdict.findings,
+                [](const Finding& finding) { return finding.part == StepPart::kOperators; });
+  ASSERT_LT(after.verdict.findings.size(), before.verdict.findings.size());
+  EXPECT_THAT(CompareRuns(before, after).findings, IsEmpty());
+  EXPECT_THAT(CompareRuns(after, before).findings, IsEmpty());
+  after.parts[static_cast<size_t>(StepPart::kOperators)].mean_ns = 0;
+  EXPECT_EQ(CompareRuns(before, after).findings.size(), 1u);
+}
+
+TEST(CompareTest, SaysThatTheProgramsAreNotTheSame) {
+  const RunProfile before = ProfileOf(3000, 0);
+  RunProfile after = before;
+  after.command = "python other.py";
+  EXPECT_THAT(CompareRuns(before, after).remarks, ElementsAre(HasSubstr("python other.py now")));
+}
+
 // Six operators that all take 1.3 times as long, and one of them that takes twice.
 TEST(CompareTest, NamesAFactorThatAllOperatorsHaveInCommon) {
   const auto make = [](double factor, double of_one) {
