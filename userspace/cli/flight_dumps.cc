@@ -86,9 +86,9 @@ void FlightDumps::Run() {
     absl::StatusOr<ResultDirectory> directory = Write(dump);
     if (directory.ok()) {
       if (!options_.quiet) {
-        SayOverProgress("%s: the last %.1f s are in %s", dump.reason.c_str(),
-                        static_cast<double>(dump.window.duration_ns) * 1e-9,
-                        directory->path().c_str());
+        SayOverProgress("%s: %s has the last %.1f s", dump.reason.c_str(),
+                        directory->path().c_str(),
+                        static_cast<double>(dump.window.duration_ns) * 1e-9);
       }
       if (options_.json) {
         WriteEvent({{"event", "dump"},

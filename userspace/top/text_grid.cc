@@ -79,6 +79,26 @@ int ColumnsOf(std::string_view text, bool is_utf8) {
   return columns;
 }
 
+std::vector<std::string_view> WrappedLines(std::string_view text, int columns, bool is_utf8) {
+  std::vector<std::string_view> lines;
+  while (ColumnsOf(text, is_utf8) > columns) {
+    // The longest part that has room, and of that the longest one before a blank.
+    size_t room = 1;
+    size_t blank = 0;
+    for (size_t length = 1; length < text.size(); ++length) {
+      const bool is_begin = (static_cast<unsigned char>(text[length]) & 0xC0) != 0x80;
+      if (!is_begin) continue;
+      if (ColumnsOf(text.substr(0, length), is_utf8) > columns) break;
+      room = length;
+      if (text[length] == ' ' && text.find_first_not_of(' ') < length) blank = length;
+    }
+    lines.push_back(text.substr(0, blank > 0 ? blank : room));
+    text.remove_prefix(blank > 0 ? blank + 1 : room);
+  }
+  lines.push_back(text);
+  return lines;
+}
+
 TextGrid::TextGrid(int rows, int columns, bool is_utf8)
     : rows_(std::max(0, rows)), columns_(std::max(0, columns)), is_utf8_(is_utf8) {
   cells_.resize(static_cast<size_t>(rows_) * static_cast<size_t>(columns_));

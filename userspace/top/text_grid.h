@@ -32,6 +32,9 @@ int ColumnsOf(char32_t code);
 // Returns the columns that TextGrid gives a text.
 int ColumnsOf(std::string_view text, bool is_utf8);
 
+// Returns the lines that a text takes in so many columns. Lines end at blanks where they can.
+std::vector<std::string_view> WrappedLines(std::string_view text, int columns, bool is_utf8);
+
 class TextGrid {
  public:
   // Makes an empty grid. `is_utf8`: false makes each character that is not ASCII a '?'.

@@ -205,8 +205,13 @@ class Drawer {
   }
 
   void DrawLines(size_t page) {
-    for (size_t i = 0; i < page && state_.first_line + i < state_.lines.size(); ++i) {
-      grid_.Put(kHeadRows + 1 + static_cast<int>(i), 0, state_.lines[state_.first_line + i]);
+    size_t drawn = 0;
+    for (size_t i = state_.first_line; i < state_.lines.size() && drawn < page; ++i) {
+      for (const std::string_view line :
+           WrappedLines(state_.lines[i], grid_.columns(), grid_.is_utf8())) {
+        if (drawn == page) return;
+        grid_.Put(kHeadRows + 1 + static_cast<int>(drawn++), 0, line);
+      }
     }
   }
 

@@ -95,8 +95,8 @@ TopAction OnFilterKey(const TopKey& key, TopState* state) {
 
 TopAction OnTextKey(const TopKey& key, size_t page, TopState* state) {
   const size_t count = state->lines.size();
-  // Scrolling stops when the last line is at the bottom.
-  if (MoveBy(key, page, count < page ? 1 : count - page + 1, &state->first_line)) {
+  // How many rows a line takes depends on the screen: scrolling stops at the last line.
+  if (MoveBy(key, page, std::max<size_t>(1, count), &state->first_line)) {
     return TopAction::kNone;
   }
   state->mode = TopMode::kTable;
