@@ -32,10 +32,25 @@ class Finder {
     ForEachSpan(timeline_, [&](SpanId id, const Span& span) {
       if (rows.Has(span)) waits.push_back(Look(id, span));
     });
+    ForgetBystanders(&waits);
     return waits;
   }
 
  private:
+  // Where workers were recorded, another process that woke the thread is none of them: an interrupt
+  // came while it ran.
+  void ForgetBystanders(std::vector<DataWait>* waits) const {
+    const auto is_recorded = [&](const DataWait& wait) {
+      return threads_.Find(wait.worker, Tid{Raw(wait.worker)}).has_value();
+    };
+    if (std::none_of(waits->begin(), waits->end(), is_recorded)) return;
+    for (DataWait& wait : *waits) {
+      if (is_recorded(wait)) continue;
+      wait.worker = Pid{};
+      wait.waker = Tid{};
+    }
+  }
+
   DataWait Look(SpanId id, const Span& span) {
     DataWait wait;
     wait.span = id;
@@ -71,13 +86,16 @@ class Finder {
     // send batches, or wait for requests.
     const auto thread = threads_.Find(wait->worker, Tid{Raw(wait->worker)});
     if (!thread) return;
+    wait->worker_ns = std::max<int64_t>(0, until_ns - from_ns);
     ForEachIn(*thread, from_ns, until_ns, [&](uint32_t index, const SystemEvent& event) {
       const int64_t ns = OverlapNs(event, from_ns, until_ns);
       const bool is_in_io =
           event.around != kNoSystemEvent && IsIo(timeline_.system_event(event.around));
-      if (event.kind == SystemKind::kOffCpu && !is_in_io &&
-          event.off_cpu.reason != WaitReason::kPreempted) {
+      if (event.kind == SystemKind::kOffCpu && !is_in_io) {
+        const int64_t queue_ns = std::max<int64_t>(
+            0, std::min(event.end_ns(), until_ns) - std::max(event.runnable_ns(), from_ns));
         wait->worker_off_ns += ns;
+        wait->worker_run_queue_ns += queue_ns;
       }
       if (!IsIo(event)) return;
       wait->worker_io_ns += ns;

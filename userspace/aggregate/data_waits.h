@@ -20,9 +20,11 @@ struct DataWait {
   Tid waker{};  // the worker's thread that ended the wait
   // What the worker's loading thread did from the span's begin until the worker woke the waiting
   // thread.
-  int64_t worker_io_ns = 0;   // in calls that move or look for bytes
-  int64_t worker_off_ns = 0;  // blocked for other reasons: sleeps, locks, children
-  int64_t worker_bytes = 0;   // read by calls that ended in that time
+  int64_t worker_ns = 0;            // the whole of that time, where the worker was recorded
+  int64_t worker_io_ns = 0;         // in calls that move or look for bytes
+  int64_t worker_off_ns = 0;        // otherwise off the CPU: sleeps, locks, children, no CPU
+  int64_t worker_run_queue_ns = 0;  // the part of worker_off_ns in which it could run
+  int64_t worker_bytes = 0;         // read by calls that ended in that time
   // The call of the worker that overlaps that time most; kNoSystemEvent: none was recorded.
   uint32_t longest_call = kNoSystemEvent;
   int64_t longest_call_ns = 0;  // the part of that call in that time

@@ -2,6 +2,7 @@
 // the kernel just before.
 #include <map>
 #include <string>
+#include <utility>
 
 #include "userspace/aggregate/system_text.h"
 #include "userspace/aggregate/thread_events.h"
@@ -15,18 +16,25 @@ constexpr char kToSeeCalls[] = "--activities cpu,sched,syscalls,faults";
 constexpr char kKeepMemory[] =
     "Tensors that are kept and written into (out=, preallocated buffers), or an allocator that "
     "keeps memory (jemalloc, tcmalloc, MALLOC_TRIM_THRESHOLD_ of glibc), would spare that.";
+constexpr char kKeepObjects[] =
+    "Most of it is in no operator, so that it is memory of objects rather than of tensors. Python "
+    "takes its objects' memory from the kernel in pieces of 256 kB or 1 MB: objects that are kept, "
+    "or PYTHONMALLOC=malloc, would spare that.";
 
 struct Faults {
   uint64_t count = 0;
   uint64_t major = 0;
+  uint64_t in_rows = 0;  // of operators or Python's collector
   std::map<std::string, uint64_t> by_row;
   std::map<std::string, uint64_t> by_file;
 };
 
-// Memory that the driving thread has given back to the kernel in steps, by munmap().
+// Memory that the driving thread has given back to the kernel in steps.
 struct GivenBack {
   uint64_t calls = 0;
+  std::map<std::string, uint64_t> by_call;
   std::map<uint64_t, uint64_t> by_bytes;
+  uint64_t break_at = 0;  // the end of the heap, as the last brk() returned it; 0: not known
 };
 
 void Count(const Case& job, const SystemEvent& event, Faults* faults) {
@@ -35,13 +43,33 @@ void Count(const Case& job, const SystemEvent& event, Faults* faults) {
   const std::string file = FileText(job.timeline, event.file);
   if (!file.empty()) ++faults->by_file[file];
   if (event.span == kNoSpan) return;
+  ++faults->in_rows;
   ++faults->by_row[ShownText(job.timeline.label(job.timeline.span(event.span).label).name)];
 }
 
 void Count(const SystemEvent& event, GivenBack* given) {
-  if (event.call.result != 0 || SystemEventName(event) != "munmap") return;
+  constexpr uint64_t kDontNeed = 4;  // MADV_DONTNEED and MADV_FREE of madvise(2)
+  constexpr uint64_t kFree = 8;
+  const std::string name(SystemEventName(event));
+  uint64_t bytes = 0;
+  if (name == "brk") {
+    const auto at = static_cast<uint64_t>(event.call.result);
+    const uint64_t before = std::exchange(given->break_at, at);
+    if (before <= at) return;
+    bytes = before - at;
+  } else if (name == "munmap" || name == "madvise") {
+    const SystemCallFacts& call = event.call;
+    const bool has_advice = call.argument_count > 2;
+    const uint64_t advice = has_advice ? call.arguments[2] : 0;
+    if (call.result != 0) return;
+    if (name == "madvise" && advice != kDontNeed && advice != kFree) return;
+    if (call.argument_count > 1) bytes = call.arguments[1];
+  } else {
+    return;
+  }
   ++given->calls;
-  if (event.call.argument_count > 1) ++given->by_bytes[event.call.arguments[1]];
+  ++given->by_call[name];
+  if (bytes > 0) ++given->by_bytes[bytes];
 }
 
 // Returns a count for each step: "1.5 a step".
@@ -50,11 +78,15 @@ std::string AStepText(uint64_t count, size_t steps) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " a step";
 }
 
-void TellOfFreshMemory(const Case& job, const GivenBack& given, Finding* finding) {
+void TellOfFreshMemory(const Case& job, const Faults& faults, const GivenBack& given,
+                       Finding* finding) {
+  const bool are_objects =
+      job.timeline.info().system.operators && 2 * faults.in_rows < faults.count;
+  const char* const advice = are_objects ? kKeepObjects : kKeepMemory;
   finding->certainty = Certainty::kLikely;
   if (!job.timeline.info().system.calls) {
     finding->evidence.push_back(
-        std::string("Fresh memory is taken from the kernel again and again. ") + kKeepMemory);
+        std::string("Fresh memory is taken from the kernel again and again. ") + advice);
     finding->next = kToSeeCalls;
     return;
   }
@@ -67,13 +99,14 @@ void TellOfFreshMemory(const Case& job, const GivenBack& given, Finding* finding
   finding->kind = FindingKind::kAllocator;
   finding->certainty = Certainty::kMeasured;
   finding->what = DriverText(job) + " gives memory back to the kernel and takes it again";
-  std::string text = "It called munmap " + AStepText(given.calls, job.steps());
+  std::string text =
+      "It called " + LargestValue(given.by_call)->first + " " + AStepText(given.calls, job.steps());
   if (const auto most = LargestValue(given.by_bytes);
       most != given.by_bytes.end() && 2 * most->second > given.calls) {
     text += ", mostly for " + BytesText(static_cast<int64_t>(most->first));
   }
   finding->evidence.push_back(text + "; each page is a fault when it is used again.");
-  finding->evidence.emplace_back(kKeepMemory);
+  finding->evidence.emplace_back(advice);
 }
 
 }  // namespace
@@ -107,7 +140,7 @@ std::optional<Finding> FindFaults(const Case& job) {
       file != faults.by_file.end() && 2 * file->second > faults.count) {
     finding.evidence.push_back("Most are in " + file->first + ", which is mapped.");
   } else if (faults.count > 0) {
-    TellOfFreshMemory(job, given, &finding);
+    TellOfFreshMemory(job, faults, given, &finding);
   }
   return finding;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -93,6 +95,31 @@ std::string_view WaitedText(WaitReason reason) {
   }
 }
 
+// Returns the recorded process, other than the thread's own, that ended most of the time in which
+// the thread waited for files or sockets; nullopt: somebody else did.
+std::optional<Pid> RecordedPeer(const Timeline& timeline, const std::vector<uint32_t>& events,
+                                Pid own) {
+  std::map<uint32_t, int64_t> by_waker;
+  int64_t all_ns = 0;
+  for (const uint32_t index : events) {
+    const SystemEvent& event = timeline.system_event(index);
+    if (event.kind != SystemKind::kOffCpu) continue;
+    const WaitReason reason = event.off_cpu.reason;
+    if (reason != WaitReason::kIo && reason != WaitReason::kPoll) continue;
+    all_ns += event.duration_ns;
+    by_waker[Raw(event.off_cpu.waker_pid)] += event.duration_ns;
+  }
+  const auto most = LargestValue(by_waker);
+  if (most == by_waker.end() || 2 * most->second < all_ns || Pid{most->first} == own) {
+    return std::nullopt;
+  }
+  const std::vector<Thread>& threads = timeline.threads();
+  const bool is_recorded = std::any_of(threads.begin(), threads.end(), [&](const Thread& thread) {
+    return Raw(thread.pid) == most->first;
+  });
+  return is_recorded ? std::optional(Pid{most->first}) : std::nullopt;
+}
+
 }  // namespace
 
 bool AddMeanwhile(const Case& job, StepPart part, const WaitSum* longest, Finding* finding) {
@@ -114,9 +141,19 @@ bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other
     text +=
         ", and " + std::string(WaitedText(reason)) + " for " + PercentText(*longest, sums.total_ns);
   }
+  if (IsWorthTelling(sums.run_queue_ns, sums.total_ns)) {
+    text += ", and had no CPU for " + PercentText(sums.run_queue_ns, sums.total_ns);
+  }
   finding->evidence.push_back(text + ".");
-  // A thread that waits for requests from outside could not be made faster in this job.
-  return 2 * (sums.Waited(WaitReason::kPoll) + sums.Waited(WaitReason::kIo)) > sums.total_ns;
+  if (2 * (sums.Waited(WaitReason::kPoll) + sums.Waited(WaitReason::kIo)) <= sums.total_ns) {
+    return false;
+  }
+  const std::optional<Pid> peer =
+      RecordedPeer(job.timeline, events.of(other), job.timeline.thread(other).pid);
+  if (!peer.has_value()) return true;  // who asks from outside could not be made faster in this job
+  finding->evidence.push_back("What came for that thread came from PID " +
+                              std::to_string(Raw(*peer)) + ", a process of this recording.");
+  return false;
 }
 
 }  // namespace proftrace

@@ -56,8 +56,6 @@ class OperatorTable {
 
   const std::vector<LabelId>& order() const { return order_; }  // the longest self time first
   const OperatorSums& of(LabelId label) const { return sums_[Raw(label)]; }
-  uint64_t calls() const { return calls_; }
-
   // Returns "aten::addmm (12.4 ms a step, 48 calls)".
   std::string Text(LabelId label) const {
     const OperatorSums& sums = of(label);
@@ -98,7 +96,6 @@ class OperatorTable {
       return;
     }
     ++sums_[Raw(label)].calls;
-    ++calls_;
   }
 
   void SpendUntil(int64_t time_ns) {
@@ -132,7 +129,27 @@ class OperatorTable {
   std::vector<OperatorSums> sums_;  // by label
   std::vector<LabelId> first_of_;   // by label
   std::vector<LabelId> order_;
-  uint64_t calls_ = 0;
+};
+
+// The operators that are short on average.
+struct SmallOperators {
+  uint64_t calls = 0;
+  int64_t self_ns = 0;
+
+  explicit SmallOperators(const OperatorTable& table) {
+    for (const LabelId label : table.order()) {
+      const OperatorSums& sums = table.of(label);
+      if (sums.self_ns >= kSmallNs * static_cast<int64_t>(sums.calls)) continue;
+      calls += sums.calls;
+      self_ns += sums.self_ns;
+    }
+  }
+  // Returns whether they are many, and take most of what operators take and a part of all time that
+  // matters.
+  bool Matter(const Case& job, int64_t operators_ns) const {
+    return calls >= kManyOperators * job.steps() && 2 * self_ns >= operators_ns &&
+           kSmallPart * self_ns >= job.parts.total_ns;
+  }
 };
 
 // Returns whether an operator brings a value that a device computes to the CPU.
@@ -142,8 +159,8 @@ bool FetchesValue(std::string_view name) {
 }
 
 // Returns the module with most time in its own operators, forward and backward; empty: not
-// recorded.
-std::string ModuleText(const Case& job) {
+// recorded, or the module has little to do with the `operators_ns`.
+std::string ModuleText(const Case& job, int64_t operators_ns) {
   const ModuleTimes* most = nullptr;
   const auto self_ns = [](const ModuleTimes& times) {
     return times.self_forward_ns + times.self_backward_ns;
@@ -151,7 +168,7 @@ std::string ModuleText(const Case& job) {
   for (const ModuleTimes& times : job.aggregates.modules.modules) {
     if (most == nullptr || self_ns(times) > self_ns(*most)) most = &times;
   }
-  if (most == nullptr || self_ns(*most) <= 0) return "";
+  if (most == nullptr || !IsWorthTelling(self_ns(*most), operators_ns)) return "";
   const PythonModule& module = job.timeline.python_modules()[most->module];
   std::string text = "Of the modules, " + ShownText(module.class_name);
   if (module.has_path && !module.path.empty()) text += " " + ShownText(module.path);
@@ -167,22 +184,21 @@ std::optional<Finding> FindOperators(const Case& job) {
   Finding finding;
   finding.ns = job.parts.of(StepPart::kOperators);
   const OperatorSums& first = table.of(table.order().front());
-  const uint64_t calls_a_step = table.calls() / job.steps();
-  const int64_t mean_ns = finding.ns / static_cast<int64_t>(table.calls());
+  const SmallOperators small(table);
   if (static_cast<double>(first.self_ns) >=
       kOneOperator * static_cast<double>(job.parts.total_ns)) {
     finding.kind = FindingKind::kOneOperator;
     finding.what = "operators compute, " +
                    ShownText(job.timeline.label(table.order().front()).name) + " most of all";
-  } else if (mean_ns < kSmallNs && calls_a_step >= kManyOperators &&
-             kSmallPart * finding.ns >= job.parts.total_ns) {
+  } else if (small.Matter(job, finding.ns)) {
     finding.kind = FindingKind::kSmallOperators;
     finding.certainty = Certainty::kLikely;
     finding.what = "many small operators";
     finding.evidence.push_back(absl::StrFormat(
         "%d operators a step take %s each: as much goes into calling them as into what they do. "
         "Larger batches, fused operators (torch.compile, foreach optimizers) call fewer.",
-        calls_a_step, DurationText(mean_ns)));
+        small.calls / job.steps(),
+        DurationText(small.self_ns / static_cast<int64_t>(small.calls))));
   } else {
     finding.kind = FindingKind::kOperators;
     finding.what = "operators compute";
@@ -208,12 +224,15 @@ std::optional<Finding> FindOperators(const Case& job) {
     finding.evidence.push_back(ShownText(job.timeline.label(table.order().front()).name) +
                                " spent " + shapes + ".");
   }
-  const std::string module = ModuleText(job);
+  const std::string module = ModuleText(job, finding.ns);
   if (!module.empty()) finding.evidence.push_back(module);
-  if (!job.timeline.has_stacks())
-    finding.next = "--with-modules";
-  else if (!job.timeline.has_inputs())
+  // The inputs of one operator tell most. Where there are many, their modules do.
+  const bool is_one = finding.kind == FindingKind::kOneOperator;
+  if (!job.timeline.has_inputs() && (is_one || job.timeline.has_stacks())) {
     finding.next = "--record-shapes";
+  } else if (!job.timeline.has_stacks()) {
+    finding.next = "--with-modules";
+  }
   return finding;
 }
 
@@ -240,7 +259,7 @@ std::optional<Finding> FindPython(const Case& job) {
     finding.next = "--activities cpu,sched,syscalls --sample 99Hz";
   } else if (source == PythonSource::kSamples && has_operators &&
              job.parts.of(StepPart::kCollection) == 0) {
-    finding.next = "--python-gc, which tells what of it is Python's garbage collector";
+    finding.next = "--python-gc";
   }
   return finding;
 }

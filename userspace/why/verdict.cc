@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <functional>
 #include <utility>
 
@@ -26,8 +27,9 @@ constexpr std::array<CrossRule, 3> kCrossRules = {FindRecompilation, FindDeviceA
 
 // With fewer steps a sentence about "the steps" would describe chance.
 constexpr size_t kFewSteps = 3;
-// The mean is told if it is at least this many medians.
-constexpr double kUneven = 1.3;
+// The mean is told if it differs from the median by a larger part of that. Otherwise the times and
+// shares of findings, which are parts of the mean, would not fit to the median beside them.
+constexpr double kUneven = 0.03;
 
 std::string AboutText(const Case& job, int64_t median_ns) {
   if (!job.parts.are_steps) {
@@ -36,7 +38,8 @@ std::string AboutText(const Case& job, int64_t median_ns) {
   }
   // The mean is told because the times of findings are means.
   const int64_t mean_ns = job.parts.total_ns / job.steps();
-  if (mean_ns > kUneven * static_cast<double>(median_ns)) {
+  const auto off_ns = static_cast<double>(std::abs(mean_ns - median_ns));
+  if (off_ns > kUneven * static_cast<double>(median_ns)) {
     return absl::StrFormat("Steps take %s on average, and differ: the median of %d is %s.",
                            DurationText(mean_ns), job.steps(), DurationText(median_ns));
   }
@@ -62,8 +65,12 @@ void Rank(Verdict* verdict) {
   });
   const auto besides =
       std::find_if(findings.begin(), findings.end(), std::mem_fn(&Finding::is_part_of_others));
-  const auto most = static_cast<ptrdiff_t>(kMostFindings) - (findings.end() - besides);
-  if (besides - findings.begin() > most) findings.erase(findings.begin() + most, besides);
+  // One of those that come last has a place; the others have what the causes leave.
+  const auto causes = besides - findings.begin();
+  const ptrdiff_t most =
+      static_cast<ptrdiff_t>(kMostFindings) - std::min<ptrdiff_t>(1, findings.end() - besides);
+  if (causes > most) findings.erase(findings.begin() + most, besides);
+  if (findings.size() > kMostFindings) findings.resize(kMostFindings);
 }
 
 // Adds the findings of the parts. The time of each part belongs to one finding, except the time
@@ -87,6 +94,7 @@ void AddFindingsOfParts(const Case& job, Verdict* verdict) {
     std::optional<Finding> finding = kPartRules[part](job);
     if (!finding.has_value()) continue;
     finding->ns -= taken[part];
+    finding->part = static_cast<StepPart>(part);
     verdict->findings.push_back(*std::move(finding));
   }
 }
@@ -101,11 +109,40 @@ void AddRemarksOfCpu(const Case& job, Verdict* verdict) {
   }
 }
 
+// Returns the reasons that the recording gives for lacking most rows of a process, one sentence
+// each.
+std::vector<std::string> ReasonsForNoRows(const RecordingInfo& info) {
+  std::vector<std::string> reasons;
+  for (const Unsupported& gap : info.unsupported) {
+    if (gap.feature == "jumps in the job's code" || gap.feature == "code that no probe reaches" ||
+        gap.feature == "rows of processes that ran") {
+      reasons.push_back(ShownText(gap.reason) + ".");
+    }
+  }
+  return reasons;
+}
+
+// Returns why there is no verdict, one sentence each.
+std::vector<std::string> WhyNothing(const RecordingInfo& info) {
+  std::vector<std::string> reasons = {
+      "There is no time to give reasons for. Where the thread waits all the time, 'proftrace dump "
+      "-p PID' shows for what, and --activities cpu,sched,syscalls records it."};
+  for (std::string& reason : ReasonsForNoRows(info)) reasons.push_back(std::move(reason));
+  return reasons;
+}
+
 void AddRemarks(const Case& job, Verdict* verdict) {
   std::vector<std::string>& remarks = verdict->remarks;
   const Timeline& timeline = job.timeline;
   if (timeline.any_loss()) {
     remarks.push_back("Records were lost: times and counts above may be too small.");
+  }
+  if (timeline.info().system.operators &&
+      !IsWorthTelling(job.parts.of(StepPart::kOperators), job.parts.total_ns)) {
+    for (const std::string& reason : ReasonsForNoRows(timeline.info())) {
+      remarks.push_back("Operators may be missing, whose time counts as outside of operators: " +
+                        reason);
+    }
   }
   if (job.parts.are_steps && job.steps() < kFewSteps) {
     remarks.push_back("These are few steps: a longer recording tells more.");
@@ -135,20 +172,6 @@ void AddRemarks(const Case& job, Verdict* verdict) {
   if (verdict->findings.empty()) {
     remarks.push_back("No cause takes a twentieth of the time.");
   }
-}
-
-// Returns the reasons that the recording gives for having no row, one sentence each.
-std::vector<std::string> WhyNothing(const RecordingInfo& info) {
-  std::vector<std::string> reasons = {
-      "There is no time to give reasons for. Where the thread waits all the time, 'proftrace dump "
-      "-p PID' shows for what, and --activities cpu,sched,syscalls records it."};
-  for (const Unsupported& gap : info.unsupported) {
-    if (gap.feature == "jumps in the job's code" || gap.feature == "code that no probe reaches" ||
-        gap.feature == "rows of processes that ran") {
-      reasons.push_back(ShownText(gap.reason) + ".");
-    }
-  }
-  return reasons;
 }
 
 }  // namespace

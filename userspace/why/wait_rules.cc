@@ -16,6 +16,8 @@
 #include "userspace/aggregate/io_roles.h"
 #include "userspace/aggregate/system_text.h"
 #include "userspace/aggregate/thread_events.h"
+#include "userspace/aggregate/thread_uses.h"
+#include "userspace/base/saturating.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/model/system_calls.h"
 #include "userspace/why/rules.h"
@@ -151,7 +153,7 @@ void ForEachEventIn(const Case& job, StepPart part, Visitor&& visit) {
 
 // Adds what each worker was seen doing while the thread waited for its batch.
 void AddWorkers(const Case& job, Finding* finding) {
-  int64_t blocked_ns = 0, io_ns = 0, off_ns = 0, bytes = 0;
+  int64_t blocked_ns = 0, looked_at_ns = 0, io_ns = 0, off_ns = 0, queue_ns = 0, bytes = 0;
   uint64_t batches = 0, known = 0;
   std::map<std::string, int64_t> by_call;
   std::map<uint32_t, int64_t> by_worker;
@@ -164,7 +166,9 @@ void AddWorkers(const Case& job, Finding* finding) {
     if (Raw(wait.worker) == 0) continue;
     ++known;
     io_ns += wait.worker_io_ns;
-    off_ns += wait.worker_off_ns;
+    looked_at_ns += wait.worker_ns;
+    queue_ns += wait.worker_run_queue_ns;
+    off_ns += wait.worker_off_ns - wait.worker_run_queue_ns;
     bytes += wait.worker_bytes;
     by_worker[Raw(wait.worker)] += wait.blocked_ns;
     if (wait.longest_call == kNoSystemEvent) continue;
@@ -174,7 +178,7 @@ void AddWorkers(const Case& job, Finding* finding) {
   }
   if (batches == 0) return;
   const int64_t in_rows_ns = finding->ns;
-  const int64_t looked_at_ns = std::max(blocked_ns, io_ns + off_ns);
+  looked_at_ns = std::max(looked_at_ns, io_ns + off_ns + queue_ns);
   if (4 * blocked_ns < 3 * in_rows_ns) {
     finding->evidence.push_back(
         PercentText(std::max<int64_t>(0, in_rows_ns - blocked_ns), in_rows_ns) +
@@ -189,7 +193,8 @@ void AddWorkers(const Case& job, Finding* finding) {
   text += " had the thread wait " + DurationText(blocked_ns / static_cast<int64_t>(batches)) +
           " a batch; meanwhile " + PercentText(io_ns, looked_at_ns) +
           " of the time was spent in I/O, " + PercentText(off_ns, looked_at_ns) +
-          " blocked otherwise, the rest computing.";
+          " blocked otherwise, " + PercentText(queue_ns, looked_at_ns) +
+          " waiting for a CPU, the rest computing.";
   finding->evidence.push_back(text);
   const auto call = LargestValue(by_call);
   if (call != by_call.end() && 5 * call->second > blocked_ns) {
@@ -218,13 +223,40 @@ bool MakesBatches(const Case& job) {
   return by_itself_ns > 0;
 }
 
+// Adds how the thread spent the time in which it made batches.
+void AddUsesOfBatches(const Case& job, Finding* finding) {
+  const ThreadEvents events(job.timeline);
+  TimeIntervals io, blocked;
+  for (const TimedUse& use : UsesOfThread(job.timeline, events, job.parts.thread)) {
+    if (use.use == TimeUse::kIo) {
+      io.emplace_back(use.start_ns, use.end_ns);
+    } else if (use.is_blocked) {
+      blocked.emplace_back(use.start_ns, use.end_ns);
+    }
+  }
+  const auto in_batches = [&job](const TimeIntervals& times) {
+    return job.parts.TimesIn(times)[static_cast<size_t>(StepPart::kData)];
+  };
+  finding->evidence.push_back("Of that time it spent " + PercentText(in_batches(io), finding->ns) +
+                              " in I/O, " + PercentText(in_batches(blocked), finding->ns) +
+                              " blocked otherwise (it slept, or waited), the rest computing.");
+}
+
 // What calls of StepPart::kIo did with one file.
 struct FileUse {
   int64_t ns = 0;
-  int64_t bytes = 0;
   uint64_t calls = 0;
-  IoRole role = IoRole::kNone;
+  std::map<IoRole, int64_t> ns_by_role;
+  std::map<IoRole, int64_t> bytes_by_role;
   bool is_stream = false;  // a pipe or a socket, whose other end decides how long a call takes
+
+  // Returns the role of the calls that took most of the time; kNone: they moved no bytes, as
+  // accept().
+  IoRole role() const { return LargestValue(ns_by_role)->first; }
+  int64_t bytes() const {
+    const auto found = bytes_by_role.find(role());
+    return found == bytes_by_role.end() ? 0 : found->second;
+  }
 };
 
 // Returns the uses of files by their names.
@@ -236,9 +268,9 @@ std::map<std::string, FileUse> FilesOfIo(const Case& job) {
     const IoFacts io = IoOf(tables, event);
     FileUse& use = by_file[FileText(job.timeline, event.file)];
     use.ns += event.duration_ns;
-    use.bytes += io.bytes;
+    use.ns_by_role[io.role] += event.duration_ns;
+    use.bytes_by_role[io.role] = SaturatingSum(use.bytes_by_role[io.role], io.bytes);
     ++use.calls;
-    if (io.role != IoRole::kNone) use.role = io.role;
     const SystemFile* const file = tables.File(event.file);
     use.is_stream = file != nullptr &&
                     (file->kind == SystemFileKind::kPipe || file->kind == SystemFileKind::kSocket);
@@ -251,14 +283,15 @@ std::string FileUseText(const std::string& file, const FileUse& use) {
   const std::string name = file.empty() ? "something without a name" : file;
   std::string text =
       CountText(use.calls, "call", "calls") + " on " + name + " took " + DurationText(use.ns);
-  if (use.bytes <= 0 || use.ns <= 0) {
-    return text + (use.is_stream && use.role != IoRole::kWrite ? ", and no data came." : ".");
+  const IoRole role = use.role();
+  const int64_t bytes = use.bytes();
+  if (bytes <= 0 || use.ns <= 0) {
+    return text + (use.is_stream && role == IoRole::kRead ? ", and no data came." : ".");
   }
-  text +=
-      "; " + BytesText(use.bytes) + " were " + (use.role == IoRole::kWrite ? "written" : "read");
+  text += "; " + BytesText(bytes) + " were " + (role == IoRole::kWrite ? "written" : "read");
   if (!use.is_stream) {  // how fast a pipe or socket is, is a matter of its other end
     text += ", " +
-            BytesText(static_cast<int64_t>(static_cast<double>(use.bytes) * 1e9 /
+            BytesText(static_cast<int64_t>(static_cast<double>(bytes) * 1e9 /
                                            static_cast<double>(use.ns))) +
             " a second";
   }
@@ -297,6 +330,21 @@ OtherTimes TimesOfOther(const Case& job) {
   return times;
 }
 
+// Returns whether nearly all time of calls that poll in StepPart::kOther ended without anything to
+// report, which the call tells by a result of 0.
+bool TimeoutsEndPolls(const Case& job) {
+  int64_t all_ns = 0, timed_out_ns = 0;
+  ForEachEventIn(job, StepPart::kOther, [&](const SystemEvent& event) {
+    if (event.kind != SystemKind::kOffCpu || event.off_cpu.reason != WaitReason::kPoll) return;
+    all_ns += event.duration_ns;
+    if (event.around == kNoSystemEvent) return;
+    const SystemEvent& call = job.timeline.system_event(event.around);
+    const bool has_ended = call.kind == SystemKind::kCall && call.end != SpanEnd::kTruncated;
+    if (has_ended && call.call.result == 0) timed_out_ns += event.duration_ns;
+  });
+  return all_ns > 0 && 10 * timed_out_ns >= 9 * all_ns;
+}
+
 // Makes a finding about StepPart::kOther one about this reason.
 void NameReason(const Case& job, WaitReason reason, Finding* finding) {
   switch (reason) {
@@ -306,6 +354,13 @@ void NameReason(const Case& job, WaitReason reason, Finding* finding) {
       break;
     case WaitReason::kPoll:
       finding->kind = FindingKind::kPoll;
+      if (TimeoutsEndPolls(job)) {
+        finding->what = DriverText(job) + " waits until a timer of its own ends that (poll)";
+        finding->evidence.emplace_back(
+            "Nothing came meanwhile: a timeout ended these waits, as in asyncio.sleep() or "
+            "select() with a timeout.");
+        break;
+      }
       finding->what = DriverText(job) + " waits for files or sockets to become ready (poll)";
       break;
     case WaitReason::kChild:
@@ -351,7 +406,9 @@ std::optional<Finding> FindDataLoader(const Case& job) {
     finding.evidence.push_back(
         "This DataLoader has no worker: with some (num_workers) batches would be made beside the "
         "training.");
-    if (!job.timeline.has_stacks()) finding.next = "--with-stack";
+    if (job.parts.has_kernel) AddUsesOfBatches(job, &finding);
+    const PythonSource source = AddPython(job, StepPart::kData, &finding);
+    if (source != PythonSource::kSamples) finding.next = "--sample 99Hz";
   } else if (job.parts.has_kernel) {
     AddWorkers(job, &finding);
     const SystemActivities& system = job.timeline.info().system;
@@ -411,9 +468,13 @@ std::optional<Finding> FindIo(const Case& job) {
   const bool waits_for_peer =
       most->second.is_stream && waits.largest != nullptr && 2 * waits.blocked_ns > finding.ns;
   if (waits_for_peer) {
-    finding.what = DriverText(job) + (most->second.role == IoRole::kWrite
-                                          ? " waits until a pipe or socket takes its data"
-                                          : " waits for data from a pipe or socket");
+    const IoRole role = most->second.role();
+    finding.what =
+        DriverText(job) + (role == IoRole::kWrite ? " waits until a pipe or socket takes its data"
+                           : role == IoRole::kRead
+                               ? " waits for data from a pipe or socket"
+                               : " waits for the other end of a socket: for a request, "
+                                 "or for a connection");
     finding.evidence.push_back(WaiterText(job, waits) + WakerText(job, waits));
     AddMeanwhile(job, StepPart::kIo, waits.largest, &finding);
   }
@@ -458,8 +519,9 @@ std::optional<Finding> FindCollection(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kCollection, StepPart::kCollection,
                               "Python's garbage collector runs");
   finding.evidence.push_back(
-      "Objects that refer to each other are looked for again and again: gc.freeze() after the "
-      "start, or gc.collect() at moments of one's own, makes that rarer.");
+      "Objects that refer to each other are looked for again and again: after gc.freeze() at the "
+      "start there are fewer to look at, and a job that calls gc.collect() itself may do so less "
+      "often.");
   return finding;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "exporters/sinks/output_file.h"
@@ -208,7 +209,7 @@ TEST_F(WhyTest, ManySmallOperators) {
       verdict.findings.begin(), verdict.findings.end(),
       [](const Finding& finding) { return finding.kind == FindingKind::kSmallOperators; });
   ASSERT_NE(found, verdict.findings.end());
-  EXPECT_THAT(EvidenceOf(*found), HasSubstr("operators a step take 7 us each"));
+  EXPECT_THAT(EvidenceOf(*found), HasSubstr("operators a step take 4 us each"));
 }
 
 TEST_F(WhyTest, EveryThirdStepIsSlow) {
@@ -400,6 +401,76 @@ TEST_F(WhyTest, AReadThatWaitsForAPeerIsNoReading) {
   EXPECT_THAT(EvidenceOf(*finding),
               HasSubstr("12 calls on pipe:[7] took 72.0 ms; 48 bytes were read."));
   EXPECT_THAT(EvidenceOf(*finding), HasSubstr("what ended that was thread holder"));
+}
+
+TEST_F(WhyTest, AServerThatAcceptsDoesNotWaitForItsOwnAnswers) {
+  maker_.info().system.sched = maker_.info().system.calls = true;
+  const SystemFileId socket = maker_.AddSystemFile(SystemFileKind::kSocket, "tcp:127.0.0.1:80");
+  MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+    const int64_t accepted_ns = to_ns - kMs / 2;
+    maker_.AddSystemEvent(MakeOffCpu(thread_, WaitReason::kIo, from_ns, accepted_ns, 0, "accept4"));
+    for (const auto& [name, start_ns, end_ns, result] :
+         {std::tuple{"accept4", from_ns, accepted_ns, 5},
+          {"recvfrom", accepted_ns, to_ns - 1000, 1},
+          {"sendto", to_ns - 1000, to_ns, 2}}) {
+      SystemEvent call = MakeCall(thread_, name, start_ns, end_ns, result);
+      call.file = socket;
+      maker_.AddSystemEvent(call);
+    }
+  });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kIo);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("for a request, or for a connection"));
+  EXPECT_THAT(EvidenceOf(*finding), Not(HasSubstr("written")));
+}
+
+// Waits in calls of poll() that return `result`.
+class WhyPollTest : public WhyTest {
+ protected:
+  std::string WhatOf(int64_t result) {
+    maker_.info().system.sched = maker_.info().system.calls = true;
+    MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+      SystemEvent wait = MakeOffCpu(thread_, WaitReason::kPoll, from_ns, to_ns, 0, "epoll_wait");
+      wait.around = maker_.AddSystemEvent(MakeCall(thread_, "epoll_wait", from_ns, to_ns, result));
+      maker_.AddSystemEvent(wait);
+    });
+    const std::optional<Finding> finding = FindKind(Why(), FindingKind::kPoll);
+    return finding.has_value() ? finding->what : "";
+  }
+};
+
+TEST_F(WhyPollTest, ATimerIsNoFileThatBecomesReady) {
+  EXPECT_THAT(WhatOf(0), HasSubstr("a timer of its own"));
+}
+
+TEST_F(WhyPollTest, AFileThatBecomesReadyIsNoTimer) {
+  EXPECT_THAT(WhatOf(1), HasSubstr("to become ready"));
+}
+
+// A thread without a CPU is not delayed by what it is in.
+TEST_F(WhyTest, ABatchThatHasNoCpuIsNoFaultOfTheLoader) {
+  maker_.info().system.sched = true;
+  const LabelId next =
+      maker_.AddAnnotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+  MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+    maker_.Add(thread_, next, from_ns, to_ns);
+    maker_.AddSystemEvent(
+        MakeOffCpu(thread_, WaitReason::kPreempted, from_ns, from_ns + 4 * kMs, 4 * kMs));
+  });
+  const StepParts parts = Parts();
+  EXPECT_EQ(parts.of(StepPart::kRunQueue), kSteps * 4 * kMs);
+  EXPECT_EQ(parts.of(StepPart::kData), kSteps * 2 * kMs);
+}
+
+TEST_F(WhyTest, WithoutOperatorsItIsSaidWhyTheyAreMissing) {
+  maker_.info().system.sched = true;
+  for (int step = 0; step < kSteps; ++step) {
+    maker_.Add(thread_, maker_.AddAnnotation("ProfilerStep#" + std::to_string(step)), BeginOf(step),
+               BeginOf(step + 1));
+  }
+  EXPECT_THAT(FormatVerdict(Why()), Not(HasSubstr("may be missing")));
+  maker_.info().unsupported.push_back({"jumps in the job's code", "no place was free"});
+  EXPECT_THAT(FormatVerdict(Why()), HasSubstr("may be missing"));
 }
 
 TEST_F(WhyTest, NothingIsSaidOfNothing) {
