@@ -80,7 +80,8 @@ struct ClockFinding {
 };
 
 // The times at which the ranks of a collective came and went, on the common clock. A rank's
-// duration is wait + transfer + tail, exactly.
+// duration is wait + transfer + tail, exactly. Ranks that are left out (MomentRow::is_left_out) are
+// in `ranks`, perhaps on another timeline, and have no part in the other figures.
 struct CollectiveTimes {
   struct Rank {
     uint32_t rank = 0;  // index into FleetInput::ranks
@@ -90,6 +91,7 @@ struct CollectiveTimes {
     int64_t tail_ns = 0;  // from the first one's leaving until its own
   };
   std::vector<Rank> ranks;
+  size_t compared = 0;        // the ranks that are not left out
   uint32_t entered_last = 0;  // index into `ranks`
   // The time from the last entering to the first leaving. It is below 0 only by errors of time
   // stamps.

@@ -87,14 +87,15 @@ void JobAlignment::FindMatches() {
     if (!times) continue;
     const std::span<const MomentRow> rows = moments.Rows(number);
     for (size_t i = 0; i < times->ranks.size(); ++i) {
+      if (rows[i].is_left_out) continue;
       Match& match = matches_[clock_->InputOf(rows[i].rank)][rows[i].call];
       match.moment = number;
       match.begin_ns = times->ranks[i].entered_ns;
       match.end_ns = times->ranks[i].left_ns;
-      if (rows.size() > 1) match.wait_ns = times->ranks[i].wait_ns;
+      if (times->compared > 1) match.wait_ns = times->ranks[i].wait_ns;
     }
     MatchedMoment& matched = moments_[number];
-    if (rows.size() > 1) matched.transfer_ns = std::max<int64_t>(0, times->transfer_ns);
+    if (times->compared > 1) matched.transfer_ns = std::max<int64_t>(0, times->transfer_ns);
     const bool is_one_boot = joined_.boots.size() == 1;
     const bool is_proved = clock_->solved() != nullptr && times->bound_ns < INT64_MAX / 8;
     if (!is_proved && !is_one_boot) continue;
