@@ -289,9 +289,14 @@ class MergeTest(UnlikeTest):
         self.assertEqual((summary["clock"]["collectives"], self.last(summary)), (3 * STEPS, {0: 0, 1: STEPS, 2: 2 * STEPS, 3: 0}))
         self.assertEqual({(row["args"]["group"], row["args"].get("left out"), "wait (us)" in row["args"]) for row in rows if row["args"]["group"] != "2"},
                          {("0", None, True), ("0", None, False), ("1", None, True), ("1", None, False), ("0", True, False), ("1", True, False)})
+        bounds = {Path(host["host"]).stem: (host["bound_ns"] is None, host["likely_error_ns"] is None, host["no_bound_because"])
+                  for host in summary["clock"]["hosts"]}
+        self.assertEqual(bounds, {**dict.fromkeys(("rank0", "rank1", "rank2"), (False, False, None)),
+                                  "rank3": (True, True, "no collective binds its clock to the others' throughout")})
         # In the tables, the rank is as one that was not recorded.
         run("fleet", "ingest", *sorted((self.folder / "in").iterdir()), "-o", self.folder / "tables")
         run("fleet", "align", self.folder / "tables")
+        self.assertEqual(ask(self.folder / "tables", "SELECT rank FROM captures WHERE bound_ns IS NULL OR estimate_error_ns IS NULL"), [{"rank": 3}])
         self.assertEqual(ask(self.folder / "tables", "SELECT group_name, ranks_seen, is_timed, COUNT(*) AS n FROM collective_instances GROUP BY ALL ORDER BY 1"),
                          [{"group_name": "0", "ranks_seen": 2, "is_timed": 1, "n": STEPS}, {"group_name": "1", "ranks_seen": 3, "is_timed": 1, "n": STEPS},
                           {"group_name": "2", "ranks_seen": 3, "is_timed": 1, "n": STEPS}])

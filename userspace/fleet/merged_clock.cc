@@ -408,6 +408,7 @@ class MergedClockMaker {
     std::vector<int64_t> likely_ns;
     for (uint32_t boot = 0; boot < joined_.boots.size(); ++boot) {
       ClockStatement::Host host = DescribeHost(boot);
+      SayWhyNoBound(host);
       if (!host.is_aligned) {
         statement.not_aligned.push_back(host.host);
       } else if (options_.mode == ClockMode::kGiven) {
@@ -475,6 +476,31 @@ class MergedClockMaker {
     const PieceTable& table = out_.clock_->pieces();
     host.drift_ppb = out_.clock_->DriftOf(table.first_pieces[boot]).ppb;
     return host;
+  }
+
+  // Takes the bound from a host whose times cannot be compared with the reference's: it would only
+  // hold on the host's own timeline, where it is 0. Says why a host has no bound.
+  void SayWhyNoBound(ClockStatement::Host& host) const {
+    if (!host.is_aligned) host.bound_ns = host.likely_error_ns = std::nullopt;
+    if (host.bound_ns) return;
+    switch (options_.mode) {
+      case ClockMode::kAuto:
+      case ClockMode::kCollectives:
+        host.no_bound_because = host.is_aligned
+                                    ? "no time of the host lies on the common clock"
+                                    : "no collective binds its clock to the others' throughout";
+        return;
+      case ClockMode::kRealtime:
+        host.no_bound_because = "wall clocks prove nothing";
+        return;
+      case ClockMode::kNone:
+        host.no_bound_because = "clocks are not aligned";
+        return;
+      case ClockMode::kGiven:
+        host.no_bound_because = host.is_aligned ? "the given file tells no bound of it"
+                                                : "the given file does not have it";
+        return;
+    }
   }
 
   void CountContradictions() {

@@ -246,7 +246,9 @@ void JobAlignment::SetTimes(uint32_t input, FleetCaptureRow* row) const {
         static_cast<int64_t>(static_cast<double>(grown_ns) * 1e9 / static_cast<double>(length_ns));
   }
   row->timeline = start->timeline;
-  if (BoundOf(*start) && BoundOf(*end)) {
+  // On a timeline of its own, an input would be its own reference, and the bound 0.
+  const bool is_aligned = start->timeline == 0 && end->timeline == 0;
+  if (is_aligned && BoundOf(*start) && BoundOf(*end)) {
     row->bound_ns = std::max(*BoundOf(*start), *BoundOf(*end));
     row->estimate_error_ns = std::max(start->likely_error_ns, end->likely_error_ns);
   }
@@ -292,7 +294,7 @@ void JobAlignment::AddKnots(uint32_t boot, const FleetBoot& of, Add<ClockKnotRow
     row.timeline = time->timeline;
     row.local_ns = local_ns;
     row.offset_ns = time->common_ns - local_ns;
-    if (MergedClock::IsProved(*time)) {
+    if (time->timeline == 0 && MergedClock::IsProved(*time)) {
       row.low_ns = time->low_ns - local_ns;
       row.high_ns = time->high_ns - local_ns;
       row.estimate_error_ns = time->likely_error_ns;
