@@ -15,8 +15,11 @@ std::optional<CommonTime> FleetClock::Map(uint32_t boot, int64_t local_ns) const
   const int64_t since_ns = local_ns - piece.from_ns;
   const int64_t zero_ns = timelines_[time.timeline].zero_ns + since_ns;
   const PieceTimes times(piece, piece.value_ns);
-  time.low_ns = zero_ns + times.Low(since_ns);
-  time.high_ns = zero_ns + times.High(since_ns);
+  time.low_ns = zero_ns + times.Low(since_ns) - piece.slack.At(since_ns);
+  time.high_ns = zero_ns + times.High(since_ns) + piece.slack.At(since_ns);
+  // Where the clock was set back, what it showed before has a correction that is less by as much.
+  if (piece.MayBeOfLast(local_ns)) time.low_ns -= piece.twice_at_begin_ns;
+  if (piece.MayBeOfNext(local_ns)) time.high_ns += piece.twice_at_end_ns;
   time.common_ns = std::clamp(zero_ns + times.Correction(since_ns), time.low_ns, time.high_ns);
   const size_t knot = piece.NearestKnot(since_ns);
   time.likely_error_ns = piece.likely_error_ns[knot];

@@ -8,7 +8,10 @@
 // error:
 // * the bounds low_ns and high_ns, which are proved by what depends on what, given that stamps are
 //   right to FleetOptions::resolution_ns, rates are even to wander_ppb (or anything below
-//   max_rate_ppb where they are seen not to be), and collectives are matched rightly;
+//   max_rate_ppb where they are seen not to be), and collectives are matched rightly. How far a
+//   clock may be from even is taken from the ends of collectives (clock_evenness.h), which see
+//   nothing before the first one, after the last one, or smaller than their own scatter on hosts
+//   whose clocks snapshots watch;
 // * likely_error_ns, which 19 of 20 times are within, if no host always leaves collectives late.
 // Boots that nothing binds to the others from both sides have a timeline of their own. Where NTP's
 // bounds can place that timeline, its place is given beside it (FleetTimeline::by_ntp); it is no
