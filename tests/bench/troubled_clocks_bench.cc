@@ -53,17 +53,21 @@ int Run(int argc, char** argv) {
       if (answer.worst_outside_ns <= 0) continue;
       outside_ns.push_back(answer.worst_outside_ns);
       if (is_verbose) {
-        std::printf("  %s, seed %d: %zu hosts, %zu collectives, ends scatter %.1f us, bound %.1f us: outside by %.1f us\n",
-                    NameOf(trouble), first + i, fleet.input.boots.size(), fleet.collectives(),
-                    fleet.scatter_ns() / 1000, PartOf(answer.bounds_ns, 1),
-                    static_cast<double>(answer.worst_outside_ns) / 1000);
+        std::printf(
+            "  %s, seed %d: %zu hosts, %zu collectives, ends scatter %.1f us, bound %.1f us: "
+            "outside by %.1f us\n",
+            NameOf(trouble), first + i, fleet.input.boots.size(), fleet.collectives(),
+            fleet.scatter_ns() / 1000, PartOf(answer.bounds_ns, 1),
+            static_cast<double>(answer.worst_outside_ns) / 1000);
       }
     }
-    std::printf("%-16s solved %d of %d | bound is untrue in %zu (%.2f %%), median by %.1f, worst %.1f us | bound %.1f, 9 of 10 %.1f us\n",
-                NameOf(trouble), solved, merges, outside_ns.size(),
-                100.0 * static_cast<double>(outside_ns.size()) / std::max(1, solved),
-                PartOf(outside_ns, 0.5), PartOf(outside_ns, 1), PartOf(bounds_ns, 0.5),
-                PartOf(bounds_ns, 0.9));
+    std::printf(
+        "%-16s solved %d of %d | bound is untrue in %zu (%.2f %%), median by %.1f, worst %.1f us | "
+        "bound %.1f, 9 of 10 %.1f us\n",
+        NameOf(trouble), solved, merges, outside_ns.size(),
+        100.0 * static_cast<double>(outside_ns.size()) / std::max(1, solved),
+        PartOf(outside_ns, 0.5), PartOf(outside_ns, 1), PartOf(bounds_ns, 0.5),
+        PartOf(bounds_ns, 0.9));
   }
   return 0;
 }

@@ -72,7 +72,9 @@ class TroubledFleet {
   int Whole(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
   // Returns a number whose logarithm is even between those of the two.
   double Scale(double low, double high) { return std::exp(Uniform(std::log(low), std::log(high))); }
-  double Exponential(double mean) { return std::exponential_distribution<double>(1 / mean)(random_); }
+  double Exponential(double mean) {
+    return std::exponential_distribution<double>(1 / mean)(random_);
+  }
 
   void MakeHost(int host) {
     input.boots.push_back({"boot" + std::to_string(host), "host" + std::to_string(host), {}});
@@ -220,8 +222,8 @@ class TroubledFleet {
 // How a solved clock compares with the truth, over all times at which ranks enter or leave.
 struct TroubledAnswer {
   bool is_solved = false;
-  int64_t worst_outside_ns = 0;      // by how much the truth is outside of the told bounds; 0: never
-  std::vector<int64_t> bounds_ns;    // of each aligned host but the reference, its worst
+  int64_t worst_outside_ns = 0;    // by how much the truth is outside of the told bounds; 0: never
+  std::vector<int64_t> bounds_ns;  // of each aligned host but the reference, its worst
 };
 
 inline TroubledAnswer CompareWithTruth(const TroubledFleet& fleet) {

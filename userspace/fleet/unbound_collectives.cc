@@ -18,7 +18,8 @@ struct UnboundCounts {
   uint64_t without_some = 0;  // bound, but some ranks are left out
 };
 
-// Whether a collective that is not bound lacks what some rank did in it; if not, its ranks disagree.
+// Whether a collective that is not bound lacks what some rank did in it; if not, its ranks
+// disagree.
 bool IsOneSided(const FleetInput& input, std::span<const MomentRow> rows) {
   const auto call_of = [&](const MomentRow& row) -> const CollectiveCall& {
     return input.ranks[row.rank].calls[row.call];
@@ -40,8 +41,8 @@ std::vector<std::string> SayWhatDoesNotBind(const FleetInput& input, const Fleet
     const FleetMoment& of = moments.moments[moment];
     if (of.source != FleetMoment::Source::kCollective) continue;
     const std::span<const MomentRow> rows = moments.Rows(moment);
-    const bool has_left_out = std::any_of(rows.begin(), rows.end(),
-                                          [](const MomentRow& row) { return row.is_left_out; });
+    const bool has_left_out =
+        std::any_of(rows.begin(), rows.end(), [](const MomentRow& row) { return row.is_left_out; });
     if (of.is_bound && !has_left_out) continue;
     const FleetGroup& group = input.groups[of.group];
     UnboundCounts& counts = by_group[{group.name, group.ranks}];
@@ -54,8 +55,8 @@ std::vector<std::string> SayWhatDoesNotBind(const FleetInput& input, const Fleet
   std::vector<std::string> sentences;
   const auto say = [&](const std::string& group, uint64_t count, const char* what) {
     if (count == 0) return;
-    sentences.push_back(absl::StrFormat("Group \"%s\": %s %s", group,
-                                        OneOrMore(count, "collective is", "collectives are"), what));
+    sentences.push_back(absl::StrFormat(
+        "Group \"%s\": %s %s", group, OneOrMore(count, "collective is", "collectives are"), what));
   };
   for (const auto& [group, counts] : by_group) {
     say(group.first, counts.disagree,

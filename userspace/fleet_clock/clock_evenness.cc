@@ -49,8 +49,8 @@ bool IsWatched(const FleetBoot& boot, int64_t from_ns, int64_t to_ns) {
 // Returns the ends with one for each time, in order of time: the median of the ends of all ranks.
 // Ends of broadcasts serve only where there are no others.
 std::vector<EndDifference> OneForEachTime(std::vector<EndDifference> ends) {
-  const bool has_of_all = std::any_of(ends.begin(), ends.end(),
-                                      [](const EndDifference& end) { return end.is_of_all; });
+  const bool has_of_all =
+      std::any_of(ends.begin(), ends.end(), [](const EndDifference& end) { return end.is_of_all; });
   if (has_of_all) std::erase_if(ends, [](const EndDifference& end) { return !end.is_of_all; });
   std::sort(ends.begin(), ends.end(), [](const EndDifference& a, const EndDifference& b) {
     return std::pair(a.since_ns, a.correction_ns) < std::pair(b.since_ns, b.correction_ns);
@@ -122,8 +122,7 @@ ClockSlack UnevennessByEnds(std::vector<EndDifference> ends, RateRange rates, bo
     const size_t around = std::min({i, count - 1 - i, edge});
     const auto begin = distances.begin() + static_cast<ptrdiff_t>(i - around);
     const auto end = distances.begin() + static_cast<ptrdiff_t>(i + around + 1);
-    const auto smooth_ns =
-        static_cast<double>(std::abs(Median(std::vector<int64_t>(begin, end))));
+    const auto smooth_ns = static_cast<double>(std::abs(Median(std::vector<int64_t>(begin, end))));
     const double hidden_ns = scatter_ns / std::sqrt(static_cast<double>(2 * around + 1));
     is_shown = is_shown || (count >= kFewestToShow && smooth_ns > kSignificant * hidden_ns);
     double& most_ns = around < edge ? edge_ns : middle_ns;

@@ -35,8 +35,8 @@ struct EndDifference {
 // Returns how far the corrections of a clock may be away from a line whose rate is one of `rates`,
 // at any event from the first to the last end. What the ends show is no proof: a change between two
 // ends is seen in the ends on its one side, one in the first or the last collective in a single end
-// or in none. `is_watched`: both clocks are known to be even, so that only what the ends show beyond
-// doubt counts. No slack: there are no ends, or nothing counts.
+// or in none. `is_watched`: both clocks are known to be even, so that only what the ends show
+// beyond doubt counts. No slack: there are no ends, or nothing counts.
 //
 //   correction       . . : .      The medians of neighbours show a step, a bend or a stretch of the
 //            : . . .              clock; ends that are late alone are passed over, but not at the
