@@ -1,2 +1,5 @@
 add_executable(fleet_clock_bench fleet_clock_bench.cc)
 target_link_libraries(fleet_clock_bench PRIVATE proftrace_fleet_clock proftrace_warnings)
+# How often bounds of small random merges are true.
+add_executable(troubled_clocks_bench troubled_clocks_bench.cc)
+target_link_libraries(troubled_clocks_bench PRIVATE proftrace_fleet_clock proftrace_warnings)

@@ -32,6 +32,7 @@ STEP_NS = 50 * MS
 BYTES = {"Float": 4, "Half": 2, "BFloat16": 2}
 DISAGREE = f"{STEPS} collectives are not used for the clock: the ranks disagree on the operation, its root, the type or the size."
 ONE_SIDED = f"{STEPS} collectives are not used for the clock: of a rank only the call was seen, or no root, or a part without elements."
+WITHOUT_SOME = f"{STEPS} collectives are used for the clock without the ranks of which only the call was seen, or no root, or a part without elements."
 NO_GROUP = f"{STEPS} collectives do not tell the ranks of the process group (torch tells them from 2.3 on): not used for the clock"
 OWN_TYPES = {"Float": "float", "Half": "c10::Half", "BFloat16": "c10::BFloat16"}  # as Kineto's "Input type" has them
 
@@ -248,24 +249,57 @@ class MergeTest(UnlikeTest):
         self.check_all_met(Job([*stages, Call(lambda _rank: "allreduce", group="tp", members=(2, 3)), Call(lambda _rank: "allreduce")]))
 
     def test_parts_without_elements(self) -> None:
-        job = Job([Call(lambda _rank: "all_to_allv", splits=lambda rank: "[0, 4, 4, 4]" if rank == 1 else "[4, 4, 4, 4]"),
-                   Call(lambda _rank: "allreduce", group="1")])
-        summary, rows = self.merge(job)
-        self.assertEqual(summary["clock"]["findings"], [f'Group "0": {ONE_SIDED}'])
-        self.assertEqual((summary["clock"]["collectives"], summary["clock"]["not_aligned"], self.last(summary)),
-                         (STEPS, [], {0: 0, 1: 0, 2: STEPS, 3: 0}))
-        self.assertFalse(any("waited for rank" in row["args"] for row in rows if row["name"] == "all_to_all"))
-        self.assertEqual({(row["name"], row["args"]["ranks"]) for row in rows}, {("all_to_all", 4), ("allreduce", 4)})
+        """The ranks without an empty part bind each other; the one with it is left out, even where it came last."""
+        for late_rank, last in ((2, {0: 0, 1: 0, 2: 2 * STEPS, 3: 0}), (1, {0: 0, 1: STEPS, 2: 0, 3: STEPS})):
+            job = Job([Call(lambda _rank: "all_to_allv", splits=lambda rank: "[0, 4, 4, 4]" if rank == 1 else "[4, 4, 4, 4]"),
+                       Call(lambda _rank: "allreduce", group="1")], late_rank=late_rank)
+            summary, rows = self.merge(job)
+            self.assertEqual(summary["clock"]["findings"], [f'Group "0": {WITHOUT_SOME}'])
+            self.assertEqual((summary["clock"]["collectives"], summary["clock"]["not_aligned"], self.last(summary)), (2 * STEPS, [], last))
+            self.assertEqual({(row["name"], row["args"]["ranks"]) for row in rows}, {("all_to_all", 4), ("allreduce", 4)})
+            odd = [row["args"] for row in rows if row["args"].get("left out")]
+            self.assertEqual((len(odd), [args for args in odd if "entered last" in args or "waited for rank" in args]), (STEPS, []))
+            parts = [row["args"] for row in rows if row["name"] == "all_to_all" and "left out" not in row["args"]]
+            self.assertEqual({args.get("waited for rank") for args in parts}, {None, 3 if late_rank == 1 else 2})
+            self.assertFalse(any(args["entered last is proved"] for args in parts))
+            shutil.rmtree(self.folder / "in")
+
+    def test_parts_without_elements_on_all_but_one_rank(self) -> None:
+        summary, _ = self.merge(Job([Call(lambda _rank: "all_to_allv", splits=lambda rank: "[0, 4, 4, 4]" if rank else "[4, 4, 4, 4]"),
+                                     Call(lambda _rank: "allreduce", group="1")]))
+        self.assertEqual((summary["clock"]["findings"], summary["clock"]["collectives"]), ([f'Group "0": {ONE_SIDED}'], STEPS))
+
+    def test_a_part_without_elements_now_and_then(self) -> None:
+        """Matched by the order of calls, a rank whose part is empty in a few of them stays in the rest."""
+        summary, rows = self.merge(Job([Call(lambda _rank: "allreduce", has_number=lambda _rank: False),
+                                        Call(lambda _rank: "all_to_allv", has_number=lambda _rank: False,
+                                             splits=lambda rank: "[0, 4, 4, 4]" if rank == 1 else "[4, 4, 4, 4]")]))
+        self.assertEqual((summary["clock"]["findings"], summary["clock"]["collectives"], summary["clock"]["not_aligned"]),
+                         ([f'Group "0": {WITHOUT_SOME}'], 2 * STEPS, []))
+        self.assertEqual({(row["args"]["ranks"], row["args"].get("match")) for row in rows}, {(4, "order")})
 
     def test_calls_alone_on_one_rank(self) -> None:
         job = Job([Call(lambda _rank: "allreduce", place=lambda rank: "host" if rank == 3 else "kernel", members=(0, 1, 3)),
                    Call(lambda _rank: "allreduce", group="1", place=lambda rank: "host" if rank == 3 else "kernel"),
                    Call(lambda _rank: "allreduce", group="2", members=(0, 1, 2))])
-        summary, _ = self.merge(job)
+        summary, rows = self.merge(job)
         self.assertEqual([text.split("rank3.json")[-1] for text in summary["clock"]["findings"]],
                          [" is not aligned: nothing binds its clock to the others' from both sides. Its times are on timeline 1.",
-                          f'Group "0": {ONE_SIDED}', f'Group "1": {ONE_SIDED}'])
-        self.assertEqual(self.last(summary), {0: 0, 1: 0, 2: STEPS})
+                          f'Group "0": {WITHOUT_SOME}', f'Group "1": {WITHOUT_SOME}'])
+        self.assertEqual((summary["clock"]["collectives"], self.last(summary)), (3 * STEPS, {0: 0, 1: STEPS, 2: 2 * STEPS, 3: 0}))
+        self.assertEqual({(row["args"]["group"], row["args"].get("left out"), "wait (us)" in row["args"]) for row in rows if row["args"]["group"] != "2"},
+                         {("0", None, True), ("0", None, False), ("1", None, True), ("1", None, False), ("0", True, False), ("1", True, False)})
+        bounds = {Path(host["host"]).stem: (host["bound_ns"] is None, host["likely_error_ns"] is None, host["no_bound_because"])
+                  for host in summary["clock"]["hosts"]}
+        self.assertEqual(bounds, {**dict.fromkeys(("rank0", "rank1", "rank2"), (False, False, None)),
+                                  "rank3": (True, True, "no collective binds its clock to the others' throughout")})
+        # In the tables, the rank is as one that was not recorded.
+        run("fleet", "ingest", *sorted((self.folder / "in").iterdir()), "-o", self.folder / "tables")
+        run("fleet", "align", self.folder / "tables")
+        self.assertEqual(ask(self.folder / "tables", "SELECT rank FROM captures WHERE bound_ns IS NULL OR estimate_error_ns IS NULL"), [{"rank": 3}])
+        self.assertEqual(ask(self.folder / "tables", "SELECT group_name, ranks_seen, is_timed, COUNT(*) AS n FROM collective_instances GROUP BY ALL ORDER BY 1"),
+                         [{"group_name": "0", "ranks_seen": 2, "is_timed": 1, "n": STEPS}, {"group_name": "1", "ranks_seen": 3, "is_timed": 1, "n": STEPS},
+                          {"group_name": "2", "ranks_seen": 3, "is_timed": 1, "n": STEPS}])
 
     def test_graphs_on_half_of_the_ranks(self) -> None:
         def half(rank: int) -> str:

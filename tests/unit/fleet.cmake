@@ -7,6 +7,7 @@ proftrace_unit_test(fleet_clock_test
     fleet_clock/moments_test.cc
     fleet_clock/order_test.cc
     fleet_clock/stretches_test.cc
+    fleet_clock/troubles_test.cc
     fleet_clock/clock_test.cc
   LIBS proftrace_fleet_clock GTest::gmock)
 # Ten thousand systems: these are optimized, as the library is.

@@ -373,12 +373,19 @@ std::vector<int32_t> CollectiveRows::RanksOf(const GroupKey& key, const JobFacts
   return all;
 }
 
+bool CollectiveRows::IsEmpty(const Facts& facts) {
+  if (facts.family == CollectiveFamily::kBarrier) return false;
+  if (!facts.in_elements && !facts.out_elements) return false;
+  const bool gives_none = facts.in_elements.value_or(0) == 0;
+  const bool takes_none = facts.out_elements.value_or(0) == 0;
+  if (HasRoot(facts.family) || IsMessage(facts.family)) return gives_none && takes_none;
+  // Where parts may be of unlike sizes, a rank can give none and take some.
+  return (gives_none && facts.in_elements) || (takes_none && facts.out_elements);
+}
+
 CollectiveCall CollectiveRows::CallOf(const Row& row, const FleetGroup& group) {
   const Facts& facts = *row.facts;
-  const bool is_told = facts.in_elements || facts.out_elements;
-  const bool is_empty = is_told && facts.in_elements.value_or(0) == 0 &&
-                        facts.out_elements.value_or(0) == 0 &&
-                        facts.family != CollectiveFamily::kBarrier;
+  const bool is_empty = IsEmpty(facts);
   CollectiveCall call;
   call.kind = KindOfFamily(facts.family);
   call.entered_ns = row.begin_ns;

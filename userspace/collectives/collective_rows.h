@@ -89,6 +89,8 @@ class CollectiveRows {
   // Returns nullopt where the row's times are not valid.
   std::optional<SourceCall> SourceCallOf(const Row& row, const FleetGroup& group,
                                          const std::optional<int32_t>& rank, int64_t base_ns) const;
+  // Returns whether the rank gives or takes no elements, so that it need not wait or be waited for.
+  static bool IsEmpty(const Facts& facts);
   static CollectiveCall CallOf(const Row& row, const FleetGroup& group);
   void FindRank(const std::vector<int64_t>& group_of_key, SourceFacts* facts) const;
   int64_t KeyOf(GroupKey key);

@@ -14,6 +14,10 @@ OrderedJson ValueOrNull(const std::optional<T>& value) {
   return value ? OrderedJson(*value) : OrderedJson();
 }
 
+OrderedJson TextOrNull(const std::string& text) {
+  return text.empty() ? OrderedJson() : OrderedJson(text);
+}
+
 OrderedJson ClockSummary(const ClockStatement& clock) {
   OrderedJson hosts = OrderedJson::array();
   for (const ClockStatement::Host& host : clock.of_hosts) {
@@ -24,6 +28,7 @@ OrderedJson ClockSummary(const ClockStatement& clock) {
                      {"at_unix_ns", host.at_unix_ns},
                      {"drift_ppb", host.drift_ppb},
                      {"bound_ns", ValueOrNull(host.bound_ns)},
+                     {"no_bound_because", TextOrNull(host.no_bound_because)},
                      {"likely_error_ns", ValueOrNull(host.likely_error_ns)}});
   }
   return {{"statement", clock.Line()},

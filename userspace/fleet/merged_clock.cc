@@ -4,7 +4,6 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <span>
 #include <tuple>
 #include <utility>
 
@@ -13,8 +12,8 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/median.h"
 #include "userspace/base/shown_text.h"
-#include "userspace/base/text.h"
 #include "userspace/collectives/collective_names.h"
+#include "userspace/fleet/unbound_collectives.h"
 
 namespace proftrace {
 namespace {
@@ -409,6 +408,7 @@ class MergedClockMaker {
     std::vector<int64_t> likely_ns;
     for (uint32_t boot = 0; boot < joined_.boots.size(); ++boot) {
       ClockStatement::Host host = DescribeHost(boot);
+      SayWhyNoBound(host);
       if (!host.is_aligned) {
         statement.not_aligned.push_back(host.host);
       } else if (options_.mode == ClockMode::kGiven) {
@@ -434,45 +434,8 @@ class MergedClockMaker {
     for (const std::string& text : out_.moments().refused_groups) {
       statement.findings.push_back(text);
     }
-    SayWhatDoesNotBind();
-  }
-
-  // Says of each group how many of its collectives are only listed, and why.
-  void SayWhatDoesNotBind() {
-    struct Counts {
-      uint64_t disagree = 0;
-      uint64_t one_sided = 0;
-    };
-    const FleetMoments& moments = out_.moments();
-    std::map<std::pair<std::string, std::vector<int32_t>>, Counts> by_group;
-    for (size_t moment = 0; moment < moments.moments.size(); ++moment) {
-      const FleetMoment& of = moments.moments[moment];
-      if (of.is_bound || of.source != FleetMoment::Source::kCollective) continue;
-      const std::span<const MomentRow> rows = moments.Rows(moment);
-      const auto call_of = [&](const MomentRow& row) -> const CollectiveCall& {
-        return out_.fleet_.ranks[row.rank].calls[row.call];
-      };
-      bool is_one_sided = false;
-      bool is_one_op = true;
-      for (const MomentRow& row : rows) {
-        is_one_sided = is_one_sided || call_of(row).kind == CollectiveKind::kNoDependence;
-        is_one_op = is_one_op && call_of(row).op == call_of(rows.front()).op;
-      }
-      const FleetGroup& group = out_.fleet_.groups[of.group];
-      Counts& counts = by_group[{group.name, group.ranks}];
-      ++(is_one_sided && is_one_op ? counts.one_sided : counts.disagree);
-    }
-    const auto say = [&](const std::string& group, uint64_t count, const char* why) {
-      if (count == 0) return;
-      out_.statement_.findings.push_back(
-          absl::StrFormat("Group \"%s\": %s not used for the clock: %s", group,
-                          OneOrMore(count, "collective is", "collectives are"), why));
-    };
-    for (const auto& [group, counts] : by_group) {
-      say(group.first, counts.disagree,
-          "the ranks disagree on the operation, its root, the type or the size.");
-      say(group.first, counts.one_sided,
-          "of a rank only the call was seen, or no root, or a part without elements.");
+    for (std::string& text : SayWhatDoesNotBind(out_.fleet_, out_.moments())) {
+      statement.findings.push_back(std::move(text));
     }
   }
 
@@ -513,6 +476,31 @@ class MergedClockMaker {
     const PieceTable& table = out_.clock_->pieces();
     host.drift_ppb = out_.clock_->DriftOf(table.first_pieces[boot]).ppb;
     return host;
+  }
+
+  // Takes the bound from a host whose times cannot be compared with the reference's: it would only
+  // hold on the host's own timeline, where it is 0. Says why a host has no bound.
+  void SayWhyNoBound(ClockStatement::Host& host) const {
+    if (!host.is_aligned) host.bound_ns = host.likely_error_ns = std::nullopt;
+    if (host.bound_ns) return;
+    switch (options_.mode) {
+      case ClockMode::kAuto:
+      case ClockMode::kCollectives:
+        host.no_bound_because = host.is_aligned
+                                    ? "no time of the host lies on the common clock"
+                                    : "no collective binds its clock to the others' throughout";
+        return;
+      case ClockMode::kRealtime:
+        host.no_bound_because = "wall clocks prove nothing";
+        return;
+      case ClockMode::kNone:
+        host.no_bound_because = "clocks are not aligned";
+        return;
+      case ClockMode::kGiven:
+        host.no_bound_because = host.is_aligned ? "the given file tells no bound of it"
+                                                : "the given file does not have it";
+        return;
+    }
   }
 
   void CountContradictions() {

@@ -61,8 +61,11 @@ struct ClockStatement {
     int64_t at_unix_ns = 0;  // the time of that event by the host's wall clock
     // Ns per second by which the offset grows; negative for a clock that is too fast.
     int64_t drift_ppb = 0;
+    // The largest error at the first and the last event, 0 for the reference; nullopt: there is
+    // none, for the reason `no_bound_because`.
     std::optional<int64_t> bound_ns;
     std::optional<int64_t> likely_error_ns;
+    std::string no_bound_because;
   };
   std::vector<Host> of_hosts;
 

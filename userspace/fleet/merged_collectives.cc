@@ -120,6 +120,10 @@ const SourceCall& MergedCollectives::SourceCallOf(const Collective& of, uint32_t
   return clock_.SourceCallOf(clock_.moments().Rows(of.moment)[rank]);
 }
 
+bool MergedCollectives::IsLeftOut(const Collective& of, uint32_t rank) const {
+  return clock_.moments().Rows(of.moment)[rank].is_left_out;
+}
+
 bool MergedCollectives::IsBound(const Collective& of) const {
   return clock_.moments().moments[of.moment].is_bound;
 }
@@ -130,17 +134,19 @@ int32_t MergedCollectives::RankNumber(const Collective& of, uint32_t rank) const
 
 void MergedCollectives::FindWaits(Collective& of) const {
   const std::vector<CollectiveTimes::Rank>& ranks = of.times.ranks;
-  if (!IsBound(of) || ranks.size() < 2) return;
+  if (!IsBound(of) || of.times.compared < 2) return;
   const auto last_but = [&](uint32_t rank) -> std::optional<uint32_t> {
     std::optional<uint32_t> last;
     for (uint32_t other = 0; other < ranks.size(); ++other) {
-      if (other == rank) continue;
+      if (other == rank || IsLeftOut(of, other)) continue;
       if (!last || ranks[other].entered_ns > ranks[*last].entered_ns) last = other;
     }
     return last;
   };
   std::map<int32_t, uint32_t> by_number;
-  for (uint32_t rank = 0; rank < ranks.size(); ++rank) by_number[RankNumber(of, rank)] = rank;
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!IsLeftOut(of, rank)) by_number[RankNumber(of, rank)] = rank;
+  }
   of.waits.resize(ranks.size());
   for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
     const CollectiveCall& call = CallOf(of, rank);
@@ -176,6 +182,7 @@ void MergedCollectives::AddLateWindow(Collective& of) {
   std::vector<int64_t> entered_ns;
   std::optional<uint32_t> late;
   for (uint32_t rank = 0; rank < of.times.ranks.size(); ++rank) {
+    if (IsLeftOut(of, rank)) continue;
     entered_ns.push_back(of.times.ranks[rank].entered_ns);
     if (const auto wait = WaitOf(of, rank); wait && wait->ns > 0) late = wait->on;
   }
@@ -211,16 +218,21 @@ std::string MergedCollectives::ArgsOf(const Collective& of, uint32_t rank) const
   if (!group.ranks.empty()) args.Key("group ranks").Integer(group.ranks.size());
   if (moment.match == FleetMoment::Match::kOrder) args.Key("match").Word("order");
   if (!moment.is_bound) args.Key("ranks disagree").Bool(true);
-  if (of.times.ranks.size() >= 2) WriteTimes(of, rank, &args);
+  if (IsLeftOut(of, rank)) {
+    args.Key("left out").Bool(true);
+  } else if (of.times.compared >= 2) {
+    WriteTimes(of, rank, &args);
+  }
   args.EndObject();
   return args.Done().Take();
 }
 
 void MergedCollectives::WriteTimes(const Collective& of, uint32_t rank, JsonText* args) const {
   const FleetGroup& group = clock_.fleet().groups[clock_.moments().moments[of.moment].group];
-  // A rank that was not recorded may have entered later, and ranks that disagree may not have met.
+  // A rank that was not recorded, or is left out, may have entered later, and ranks that disagree
+  // may not have met.
   const bool is_proved =
-      of.times.is_last_proved && IsBound(of) && group.ranks.size() <= of.times.ranks.size();
+      of.times.is_last_proved && IsBound(of) && group.ranks.size() <= of.times.compared;
   args->Key("entered last").Integer(RankNumber(of, of.times.entered_last));
   args->Key("entered last is proved").Bool(is_proved);
   args->Key("skew (us)").Microseconds(of.times.skew_ns);
@@ -269,7 +281,8 @@ void MergedCollectives::ForEachRow(uint32_t process,
     }
     const bool is_together = CallOf(of, place.rank).kind == CollectiveKind::kAllToAll;
     const int64_t first_left_ns = is_together ? times.left_ns - times.tail_ns : times.left_ns;
-    const bool has_transfer = first_left_ns > begun_ns && of.times.ranks.size() > 1;
+    const bool has_transfer =
+        first_left_ns > begun_ns && of.times.compared > 1 && !IsLeftOut(of, place.rank);
     if (has_transfer) row({outer.lane, begun_ns, first_left_ns, "transfer", "{}"});
     if (HasArrow(of, place.rank)) {
       arrow({outer.lane, begun_ns + kArrowNs, of.first_arrow + place.rank, false});
@@ -325,7 +338,7 @@ std::vector<MergedCollectives::RankSums> MergedCollectives::SumsByRank() const {
       sum.rank = fleet.rank;
       sum.attempt = fleet.attempt;
       ++sum.collectives;
-      const bool is_last = of.times.ranks.size() > 1 && rank == of.times.entered_last;
+      const bool is_last = of.times.compared > 1 && rank == of.times.entered_last;
       if (is_last && IsBound(of)) ++sum.entered_last;
       if (const auto wait = WaitOf(of, rank)) sum.wait_ns += wait->ns;
     }

@@ -85,6 +85,8 @@ class MergedCollectives {
 
   const CollectiveCall& CallOf(const Collective& of, uint32_t rank) const;
   const SourceCall& SourceCallOf(const Collective& of, uint32_t rank) const;
+  // Returns whether a rank has no part in what is told of the others (MomentRow::is_left_out).
+  bool IsLeftOut(const Collective& of, uint32_t rank) const;
   // Returns whether the ranks agree on what the collective is, so that one may have waited for
   // another.
   bool IsBound(const Collective& of) const;

@@ -18,6 +18,10 @@ constexpr int64_t kLeastChangeNs = 1'000'000;
 constexpr size_t kEndsAround = 5;
 constexpr size_t kFewestSharedEnds = 4;
 
+// A clock that loses more may rather have stood still, and then shows no time twice; to leave out
+// all collectives of so long a time would often unbind the clock.
+constexpr int64_t kMostSetBackNs = 60'000'000;
+
 // When a boot left a collective, and by how much the time is later at which another boot, by its
 // own clock, left the same one.
 struct SharedEnd {
@@ -179,8 +183,11 @@ std::optional<ClockJump> FindJump(const FleetMoments& moments, const PieceTable&
     const SharedEnd& next = ends[jump->index];
     // Where the clock was set back far enough, what came later has the earlier local times.
     const bool is_turned = next.left_ns + next.difference_ns < last.left_ns + last.difference_ns;
-    jumps.push_back(
-        {{boot, last.left_ns, next.left_ns}, is_turned ? jump->amount_ns : -jump->amount_ns});
+    const int64_t amount_ns = is_turned ? jump->amount_ns : -jump->amount_ns;
+    // Ends scatter, so that the amount is not exact.
+    const bool is_set_back = !is_turned && amount_ns < 0 && amount_ns >= -kMostSetBackNs;
+    const int64_t twice_ns = is_set_back ? -amount_ns - amount_ns / 8 : 0;
+    jumps.push_back({{boot, last.left_ns, next.left_ns, twice_ns}, amount_ns});
   }
   // Takes the place that most other pieces agree on. Where another clock jumped, only its own
   // pieces show that.

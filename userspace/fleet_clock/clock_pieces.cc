@@ -28,13 +28,18 @@ PieceTable MakePieces(size_t boots, std::vector<ClockBreak> breaks, const FleetM
     piece.boot = boot;
     while (next != breaks.end() && next->boot == boot) {
       int64_t before_ns = next->before_ns;
+      int64_t twice_ns = next->twice_ns;
       piece.ends_ns = next->after_ns;
       while (++next != breaks.end() && next->boot == boot && next->after_ns < before_ns) {
         before_ns = std::max(before_ns, next->before_ns);
+        twice_ns = std::max(twice_ns, next->twice_ns);
       }
+      piece.twice_at_end_ns = twice_ns;
       table.pieces.push_back(piece);
       piece.begins_ns = before_ns;
+      piece.twice_at_begin_ns = twice_ns;
       piece.ends_ns = INT64_MAX;
+      piece.twice_at_end_ns = 0;
     }
     table.pieces.push_back(piece);
   }

@@ -19,6 +19,23 @@ struct ClockBreak {
   uint32_t boot = 0;
   int64_t after_ns = 0;
   int64_t before_ns = 0;
+  // Times so far before and behind the break may be of either side, because the clock was set back
+  // and showed them twice.
+  int64_t twice_ns = 0;
+};
+
+// How far the corrections of a piece may be from what its rate and its knots make of them
+// (clock_evenness.h): less where there are many ends on both sides than at the edges. Times are
+// nanoseconds since the piece's from_ns.
+struct ClockSlack {
+  int64_t middle_ns = 0;
+  int64_t edge_ns = 0;
+  int64_t middle_from_ns = 0;
+  int64_t middle_to_ns = 0;
+
+  int64_t At(int64_t since_ns) const {
+    return since_ns < middle_from_ns || since_ns > middle_to_ns ? edge_ns : middle_ns;
+  }
 };
 
 // A stretch of one boot's clock without a break, and what is known of it. An event at the local
@@ -33,9 +50,14 @@ struct ClockPiece {
   // after its last one.
   int64_t begins_ns = INT64_MIN;
   int64_t ends_ns = INT64_MAX;
+  // How long after begins_ns and before ends_ns times may be of the neighbour
+  // (ClockBreak::twice_ns)
+  int64_t twice_at_begin_ns = 0;
+  int64_t twice_at_end_ns = 0;
 
   RateRange rate;              // the range of r's rate, everywhere in the piece
   bool has_free_rate = false;  // the rate changes by more than FleetOptions::wander_ppb
+  ClockSlack slack;            // the bounds at the knots are without it
   int64_t spacing_ns = 1;
   // The bounds of r at each knot; -kNoBound and kNoBound: there is none
   std::vector<int64_t> low_ns;
@@ -45,6 +67,12 @@ struct ClockPiece {
   std::vector<int64_t> likely_error_ns;
 
   bool is_bounded() const;
+  bool MayBeOfLast(int64_t local_ns) const {
+    return twice_at_begin_ns > 0 && local_ns < begins_ns + twice_at_begin_ns;
+  }
+  bool MayBeOfNext(int64_t local_ns) const {
+    return twice_at_end_ns > 0 && local_ns > ends_ns - twice_at_end_ns;
+  }
   // Returns where a knot lies, in nanoseconds since from_ns.
   int64_t KnotAt(size_t knot) const {
     return spacing_ns / 2 + static_cast<int64_t>(knot) * spacing_ns;

@@ -21,11 +21,6 @@ constexpr size_t kFewestDifferences = 8;
 // How many knots on each side are averaged to smooth a knot's distance from the line.
 constexpr size_t kSmoothedKnots = 4;
 
-struct EndDifference {
-  int64_t since_ns = 0;       // since the begin of the member's piece
-  int64_t correction_ns = 0;  // the member's correction, if both had left at the same instant
-};
-
 // For each knot of a member: how many differences lie near it, their median, and the median's
 // error.
 struct KnotMedians {
@@ -114,8 +109,8 @@ SmoothedKnots SmoothFromLine(const KnotMedians& knots, const std::vector<int64_t
 class EndEstimator {
  public:
   EndEstimator(const FleetMoments& moments, const PieceTable& table,
-               std::span<const uint32_t> members, uint32_t reference)
-      : table_(table), members_(members) {
+               std::span<const uint32_t> members, uint32_t reference, const EvenClocks& even)
+      : table_(table), members_(members), even_(even) {
     std::vector<uint32_t> member_of_piece(table.pieces.size(), kNotMember);
     for (uint32_t member = 0; member < members.size(); ++member) {
       member_of_piece[members[member]] = member;
@@ -125,6 +120,7 @@ class EndEstimator {
       for (size_t knot = 0; knot < piece.low_ns.size(); ++knot) {
         likely.push_back((piece.high_ns[knot] - piece.low_ns[knot] + 1) / 2);
       }
+      estimate_.slack.emplace_back();
       if (members[member] == reference) reference_ = member;
     }
     Collect(moments, member_of_piece);
@@ -160,10 +156,13 @@ class EndEstimator {
     for (size_t moment = 0; moment < moments.moments.size(); ++moment) {
       if (!moments.moments[moment].is_bound || !moments.moments[moment].ends_together) continue;
       const size_t begin = ends_.size();
+      is_of_all_.push_back(moments.moments[moment].kind == CollectiveKind::kAllToAll);
       for (const MomentRow& row : moments.Rows(moment)) {
         if (row.left_ns == kNotLeft) continue;
         const auto piece = table_.PieceAt(row.boot, row.left_ns);
         if (!piece || member_of_piece[*piece] == kNotMember) continue;
+        const ClockPiece& of = table_.pieces[*piece];
+        if (of.MayBeOfLast(row.left_ns) || of.MayBeOfNext(row.left_ns)) continue;
         ends_.push_back({member_of_piece[*piece], row.left_ns - table_.pieces[*piece].from_ns});
       }
       moment_ends_.push_back(static_cast<uint32_t>(ends_.size()));
@@ -199,7 +198,8 @@ class EndEstimator {
         const End& other = ends_[end];
         if (is_known_[other.member]) continue;
         ++unknown;
-        differences_[other.member].push_back({other.since_ns, parent_ns - other.since_ns});
+        differences_[other.member].push_back(
+            {other.since_ns, parent_ns - other.since_ns, is_of_all_[moment]});
       }
       unknown_[moment] = unknown;
     }
@@ -261,6 +261,22 @@ class EndEstimator {
       estimate_.likely_error_ns[member][knot] =
           static_cast<int64_t>(std::ceil(std::hypot(error, parent_error))) + kRoundingNs;
     }
+    // The parent may be uneven where the member is not, so that its own slack is added everywhere.
+    ClockSlack& slack = estimate_.slack[member];
+    slack = UnevennessOf(member, parent, differences);
+    slack.middle_ns += estimate_.slack[parent].edge_ns;
+    slack.edge_ns += estimate_.slack[parent].edge_ns;
+  }
+
+  ClockSlack UnevennessOf(uint32_t member, uint32_t parent, std::vector<EndDifference> ends) const {
+    const ClockPiece& piece = table_.pieces[members_[member]];
+    const bool is_watched =
+        even_.is_watched[members_[member]] && even_.is_watched[members_[parent]];
+    if (!piece.has_free_rate) return UnevennessByEnds(std::move(ends), even_.rates, is_watched);
+    // The bounds of such a piece follow its knots, and not one line.
+    const PieceTimes times(piece, estimate_.wishes[member]);
+    for (EndDifference& end : ends) end.correction_ns -= times.Correction(end.since_ns);
+    return UnevennessByEnds(std::move(ends), {}, is_watched);
   }
 
   double member_error(uint32_t member) const {
@@ -274,9 +290,11 @@ class EndEstimator {
 
   const PieceTable& table_;
   std::span<const uint32_t> members_;
+  const EvenClocks& even_;
   uint32_t reference_ = 0;
   std::vector<End> ends_;
   std::vector<uint32_t> moment_ends_;
+  std::vector<bool> is_of_all_;    // by moment: EndDifference::is_of_all
   std::vector<uint32_t> unknown_;  // by moment: how many ends belong to members without an estimate
   std::vector<uint32_t> first_of_member_;
   std::vector<std::pair<uint32_t, uint32_t>> of_member_;  // moment, index into ends_
@@ -288,8 +306,9 @@ class EndEstimator {
 }  // namespace
 
 EndEstimate EstimateByEnds(const FleetMoments& moments, const PieceTable& table,
-                           std::span<const uint32_t> members, uint32_t reference) {
-  return EndEstimator(moments, table, members, reference).Run();
+                           std::span<const uint32_t> members, uint32_t reference,
+                           const EvenClocks& even) {
+  return EndEstimator(moments, table, members, reference, even).Run();
 }
 
 }  // namespace proftrace

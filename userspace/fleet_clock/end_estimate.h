@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "userspace/fleet_clock/clock_evenness.h"
 #include "userspace/fleet_clock/clock_pieces.h"
 #include "userspace/fleet_clock/fleet_moments.h"
 
@@ -19,6 +20,9 @@ struct EndEstimate {
   // The error of the wishes that only one case in twenty exceeds, if no host always leaves late.
   // Half the width of the bounds where nothing better is known.
   std::vector<std::vector<int64_t>> likely_error_ns;
+  // How far the corrections may be from a line (clock_evenness.h), by member; none for the
+  // reference and where no ends tell it.
+  std::vector<ClockSlack> slack;
 };
 
 // Estimates the corrections against the reference. For two members that share collectives, takes
@@ -26,6 +30,7 @@ struct EndEstimate {
 // medians of all knots, if these lie on one. Members that share no collective with the reference
 // are estimated against members that do. The time is linear in the number of rows.
 EndEstimate EstimateByEnds(const FleetMoments& moments, const PieceTable& table,
-                           std::span<const uint32_t> members, uint32_t reference);
+                           std::span<const uint32_t> members, uint32_t reference,
+                           const EvenClocks& even);
 
 }  // namespace proftrace

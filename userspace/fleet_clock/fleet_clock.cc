@@ -15,8 +15,11 @@ std::optional<CommonTime> FleetClock::Map(uint32_t boot, int64_t local_ns) const
   const int64_t since_ns = local_ns - piece.from_ns;
   const int64_t zero_ns = timelines_[time.timeline].zero_ns + since_ns;
   const PieceTimes times(piece, piece.value_ns);
-  time.low_ns = zero_ns + times.Low(since_ns);
-  time.high_ns = zero_ns + times.High(since_ns);
+  time.low_ns = zero_ns + times.Low(since_ns) - piece.slack.At(since_ns);
+  time.high_ns = zero_ns + times.High(since_ns) + piece.slack.At(since_ns);
+  // Where the clock was set back, what it showed before has a correction that is less by as much.
+  if (piece.MayBeOfLast(local_ns)) time.low_ns -= piece.twice_at_begin_ns;
+  if (piece.MayBeOfNext(local_ns)) time.high_ns += piece.twice_at_end_ns;
   time.common_ns = std::clamp(zero_ns + times.Correction(since_ns), time.low_ns, time.high_ns);
   const size_t knot = piece.NearestKnot(since_ns);
   time.likely_error_ns = piece.likely_error_ns[knot];
@@ -42,10 +45,13 @@ std::optional<CollectiveTimes> TimesOfMoment(const FleetMoments& moments, size_t
     const auto in = map(row.boot, row.call_entered_ns);
     const auto left = map(row.boot, row.call_left_ns);
     if (!in || !left || in->timeline != left->timeline) return std::nullopt;
-    if (timeline.value_or(in->timeline) != in->timeline) return std::nullopt;
-    timeline = in->timeline;
     out.ranks.push_back({row.rank, in->common_ns, left->common_ns});
     entered.push_back(*in);
+    if (row.is_left_out) continue;
+    if (timeline.value_or(in->timeline) != in->timeline) return std::nullopt;
+    if (!timeline) out.entered_last = static_cast<uint32_t>(out.ranks.size() - 1);
+    timeline = in->timeline;
+    ++out.compared;
     first_left_ns = std::min(first_left_ns, left->common_ns);
     out.bound_ns = std::max({out.bound_ns, in->bound_ns(), left->bound_ns()});
     out.likely_error_ns =
@@ -54,12 +60,13 @@ std::optional<CollectiveTimes> TimesOfMoment(const FleetMoments& moments, size_t
       out.entered_last = static_cast<uint32_t>(out.ranks.size() - 1);
     }
   }
-  if (out.ranks.empty()) return std::nullopt;
+  if (out.compared == 0) return std::nullopt;
   const int64_t last_ns = out.ranks[out.entered_last].entered_ns;
   int64_t first_ns = last_ns;
   int64_t second_ns = INT64_MIN;
   out.is_last_proved = true;
   for (uint32_t rank = 0; rank < out.ranks.size(); ++rank) {
+    if (rows[rank].is_left_out) continue;
     CollectiveTimes::Rank& of = out.ranks[rank];
     of.wait_ns = last_ns - of.entered_ns;
     of.tail_ns = of.left_ns - first_left_ns;
@@ -71,7 +78,7 @@ std::optional<CollectiveTimes> TimesOfMoment(const FleetMoments& moments, size_t
   }
   out.transfer_ns = first_left_ns - last_ns;
   out.skew_ns = last_ns - first_ns;
-  out.lead_ns = out.ranks.size() > 1 ? last_ns - second_ns : 0;
+  out.lead_ns = out.compared > 1 ? last_ns - second_ns : 0;
   // The difference between two ranks has twice the error, because their clocks can be wrong in
   // opposite directions.
   out.bound_ns *= 2;

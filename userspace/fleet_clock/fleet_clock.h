@@ -8,7 +8,10 @@
 // error:
 // * the bounds low_ns and high_ns, which are proved by what depends on what, given that stamps are
 //   right to FleetOptions::resolution_ns, rates are even to wander_ppb (or anything below
-//   max_rate_ppb where they are seen not to be), and collectives are matched rightly;
+//   max_rate_ppb where they are seen not to be), and collectives are matched rightly. How far a
+//   clock may be from even is taken from the ends of collectives (clock_evenness.h), which see
+//   nothing before the first one, after the last one, or smaller than their own scatter on hosts
+//   whose clocks snapshots watch;
 // * likely_error_ns, which 19 of 20 times are within, if no host always leaves collectives late.
 // Boots that nothing binds to the others from both sides have a timeline of their own. Where NTP's
 // bounds can place that timeline, its place is given beside it (FleetTimeline::by_ntp); it is no
@@ -80,7 +83,8 @@ struct ClockFinding {
 };
 
 // The times at which the ranks of a collective came and went, on the common clock. A rank's
-// duration is wait + transfer + tail, exactly.
+// duration is wait + transfer + tail, exactly. Ranks that are left out (MomentRow::is_left_out) are
+// in `ranks`, perhaps on another timeline, and have no part in the other figures.
 struct CollectiveTimes {
   struct Rank {
     uint32_t rank = 0;  // index into FleetInput::ranks
@@ -90,6 +94,7 @@ struct CollectiveTimes {
     int64_t tail_ns = 0;  // from the first one's leaving until its own
   };
   std::vector<Rank> ranks;
+  size_t compared = 0;        // the ranks that are not left out
   uint32_t entered_last = 0;  // index into `ranks`
   // The time from the last entering to the first leaving. It is below 0 only by errors of time
   // stamps.

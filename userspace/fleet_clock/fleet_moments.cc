@@ -251,6 +251,26 @@ bool AgreeOnWhatItIs(const FleetInput& input, std::span<const MomentRow> rows) {
          (rows.size() <= 2 && sends <= 1 && rows.size() - static_cast<size_t>(sends) <= 1);
 }
 
+// Returns whether ranks of kNoDependence can be left out, so that at least two are left, and these
+// agree. Marks the ranks that are left out.
+bool LeaveOutWithoutDependence(const FleetInput& input, std::span<MomentRow> rows) {
+  const auto call_of = [&](const MomentRow& row) -> const CollectiveCall& {
+    return input.ranks[row.rank].calls[row.call];
+  };
+  const auto is_without = [&](const MomentRow& row) {
+    return call_of(row).kind == CollectiveKind::kNoDependence;
+  };
+  std::vector<MomentRow> rest;
+  for (const MomentRow& row : rows) {
+    // Ranks that call other operations may not have met at all.
+    if (call_of(row).op != call_of(rows.front()).op) return false;
+    if (!is_without(row)) rest.push_back(row);
+  }
+  if (rest.size() < 2 || rest.size() == rows.size() || !AgreeOnWhatItIs(input, rest)) return false;
+  for (MomentRow& row : rows) row.is_left_out = is_without(row);
+  return true;
+}
+
 // The limits of times: far longer than a boot lasts, and small enough that no sum of a few times
 // overflows.
 constexpr int64_t kFarthestNs = int64_t{1} << 61;
@@ -356,16 +376,20 @@ MomentRow RowOfCall(const FleetInput& input, uint32_t rank, uint32_t call) {
 void AppendMatched(const FleetInput& input, std::span<const MomentRow> rows, FleetMoment moment,
                    FleetMoments& out) {
   if (rows.empty()) return;
-  moment.kind = input.ranks[rows.front().rank].calls[rows.front().call].kind;
+  const size_t begin = out.rows.size();
+  out.rows.insert(out.rows.end(), rows.begin(), rows.end());
+  const std::span<MomentRow> added = std::span(out.rows).subspan(begin);
+  moment.is_bound = AgreeOnWhatItIs(input, rows) || LeaveOutWithoutDependence(input, added);
+  const MomentRow& first = *std::find_if(added.begin(), added.end() - 1,
+                                         [](const MomentRow& row) { return !row.is_left_out; });
+  moment.kind = input.ranks[first.rank].calls[first.call].kind;
   const bool is_message = IsMessage(moment.kind);
   moment.source = is_message ? FleetMoment::Source::kMessage : FleetMoment::Source::kCollective;
-  moment.is_bound = AgreeOnWhatItIs(input, rows);
   moment.ends_together = moment.is_bound && (moment.kind == CollectiveKind::kAllToAll ||
                                              moment.kind == CollectiveKind::kBroadcast);
   if (!moment.is_bound) ++out.mismatches;
   const size_t expected = is_message ? 2 : input.groups[moment.group].ranks.size();
   if (rows.size() < expected) ++out.incomplete;
-  out.rows.insert(out.rows.end(), rows.begin(), rows.end());
   out.EndMoment(moment);
 }
 

@@ -24,6 +24,8 @@ struct MomentRow {
   int64_t left_ns = 0;          // the moment is not after this time; may be kNotLeft
   int64_t call_entered_ns = 0;  // when the call itself began, where is_of_rank
   int64_t call_left_ns = 0;
+  // Whether the other ranks of a bound collective are compared without this one (AppendMatched())
+  bool is_left_out = false;
 };
 
 struct FleetMoment {
@@ -69,7 +71,17 @@ std::vector<uint32_t> EqualGroups(const FleetInput& input);
 MomentRow RowOfCall(const FleetInput& input, uint32_t rank, uint32_t call);
 
 // Appends the collective or message whose calls are `rows` (RowOfCall()), and counts it where its
-// ranks disagree or members are missing. The caller leaves the kind of `moment` unset.
+// ranks disagree or members are missing. The caller leaves the kind of `moment` unset. Ranks of
+// kNoDependence are left out where two others are left, which then agree among themselves.
+//
+// What two ranks bind does not depend on a third one, because the rule is the flow of data from one
+// rank to another: a result of all_reduce, all_gather or reduce_scatter on A holds what B gave, so
+// that A does not leave before B has entered, whatever a third rank gives. The same is true of the
+// root of broadcast, scatter, reduce and gather. In all_to_all, A waits for B where its output
+// split of B is above 0 (torch.distributed.all_to_all_single), and CollectiveRows makes each rank
+// with an empty split one of kNoDependence. A rank without elements itself need not wait and need
+// not be waited for: NCCL discards calls without elements (src/enqueue.cc, "Empty collectives can
+// be discarded").
 void AppendMatched(const FleetInput& input, std::span<const MomentRow> rows, FleetMoment moment,
                    FleetMoments& out);
 

@@ -111,7 +111,8 @@ class FleetSolver {
     const auto range = [&](uint32_t piece) {
       const ClockPiece& of = table.pieces[piece];
       // Calls without numbers may lie before the first and after the last call with a number.
-      const int64_t beyond_ns = of.rate.Most(of.spacing_ns) + of.spacing_ns / 100;
+      const int64_t beyond_ns =
+          of.rate.Most(of.spacing_ns) + of.spacing_ns / 100 + of.slack.edge_ns;
       return OffsetRange{
           *std::min_element(of.low_ns.begin(), of.low_ns.end()) - of.from_ns - beyond_ns,
           *std::max_element(of.high_ns.begin(), of.high_ns.end()) - of.from_ns + beyond_ns};
@@ -306,6 +307,13 @@ class FleetSolver {
     if (contradiction_) {
       return absl::FailedPreconditionError(Explain(*contradiction_));
     }
+    const EndEstimate estimate = EstimateByEnds(clock_.moments_, table, members, reference,
+                                                KnownOfClocks(input_, options_, table));
+    NoteSuspects(members, estimate, reference);
+    contradiction_ = solver.SolveWithSlack(estimate.slack);
+    if (contradiction_) {
+      return absl::FailedPreconditionError(Explain(*contradiction_));
+    }
     const auto number = static_cast<uint32_t>(clock_.timelines_.size());
     std::vector<uint32_t> bounded;
     for (const uint32_t piece : members) {
@@ -316,8 +324,6 @@ class FleetSolver {
         left_over.push_back(piece);
       }
     }
-    const EndEstimate estimate = EstimateByEnds(clock_.moments_, table, members, reference);
-    NoteSuspects(members, estimate, reference);
     solver.SetValues(estimate.wishes);
     for (size_t member = 0; member < members.size(); ++member) {
       ClockPiece& piece = table.pieces[members[member]];

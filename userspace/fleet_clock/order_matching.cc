@@ -184,10 +184,12 @@ class OrderMatcher {
     const OffsetRange known = offset;
     OffsetRange open = known;
     gates_.clear();
+    size_t unlike = 0;
     for (int64_t call = begin; call < end; ++call) {
       const MomentRow first = RowOf(target, call + shift);
       const MomentRow second = RowOf(sequence, call);
       if (!IsSameCollective(first, second)) return false;
+      unlike += IsOneWithoutDependence(CallOf(first), CallOf(second)) ? 1 : 0;
       const OffsetGate gate = GateOf(first, second, options_.resolution_ns);
       // From one call to the next the offset changes by no more than the largest rate allows.
       if (!gates_.empty()) {
@@ -202,7 +204,8 @@ class OrderMatcher {
       offset.low_ns = gates_.size() == 1 ? open.low_ns : std::min(offset.low_ns, open.low_ns);
       offset.high_ns = gates_.size() == 1 ? open.high_ns : std::max(offset.high_ns, open.high_ns);
     }
-    return FitsOneRate(any);
+    // Calls that bind nothing would fit with any shift.
+    return unlike * 2 <= gates_.size() && FitsOneRate(any);
   }
 
   // Whether there is an even rate, give or take its wander, for which all gates leave a range. The
@@ -231,11 +234,22 @@ class OrderMatcher {
     return RowOfCall(input_, sequence.rank, sequence.calls[static_cast<size_t>(call)]);
   }
 
+  const CollectiveCall& CallOf(const MomentRow& row) const {
+    return input_.ranks[row.rank].calls[row.call];
+  }
+
   bool IsSameCollective(const MomentRow& a, const MomentRow& b) const {
-    const CollectiveCall& first = input_.ranks[a.rank].calls[a.call];
-    const CollectiveCall& second = input_.ranks[b.rank].calls[b.call];
+    const CollectiveCall& first = CallOf(a);
+    const CollectiveCall& second = CallOf(b);
+    if (IsOneWithoutDependence(first, second)) return first.op == second.op;
     return first.kind == second.kind && first.op == second.op && first.bytes == second.bytes &&
            first.root == second.root;
+  }
+
+  // Whether one rank alone had no elements in the collective, or recorded only its call.
+  static bool IsOneWithoutDependence(const CollectiveCall& first, const CollectiveCall& second) {
+    return (first.kind == CollectiveKind::kNoDependence) !=
+           (second.kind == CollectiveKind::kNoDependence);
   }
 
   std::optional<OffsetRange> Known(uint32_t first, uint32_t second) const {

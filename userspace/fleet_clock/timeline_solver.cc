@@ -52,6 +52,7 @@ void TimelineSolver::Collect() {
 void TimelineSolver::AddEvent(uint32_t moment_begin, uint32_t boot, int64_t ns, bool is_left) {
   const auto piece = table_.PieceAt(boot, ns);
   if (!piece || member_of_piece_[*piece] == kNoMember) return;
+  if (table_.pieces[*piece].MayBeOfLast(ns) || table_.pieces[*piece].MayBeOfNext(ns)) return;
   const uint32_t member = member_of_piece_[*piece];
   uint32_t slot = slots_[member];
   if (slot < moment_begin || slot >= events_.size() || events_[slot].member != member) {
@@ -118,7 +119,8 @@ void TimelineSolver::BuildSystem() {
       if (of.entered_ns != kNotEntered) {
         const size_t knot = piece.NearestKnot(of.entered_ns);
         edge.knot = first_knot + static_cast<uint32_t>(knot);
-        edge.entered_ns = of.entered_ns - input_.options.resolution_ns +
+        edge.entered_ns = of.entered_ns - input_.options.resolution_ns -
+                          piece.slack.At(of.entered_ns) +
                           piece.rate.Least(of.entered_ns - piece.KnotAt(knot));
         has_edge = true;
       }
@@ -130,7 +132,7 @@ void TimelineSolver::BuildSystem() {
           edge.entered_ns = kNotEntered;
         }
         edge.knot = left_knot;
-        edge.left_ns = of.left_ns + input_.options.resolution_ns +
+        edge.left_ns = of.left_ns + input_.options.resolution_ns + piece.slack.At(of.left_ns) +
                        piece.rate.Most(of.left_ns - piece.KnotAt(knot));
       }
       system_.edges.push_back(edge);
@@ -188,6 +190,15 @@ std::optional<PieceContradiction> TimelineSolver::Solve() {
     piece.value_ns = piece.middle_ns;
   }
   return std::nullopt;
+}
+
+std::optional<PieceContradiction> TimelineSolver::SolveWithSlack(
+    const std::vector<ClockSlack>& slack) {
+  for (uint32_t member = 0; member < members_.size(); ++member) {
+    if (Member(member).is_bounded()) Member(member).slack = slack[member];
+  }
+  ResetRates();
+  return Solve();
 }
 
 // Narrows the rates by the bounds. True: another round may make the bounds narrower.

@@ -50,6 +50,10 @@ class TimelineSolver {
   // not bound from both sides has missing bounds afterwards.
   std::optional<PieceContradiction> Solve();
 
+  // Solves again, after Solve(): the corrections of each bounded member may be off its even clock
+  // by `slack` (by member; none for the reference).
+  std::optional<PieceContradiction> SolveWithSlack(const std::vector<ClockSlack>& slack);
+
   // Returns how many moments bind at least two members.
   size_t used_moments() const { return used_moments_.size(); }
   // Sets the members' values to those that keep all constraints and are closest to `wishes` (by

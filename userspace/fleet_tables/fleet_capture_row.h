@@ -76,7 +76,7 @@ void ForEachCell(const FleetCaptureRow& row, Visit&& visit) {
   visit(Column{"drift_ppb", "By how much that grows: nanoseconds a second."}, row.drift_ppb);
   visit(Column{"bound_ns",
                "The most that its common times can be wrong by, proved; 0 on the reference's boot, "
-               "empty: nothing is proved."},
+               "empty: nothing is proved, or it is not aligned."},
         row.bound_ns);
   visit(Column{"estimate_error_ns", "What they likely are wrong by."}, row.estimate_error_ns);
   visit(Column{"clock_method",

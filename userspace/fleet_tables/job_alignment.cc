@@ -87,14 +87,15 @@ void JobAlignment::FindMatches() {
     if (!times) continue;
     const std::span<const MomentRow> rows = moments.Rows(number);
     for (size_t i = 0; i < times->ranks.size(); ++i) {
+      if (rows[i].is_left_out) continue;
       Match& match = matches_[clock_->InputOf(rows[i].rank)][rows[i].call];
       match.moment = number;
       match.begin_ns = times->ranks[i].entered_ns;
       match.end_ns = times->ranks[i].left_ns;
-      if (rows.size() > 1) match.wait_ns = times->ranks[i].wait_ns;
+      if (times->compared > 1) match.wait_ns = times->ranks[i].wait_ns;
     }
     MatchedMoment& matched = moments_[number];
-    if (rows.size() > 1) matched.transfer_ns = std::max<int64_t>(0, times->transfer_ns);
+    if (times->compared > 1) matched.transfer_ns = std::max<int64_t>(0, times->transfer_ns);
     const bool is_one_boot = joined_.boots.size() == 1;
     const bool is_proved = clock_->solved() != nullptr && times->bound_ns < INT64_MAX / 8;
     if (!is_proved && !is_one_boot) continue;
@@ -245,7 +246,9 @@ void JobAlignment::SetTimes(uint32_t input, FleetCaptureRow* row) const {
         static_cast<int64_t>(static_cast<double>(grown_ns) * 1e9 / static_cast<double>(length_ns));
   }
   row->timeline = start->timeline;
-  if (BoundOf(*start) && BoundOf(*end)) {
+  // On a timeline of its own, an input would be its own reference, and the bound 0.
+  const bool is_aligned = start->timeline == 0 && end->timeline == 0;
+  if (is_aligned && BoundOf(*start) && BoundOf(*end)) {
     row->bound_ns = std::max(*BoundOf(*start), *BoundOf(*end));
     row->estimate_error_ns = std::max(start->likely_error_ns, end->likely_error_ns);
   }
@@ -291,7 +294,7 @@ void JobAlignment::AddKnots(uint32_t boot, const FleetBoot& of, Add<ClockKnotRow
     row.timeline = time->timeline;
     row.local_ns = local_ns;
     row.offset_ns = time->common_ns - local_ns;
-    if (MergedClock::IsProved(*time)) {
+    if (time->timeline == 0 && MergedClock::IsProved(*time)) {
       row.low_ns = time->low_ns - local_ns;
       row.high_ns = time->high_ns - local_ns;
       row.estimate_error_ns = time->likely_error_ns;

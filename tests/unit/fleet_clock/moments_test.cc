@@ -93,6 +93,30 @@ TEST(FleetMomentsTest, RanksThatDisagreeBindNoClock) {
   EXPECT_EQ(moments.duplicates, 2u);
 }
 
+TEST(FleetMomentsTest, RanksWithoutDependenceAreLeftOutAndTheOthersBound) {
+  FleetInput input = RanksOnBootsOfTheirOwn(3);
+  for (FleetRank& rank : input.ranks) rank.calls = {Numbered(1, 10, 20), Numbered(2, 30, 40)};
+  input.ranks[0].calls[0].kind = CollectiveKind::kNoDependence;
+  input.ranks[0].calls[0].bytes = 0;
+  input.ranks[0].calls[1].kind = input.ranks[1].calls[1].kind = CollectiveKind::kNoDependence;
+  FleetMoments moments;
+  MatchByNumber(input, moments);
+  ASSERT_EQ(moments.moments.size(), 2u);
+  EXPECT_TRUE(moments.moments[0].is_bound);
+  EXPECT_TRUE(moments.moments[0].ends_together);
+  EXPECT_EQ(moments.moments[0].kind, CollectiveKind::kAllToAll);
+  EXPECT_TRUE(moments.Rows(0)[0].is_left_out);
+  EXPECT_FALSE(moments.Rows(0)[1].is_left_out);
+  EXPECT_EQ(moments.Rows(0)[0].entered_ns, kNotEntered);
+  EXPECT_FALSE(moments.moments[1].is_bound);  // one rank alone binds nobody
+  EXPECT_FALSE(moments.Rows(1)[0].is_left_out);
+  // A rank that calls something else may not have met the others.
+  input.ranks[0].calls[0].op = 7;
+  FleetMoments other;
+  MatchByNumber(input, other);
+  EXPECT_FALSE(other.moments[0].is_bound);
+}
+
 TEST(FleetMomentsTest, RootedOnesAndMessagesGoOneWay) {
   FleetInput input = RanksOnBootsOfTheirOwn(2);
   CollectiveCall call = Numbered(1, 10, 20);
