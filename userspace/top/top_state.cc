@@ -14,23 +14,23 @@ constexpr std::string_view kViewKeys = "omptfwg";  // by TopView
 constexpr size_t kLongestFilter = 200;
 
 constexpr std::string_view kHelp =
-    "o m p t f w g   operators, modules, functions of Python, threads, files, waits, GPU\n"
+    "o m p t f w g   operators, modules, Python, threads, files, waits, GPU\n"
     "s, 1 to 9       sort by the next column, by the first to the ninth one\n"
     "R               the smallest first, or again the largest\n"
     "/               show names with these letters in them only; Escape ends that\n"
     "arrows, pages   go through the rows; Home, End\n"
-    "+, Enter        in threads: choose the thread under the cursor, or no longer. Operators,\n"
-    "                functions of Python and waits are then those of the chosen threads alone\n"
+    "+, Enter        in threads: choose the thread, or no longer. Operators, Python\n"
+    "                and waits are then those of the chosen threads alone\n"
     "x               choose no threads: all of them\n"
     "v               the whole verdict: why steps take so long, with evidence\n"
-    "space           pause; the recording goes on, and another space shows what is now\n"
+    "space           pause; the recording goes on, and another space shows it\n"
     "r               keep the last seconds as a recording: a result directory\n"
     "d               dump: the Python stacks of all threads now\n"
     "?               this help\n"
     "q               quit; the job is left as it was\n"
     "\n"
-    "All figures are those of one step, on average over the steps of the window; where no steps\n"
-    "were found, those of one second.";
+    "All figures are those of one step, on average over the steps of the window;\n"
+    "where no steps were found, those of one second.";
 
 std::string Lower(std::string_view text) {
   std::string lower(text);
