@@ -158,6 +158,7 @@ function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const isTyping = ['INPUT', 'SELECT', 'TEXTAREA'].includes(document.activeElement.tagName);
   if (event.key === 'Escape') {
+    if ($('keys').open) return; // it closes the keys alone
     if (search.query !== '') {
       $('search').value = '';
       find('');
@@ -225,7 +226,13 @@ function listen() {
   document.addEventListener('keydown', onKey);
   window.addEventListener('resize', redraw);
   window.addEventListener('hashchange', restore);
-  window.addEventListener('beforeprint', () => { redraw(); });
+  // Paper is light.
+  let isDark = false;
+  window.addEventListener('beforeprint', () => {
+    isDark = state.isDark;
+    setTheme(false);
+  });
+  window.addEventListener('afterprint', () => setTheme(isDark));
   $('search').addEventListener('input', () => { find($('search').value); rememberSoon(); });
   $('theme').addEventListener('click', () => { setTheme(!state.isDark); remember(); });
   $('help').addEventListener('click', () => $('keys').showModal());
