@@ -137,13 +137,12 @@ bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other
   const auto reason = static_cast<WaitReason>(longest - sums.waited_ns.begin());
   std::string text = "While it did, that thread worked for " +
                      PercentText(sums.ran_ns(), sums.total_ns) + " of the time";
+  const bool lacked_cpu = IsWorthTelling(sums.run_queue_ns, sums.total_ns);
   if (*longest > 0 && reason != WaitReason::kPreempted) {
-    text +=
-        ", and " + std::string(WaitedText(reason)) + " for " + PercentText(*longest, sums.total_ns);
+    text += (lacked_cpu ? ", " : ", and ") + std::string(WaitedText(reason)) + " for " +
+            PercentText(*longest, sums.total_ns);
   }
-  if (IsWorthTelling(sums.run_queue_ns, sums.total_ns)) {
-    text += ", and had no CPU for " + PercentText(sums.run_queue_ns, sums.total_ns);
-  }
+  if (lacked_cpu) text += ", and had no CPU for " + PercentText(sums.run_queue_ns, sums.total_ns);
   finding->evidence.push_back(text + ".");
   if (2 * (sums.Waited(WaitReason::kPoll) + sums.Waited(WaitReason::kIo)) <= sums.total_ns) {
     return false;
