@@ -22,6 +22,11 @@ int64_t OverlapNs(const SystemEvent& event, int64_t from_ns, int64_t until_ns) {
                            std::min(event.end_ns(), until_ns) - std::max(event.start_ns, from_ns));
 }
 
+// Returns the part of a kOffCpu in this time in which the thread could run.
+int64_t RunQueueNs(const SystemEvent& event, int64_t from_ns, int64_t until_ns) {
+  return OverlapNs(event, std::max(event.runnable_ns(), from_ns), until_ns);
+}
+
 class Finder {
  public:
   Finder(const Timeline& timeline, const Steps& steps)
@@ -92,10 +97,8 @@ class Finder {
       const bool is_in_io =
           event.around != kNoSystemEvent && IsIo(timeline_.system_event(event.around));
       if (event.kind == SystemKind::kOffCpu && !is_in_io) {
-        const int64_t queue_ns = std::max<int64_t>(
-            0, std::min(event.end_ns(), until_ns) - std::max(event.runnable_ns(), from_ns));
         wait->worker_off_ns += ns;
-        wait->worker_run_queue_ns += queue_ns;
+        wait->worker_run_queue_ns += RunQueueNs(event, from_ns, until_ns);
       }
       if (!IsIo(event)) return;
       wait->worker_io_ns += ns;

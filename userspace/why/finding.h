@@ -56,8 +56,8 @@ std::string_view CertaintyName(Certainty certainty);
 
 struct Finding {
   FindingKind kind = FindingKind::kOperators;
-  std::optional<StepPart>
-      part;  // the part of the steps that it is about; nullopt: of several, or of none
+  // The part of the steps that it is about; nullopt: it is about several parts, or none.
+  std::optional<StepPart> part;
   // The finding's part of Verdict::total_ns. The findings of a verdict do not overlap, except for
   // uneven steps and the recording's own cost, which are parts of the others.
   int64_t ns = 0;

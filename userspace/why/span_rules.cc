@@ -56,6 +56,7 @@ class OperatorTable {
 
   const std::vector<LabelId>& order() const { return order_; }  // the longest self time first
   const OperatorSums& of(LabelId label) const { return sums_[Raw(label)]; }
+
   // Returns "aten::addmm (12.4 ms a step, 48 calls)".
   std::string Text(LabelId label) const {
     const OperatorSums& sums = of(label);
