@@ -156,10 +156,10 @@ std::string TimeLines(const Timeline& timeline, const Aggregates& aggregates) {
                 static_cast<double>(longest->blocked_ns) * 1e-6);
   line += text.data();
   if (Raw(longest->worker) != 0) {
-    std::snprintf(text.data(), text.size(),
-                  " for worker PID %u (I/O %.3f ms, blocked otherwise %.3f ms)",
-                  Raw(longest->worker), static_cast<double>(longest->worker_io_ns) * 1e-6,
-                  static_cast<double>(longest->worker_off_ns) * 1e-6);
+    std::snprintf(
+        text.data(), text.size(), " for worker PID %u (I/O %.3f ms, blocked otherwise %.3f ms)",
+        Raw(longest->worker), static_cast<double>(longest->worker_io_ns) * 1e-6,
+        static_cast<double>(longest->worker_off_ns - longest->worker_run_queue_ns) * 1e-6);
     line += text.data();
   }
   return line + "\n";
