@@ -29,7 +29,7 @@ from torch.utils.data import DataLoader, Dataset
 
 torch.set_num_threads(1)
 Step = Callable[[], object]
-FILE_BYTES = 1 << 20
+FILE_BYTES = 4 << 20  # so many that reading them takes longer than a step, even from a fast disk
 
 
 class Items(Dataset):  # type: ignore[type-arg]
