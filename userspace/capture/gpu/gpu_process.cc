@@ -42,9 +42,9 @@ uint64_t DriverAddress(Pid pid) {
 }
 
 bool IsForkOfGpuUser(Pid pid, uint64_t driver) {
-  constexpr int kMostGenerations = 64;
+  constexpr int kMostAncestors = 64;
   Pid ancestor = ReadParent(pid);
-  for (int i = 0; i < kMostGenerations && Raw(ancestor) > 1; ++i) {
+  for (int i = 0; i < kMostAncestors && Raw(ancestor) > 1; ++i) {
     if (DriverAddress(ancestor) == driver) return true;
     ancestor = ReadParent(ancestor);
   }

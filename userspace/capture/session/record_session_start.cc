@@ -271,13 +271,13 @@ absl::Status RecordSession::LoadPrograms() {
 }
 
 std::unique_ptr<ProcessSet> RecordSession::MakeProcesses() {
-  ProcessSet::Jumps jumps{patch_.get(), /*are_optional=*/options_.tier == Tier::kAuto, {}};
-  for (const Pid pid : stay_on_probes_) jumps.left_out.insert(Raw(pid));
+  ProcessCallbacks told{callbacks_.on_follow, callbacks_.on_awaited, [this](Pid pid, Pid parent) {
+                          if (agents_ != nullptr) agents_->Consider(pid, parent);
+                        }};
   return std::make_unique<ProcessSet>(
-      programs_.get(), sampler_.get(), system_.get(), std::move(jumps), &sink_, reader_.get(),
-      options_.plan, callbacks_.on_follow, callbacks_.on_awaited, [this](Pid pid, Pid parent) {
-        if (agents_ != nullptr) agents_->Consider(pid, parent);
-      });
+      ProcessParts{programs_.get(), &sink_, reader_.get(), sampler_.get(), system_.get()},
+      JumpOptions{patch_.get(), /*are_optional=*/options_.tier == Tier::kAuto, stay_on_probes_},
+      options_.plan, std::move(told));
 }
 
 absl::Status RecordSession::LoadActivities() {

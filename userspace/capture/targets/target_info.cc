@@ -1,5 +1,6 @@
 #include "userspace/capture/targets/target_info.h"
 
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -78,6 +79,8 @@ std::vector<Pid> ReadDescendants(Pid pid) {
   found.erase(found.begin());
   return found;
 }
+
+bool Exists(Pid pid) { return kill(static_cast<pid_t>(Raw(pid)), 0) == 0 || errno == EPERM; }
 
 bool HasProgram(Pid pid) {
   char program[1];

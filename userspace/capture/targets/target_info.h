@@ -23,6 +23,9 @@ Pid ReadParent(Pid pid);
 // Returns a process's living children, their children, and so on.
 std::vector<Pid> ReadDescendants(Pid pid);
 
+// Returns whether there is a process of this number; a zombie is one.
+bool Exists(Pid pid);
+
 // Returns whether a process runs a program. That ends when its memory is freed, which is before the
 // process is a zombie.
 bool HasProgram(Pid pid);

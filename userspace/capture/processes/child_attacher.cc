@@ -1,15 +1,10 @@
-#include <atomic>
-#include <memory>
-#include <mutex>
-#include <utility>
-#include <vector>
+#include "userspace/capture/processes/child_attacher.h"
+
+#include <optional>
 
 #include "symbols/plan/planner.h"
 #include "userspace/capture/plans/process_plan.h"
-#include "userspace/capture/processes/process_set.h"
 #include "userspace/capture/targets/target_info.h"
-
-// How a ProcessSet attaches to children that are there already.
 
 namespace proftrace {
 namespace {
@@ -21,57 +16,44 @@ constexpr int kMostLooks = 4;
 
 }  // namespace
 
-bool ProcessSet::AttachForked(Pid child) {
-  Process parent;
+bool ChildAttacher::AttachForked(Pid child) {
+  std::optional<PlannedImage> parent;
   Pid ancestor = child;
-  for (int i = 0; i < kMostGenerations && parent.plan == nullptr && Raw(ancestor) != 0; ++i) {
+  for (int i = 0; i < kMostGenerations && Raw(ancestor) != 0; ++i) {
     ancestor = ReadParent(ancestor);
-    const std::lock_guard lock(mutex_);
-    const auto it = processes_.find(Raw(ancestor));
-    if (it == processes_.end()) continue;
-    parent.image = it->second.image;
-    parent.plan_id = it->second.plan_id;
-    parent.plan = it->second.plan;
+    parent = shared_->known.Find(ancestor);
+    if (parent && parent->plan != nullptr) break;
   }
   // A forked child, such as a DataLoader worker, has its parent's files at its parent's addresses.
-  if (parent.plan == nullptr || !IsForkOf(child, ancestor, *parent.plan)) return false;
-  {
-    const std::lock_guard lock(mutex_);
-    unprobed_forks_.OnFound(child);
-  }
-  const absl::Status status =
-      AttachWithPlan(child, parent.plan, parent.plan_id, parent.image, Arrival{.followed = true});
-  if (!status.ok()) (void)Forget(child);
+  if (!parent || parent->plan == nullptr || !IsForkOf(child, ancestor, *parent->plan)) return false;
+  shared_->known.OnFoundChild(child);
+  const absl::Status status = attacher_->AttachBy(*parent, child, Arrival{.followed = true});
+  if (!status.ok()) (void)attacher_->Forget(child);
   return status.ok();
 }
 
-bool ProcessSet::AttachSpawned(Pid child, Plans* plans) {
+bool ChildAttacher::AttachSpawned(Pid child, PlansByPid* plans) {
   const auto made = plans->find(Raw(child));
   absl::StatusOr<ProbePlan> plan = absl::UnknownError("not made yet");
   if (made != plans->end()) {
     plan = std::move(made->second);
     plans->erase(made);
   } else if (CountTorchMappings(child) > 0) {
-    plan = BuildProbePlan(child, plan_options_);
+    plan = BuildProbePlan(child, shared_->planning);
   }
   // A process that is in the middle of its import is looked at again later.
   if (!plan.ok() || IsRegistering(*plan)) return false;
-  const absl::Status status = AttachImage(child, *std::move(plan), Arrival{.followed = true});
-  if (!status.ok()) (void)Forget(child);
+  const absl::Status status = attacher_->Attach(child, *std::move(plan), Arrival{.followed = true});
+  if (!status.ok()) (void)attacher_->Forget(child);
   return status.ok();
 }
 
-size_t ProcessSet::AttachDescendantsOf(Pid pid, Plans* plans, const std::atomic<bool>& stop) {
+size_t ChildAttacher::AttachDescendantsOf(Pid pid, PlansByPid* plans,
+                                          const std::atomic<bool>& stop) {
   size_t added = 0;
   for (const Pid child : ReadDescendants(pid)) {
     if (stop.load(std::memory_order_relaxed)) break;
-    {
-      const std::lock_guard lock(mutex_);
-      const bool is_known = processes_.contains(Raw(child)) || awaited_.contains(Raw(child)) ||
-                            refused_.contains(Raw(child));
-      if (is_known) continue;
-    }
-    if (!Trace(child).ok()) continue;
+    if (shared_->known.IsKnown(child) || !attacher_->Trace(child).ok()) continue;
     // After vfork() the child runs in its parent's memory. The kernel tells when its own program
     // begins.
     if (SharesMemory(child, ReadParent(child))) continue;
@@ -79,14 +61,14 @@ size_t ProcessSet::AttachDescendantsOf(Pid pid, Plans* plans, const std::atomic<
     if (AttachForked(child) || AttachSpawned(child, plans)) {
       on_change_(child, Pid{});
     } else {
-      Await(child);
+      shared_->known.Await(child);
     }
   }
   return added;
 }
 
-void ProcessSet::AttachDescendants(const std::vector<Pid>& pids, Plans plans,
-                                   const std::atomic<bool>& stop) {
+void ChildAttacher::AttachDescendants(const std::vector<Pid>& pids, PlansByPid plans,
+                                      const std::atomic<bool>& stop) {
   for (int look = 0; look < kMostLooks; ++look) {
     size_t added = 0;
     for (const Pid pid : pids) added += AttachDescendantsOf(pid, &plans, stop);
@@ -94,9 +76,9 @@ void ProcessSet::AttachDescendants(const std::vector<Pid>& pids, Plans plans,
   }
 }
 
-void ProcessSet::FollowForks(Pid pid) {
+void ChildAttacher::FollowForks(Pid pid) {
   for (const Pid child : ReadDescendants(pid)) {
-    if (ImageOf(child).has_value() || !Trace(child).ok()) continue;
+    if (shared_->known.IsRecorded(child) || !attacher_->Trace(child).ok()) continue;
     if (SharesMemory(child, ReadParent(child))) continue;
     if (AttachForked(child)) on_change_(child, Pid{});
   }
