@@ -5,9 +5,11 @@ proftrace_unit_test(capture_test
     capture/clock_snapshots_test.cc
     capture/device_records_test.cc
     capture/flight_recorder_test.cc
+    capture/gap_list_test.cc
     capture/host_state_test.cc
     capture/job_hit_cost_test.cc
     capture/job_threads_test.cc
+    capture/known_processes_test.cc
     capture/late_starts_test.cc
     capture/load_messages_test.cc
     capture/map_watch_test.cc

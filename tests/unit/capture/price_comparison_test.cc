@@ -133,7 +133,7 @@ TEST(PriceComparisonTest, ForgetsStretchesOfAnotherProcess) {
   EXPECT_EQ(comparison.ChooseCounted(), std::nullopt);
 }
 
-abi::pt_record Record(uint8_t kind, uint32_t pid, uint16_t site, uint64_t time_ns) {
+abi::pt_record BareRecord(uint8_t kind, uint32_t pid, uint16_t site, uint64_t time_ns) {
   abi::pt_record record{};
   record.kind = kind;
   record.pid = record.tid = pid;
@@ -156,14 +156,14 @@ TEST(StretchMeterTest, CountsRecordsThatComeLateWhereTheyBelong) {
   meter.Begin();
   const uint64_t in_first = Now();
   for (int i = 0; i < 10; ++i) {
-    meter.Observe(Record(abi::PT_COST, pid, 0, before));            // of before
-    meter.Observe(Record(abi::PT_SPAN_END, pid + 1, 0, in_first));  // of another process
+    meter.Observe(BareRecord(abi::PT_COST, pid, 0, before));            // of before
+    meter.Observe(BareRecord(abi::PT_SPAN_END, pid + 1, 0, in_first));  // of another process
   }
   meter.Cut();
   for (int i = 0; i < 20; ++i) {
-    meter.Observe(Record(abi::PT_COST, pid, 0, in_first));
-    meter.Observe(Record(abi::PT_SPAN_BEGIN, pid, 5, in_first));
-    meter.Observe(Record(abi::PT_SPAN_END, pid, 5, in_first));
+    meter.Observe(BareRecord(abi::PT_COST, pid, 0, in_first));
+    meter.Observe(BareRecord(abi::PT_SPAN_BEGIN, pid, 5, in_first));
+    meter.Observe(BareRecord(abi::PT_SPAN_END, pid, 5, in_first));
   }
   const auto first = meter.Take(0);
   ASSERT_TRUE(first.has_value());
@@ -171,7 +171,7 @@ TEST(StretchMeterTest, CountsRecordsThatComeLateWhereTheyBelong) {
   EXPECT_EQ(first->hits, 60);
   EXPECT_FALSE(meter.Take(0).has_value());
   // Without the probe for counting: by the share of the hits.
-  for (int i = 0; i < 30; ++i) meter.Observe(Record(abi::PT_SPAN_END, pid, 5, Now()));
+  for (int i = 0; i < 30; ++i) meter.Observe(BareRecord(abi::PT_SPAN_END, pid, 5, Now()));
   meter.Cut();
   const auto second = meter.Take(0);
   ASSERT_TRUE(second.has_value());
@@ -188,10 +188,10 @@ TEST(StretchMeterTest, CountsTheCallsOfTheProcessThatIsFollowed) {
   meter.Begin();
   const uint64_t inside = Now();
   for (int i = 0; i < 5; ++i) {
-    meter.ObserveJump(Record(abi::PT_SPAN_BEGIN, pid, 7, inside));
-    meter.ObserveJump(Record(abi::PT_SPAN_END, pid, 7, inside));
-    meter.ObserveJump(Record(abi::PT_SPAN_BEGIN, pid + 1, 7, inside));  // of another process
-    meter.Observe(Record(abi::PT_OPERATOR_CALL, pid, 8, inside));
+    meter.ObserveJump(BareRecord(abi::PT_SPAN_BEGIN, pid, 7, inside));
+    meter.ObserveJump(BareRecord(abi::PT_SPAN_END, pid, 7, inside));
+    meter.ObserveJump(BareRecord(abi::PT_SPAN_BEGIN, pid + 1, 7, inside));  // of another process
+    meter.Observe(BareRecord(abi::PT_OPERATOR_CALL, pid, 8, inside));
   }
   meter.Cut();
   const auto stretch = meter.Take(0);
@@ -209,7 +209,7 @@ TEST(StretchMeterTest, CountsTheCallsOfTheProcessThatIsFollowed) {
 TEST(SiteReuseTest, IsWarmWhereTheSamePlaceComesAgainAtOnce) {
   SiteReuse reuse;
   EXPECT_FALSE(reuse.coldness().has_value());
-  for (uint64_t i = 0; i < 1000; ++i) reuse.Observe(Record(abi::PT_SPAN_BEGIN, 1, 5, i * 2000));
+  for (uint64_t i = 0; i < 1000; ++i) reuse.Observe(BareRecord(abi::PT_SPAN_BEGIN, 1, 5, i * 2000));
   EXPECT_EQ(reuse.coldness(), 0);
 }
 
@@ -217,7 +217,7 @@ TEST(SiteReuseTest, IsColdWhereAPlaceComesOnceAStep) {
   SiteReuse reuse;
   for (uint64_t step = 0; step < 100; ++step) {
     for (uint16_t site = 1; site <= 40; ++site) {
-      reuse.Observe(Record(abi::PT_SPAN_BEGIN, 1, site, step * 400'000 + site * 10'000));
+      reuse.Observe(BareRecord(abi::PT_SPAN_BEGIN, 1, site, step * 400'000 + site * 10'000));
     }
   }
   EXPECT_NEAR(reuse.coldness().value_or(0), 1, 0.01);
@@ -228,7 +228,7 @@ TEST(SiteReuseTest, LeavesOutWhatTheHitsThemselvesTake) {
   reuse.SetCost(1000);
   for (uint64_t i = 0; i < 1000; ++i) {
     for (uint16_t site = 1; site <= 20; ++site) {
-      reuse.Observe(Record(abi::PT_SPAN_BEGIN, 1, site, (i * 20 + site) * 1100));
+      reuse.Observe(BareRecord(abi::PT_SPAN_BEGIN, 1, site, (i * 20 + site) * 1100));
     }
   }
   EXPECT_EQ(reuse.coldness(), 0);
@@ -237,9 +237,9 @@ TEST(SiteReuseTest, LeavesOutWhatTheHitsThemselvesTake) {
 TEST(SiteReuseTest, TellsThreadsAndKindsApart) {
   SiteReuse reuse;
   for (uint64_t i = 0; i < 1000; ++i) {
-    reuse.Observe(Record(abi::PT_SPAN_BEGIN, 1, 5, i * 100'000));
-    reuse.Observe(Record(abi::PT_SPAN_END, 1, 5, i * 100'000 + 500));
-    reuse.Observe(Record(abi::PT_SPAN_BEGIN, 2, 5, i * 100'000 + 600));
+    reuse.Observe(BareRecord(abi::PT_SPAN_BEGIN, 1, 5, i * 100'000));
+    reuse.Observe(BareRecord(abi::PT_SPAN_END, 1, 5, i * 100'000 + 500));
+    reuse.Observe(BareRecord(abi::PT_SPAN_BEGIN, 2, 5, i * 100'000 + 600));
   }
   EXPECT_NEAR(reuse.coldness().value_or(0), 1, 0.01);
 }
