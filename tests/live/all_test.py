@@ -72,7 +72,7 @@ class AllTest(ranks_test.LaunchedRanks):
         self.assertEqual({target["pid"] for target in result.summary["target"]}, pids)
 
     def test_top_shows_all_of_them(self) -> None:
-        """Those that are there, and one that comes while it looks."""
+        """Those that are there, and one that comes while it looks, whose waits are told before its operators are."""
         with Job(script=TOP_JOB) as first, Job(script=TOP_JOB) as second:
             top = subprocess.Popen([str(live.BINARY), "top", "-a", "--json", "--window", "2s", "--interval", "500ms"], stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL)
@@ -82,7 +82,8 @@ class AllTest(ranks_test.LaunchedRanks):
                 with Job(script=TOP_JOB) as third:
                     pids = {job.pid for job in (first, second, third)}
                     end = time.monotonic() + live.WORK_S
-                    while seen != pids and time.monotonic() < end:
+                    shown = {"processes": 0}
+                    while (seen, shown["processes"]) != (pids, 3) and time.monotonic() < end:
                         shown = json.loads(top.stdout.readline())
                         seen = {int(pid) for row in shown["tables"]["threads"]["rows"] for pid in re.findall(r"\(PID (\d+)\)", row["name"])}
                     self.assertEqual((seen, shown["processes"]), (pids, 3))

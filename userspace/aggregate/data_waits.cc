@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
+#include <utility>
 
 #include "userspace/aggregate/each_span.h"
 #include "userspace/aggregate/io_roles.h"
@@ -92,6 +94,7 @@ class Finder {
     const auto thread = threads_.Find(wait->worker, Tid{Raw(wait->worker)});
     if (!thread) return;
     wait->worker_ns = std::max<int64_t>(0, until_ns - from_ns);
+    std::vector<WorkerCalls> calls;
     ForEachIn(*thread, from_ns, until_ns, [&](uint32_t index, const SystemEvent& event) {
       const int64_t ns = OverlapNs(event, from_ns, until_ns);
       const bool is_in_io =
@@ -106,10 +109,39 @@ class Finder {
           io.role == IoRole::kRead && event.end_ns() <= until_ns) {
         wait->worker_bytes = SaturatingSum(wait->worker_bytes, io.bytes);
       }
+      calls.push_back({index, ns});
       if (ns <= wait->longest_call_ns) return;
       wait->longest_call_ns = ns;
       wait->longest_call = index;
     });
+    wait->worker_calls = SumCalls(std::move(calls));
+  }
+
+  // What makes calls alike.
+  auto KindOf(const WorkerCalls& calls) const {
+    const SystemEvent& event = timeline_.system_event(calls.call);
+    const uint16_t number =
+        event.kind == SystemKind::kCall ? event.call.number : event.request.opcode;
+    return std::tuple(event.kind, number, Raw(event.file));
+  }
+
+  // Makes one entry of all calls of one kind on one file.
+  std::vector<WorkerCalls> SumCalls(std::vector<WorkerCalls> calls) const {
+    std::sort(calls.begin(), calls.end(), [this](const WorkerCalls& a, const WorkerCalls& b) {
+      return std::tuple(KindOf(a), b.ns, a.call) < std::tuple(KindOf(b), a.ns, b.call);
+    });
+    std::vector<WorkerCalls> sums;
+    for (const WorkerCalls& call : calls) {
+      if (sums.empty() || KindOf(sums.back()) != KindOf(call)) {
+        sums.push_back(call);
+      } else {
+        sums.back().ns += call.ns;
+      }
+    }
+    std::sort(sums.begin(), sums.end(), [](const WorkerCalls& a, const WorkerCalls& b) {
+      return std::tuple(b.ns, a.call) < std::tuple(a.ns, b.call);
+    });
+    return sums;
   }
 
   // Visits the events of the thread that overlap the time.

@@ -10,6 +10,12 @@
 
 namespace proftrace {
 
+// The calls of one kind on one file that a worker made while it was waited for.
+struct WorkerCalls {
+  uint32_t call = kNoSystemEvent;  // the longest of them, which tells kind and file
+  int64_t ns = 0;                  // their parts in that time
+};
+
 struct DataWait {
   SpanId span = kNoSpan;   // the row of the DataLoader's __next__
   int64_t step = -1;       // the number of the step around it; -1 = none
@@ -28,6 +34,8 @@ struct DataWait {
   // The call of the worker that overlaps that time most; kNoSystemEvent: none was recorded.
   uint32_t longest_call = kNoSystemEvent;
   int64_t longest_call_ns = 0;  // the part of that call in that time
+  // The worker's calls that move or look for bytes, those that took longest first.
+  std::vector<WorkerCalls> worker_calls;
 };
 
 // Returns the waits in order of their begin. Empty where the scheduler was not recorded.

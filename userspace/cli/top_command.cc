@@ -225,6 +225,7 @@ absl::Status RecordAndShow(TopArguments* arguments, TopDesk::Options desk_option
   screen.Leave();
   catcher.Stop();
   const absl::Status kept = desk.FinishKept();
+  if (result.targets_ended && !record.quiet) Say("all shown processes have ended");
   for (const absl::Status& status : {result.status, shown, kept, result.code}) {
     if (!status.ok()) return status;
   }

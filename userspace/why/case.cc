@@ -34,7 +34,7 @@ std::string BytesText(int64_t bytes) {
   if (value >= 1e9) return absl::StrFormat("%.1f GB", value * 1e-9);
   if (value >= 1e6) return absl::StrFormat("%.1f MB", value * 1e-6);
   if (value >= 1e3) return absl::StrFormat("%.1f kB", value * 1e-3);
-  return absl::StrFormat("%.0f bytes", value);
+  return CountText(static_cast<uint64_t>(bytes), "byte", "bytes");
 }
 
 std::string CountText(uint64_t count, const std::string& one, const std::string& many) {
@@ -43,11 +43,10 @@ std::string CountText(uint64_t count, const std::string& one, const std::string&
 
 std::string ThreadPlaceText(const Timeline& timeline, ThreadIndex thread, Pid own) {
   const Thread& facts = timeline.thread(thread);
-  std::string text = "thread ";
-  if (!facts.name.empty()) text += ShownText(facts.name) + " ";
-  text += "(TID " + std::to_string(Raw(facts.tid));
-  if (facts.pid != own) text += " of PID " + std::to_string(Raw(facts.pid));
-  return text + ")";
+  std::string number = "TID " + std::to_string(Raw(facts.tid));
+  if (facts.pid != own) number += " of PID " + std::to_string(Raw(facts.pid));
+  if (facts.name.empty()) return "the thread with " + number;
+  return "thread " + ShownText(facts.name) + " (" + number + ")";
 }
 
 std::string FileText(const Timeline& timeline, SystemFileId id) {

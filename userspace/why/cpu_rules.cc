@@ -25,9 +25,13 @@ namespace {
 // A quota is much where it was used up in at least a twentieth of the periods.
 constexpr uint64_t kFewPeriods = 20;
 
+// Threads that want this many times the CPUs that they have are told of.
+constexpr double kMuchMore = 1.5;
+
 // How much the threads of the recorded processes used CPUs.
 struct CpuUse {
   double on_cpu = 0;  // CPUs, on the average
+  double wanted = 0;  // CPUs that threads were on or waited for, on the average
   uint64_t busy = 0;  // threads that worked more than a tenth of the time
 };
 
@@ -36,7 +40,7 @@ CpuUse UseOf(const Timeline& timeline, const ThreadEvents& events) {
   CpuUse use;
   for (uint32_t i = 0; i < timeline.threads().size(); ++i) {
     // Between its first and last time off the CPU, a thread was on a CPU for the rest of the time.
-    double off_ns = 0;
+    double off_ns = 0, queue_ns = 0;
     int64_t first_ns = 0, last_ns = 0;
     for (const uint32_t index : events.of(ThreadIndex{i})) {
       const SystemEvent& event = timeline.system_event(index);
@@ -44,9 +48,11 @@ CpuUse UseOf(const Timeline& timeline, const ThreadEvents& events) {
       if (first_ns == 0) first_ns = event.start_ns;
       last_ns = std::max(last_ns, event.end_ns());
       off_ns += static_cast<double>(event.duration_ns);
+      queue_ns += static_cast<double>(event.off_cpu.run_queue_ns);
     }
     const double part = std::max(0.0, static_cast<double>(last_ns - first_ns) - off_ns) / window_ns;
     use.on_cpu += part;
+    use.wanted += part + queue_ns / window_ns;
     if (part > 0.1) ++use.busy;
   }
   return use;
@@ -175,6 +181,9 @@ std::optional<Finding> FindRunQueue(const Case& job) {
   if (use.busy > 0) {
     text += "; " + CountText(use.busy, "thread of theirs", "threads of theirs") +
             " worked more than a tenth of the time";
+  }
+  if (use.wanted > kMuchMore * std::max(use.on_cpu, 0.1)) {
+    text += absl::StrFormat("; with those that waited for one, they wanted %.1f", use.wanted);
   }
   finding.evidence.push_back(text + ".");
   if (cpus > 0 && use.on_cpu < 0.75 * cpus) {

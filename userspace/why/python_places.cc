@@ -1,4 +1,5 @@
-// Finds the function of Python in which a thread was, in a part of the steps.
+// Finds the function of Python, or of native code that Python called, in which a thread was in a
+// part of the steps.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -30,11 +31,17 @@ struct Caller {
   size_t depth = 0;  // of the deepest call
 };
 
+struct NativeUse {
+  int64_t count = 0;
+  std::map<std::string, int64_t> functions;  // without those that have no name
+};
+
 struct PythonPlaces {
   std::map<std::string, int64_t> by_function;  // ns, or looks of samples
   // What follows is of samples.
   std::map<std::string, std::map<std::string, int64_t>> lines;  // by function
   std::map<std::string, Caller> callers;
+  std::map<std::string, NativeUse> by_library;  // native code that Python called
   int64_t all = 0;
   int64_t waiting = 0;  // of samples
   bool are_samples = false;
@@ -45,6 +52,32 @@ bool IsInTimes(const TimeIntervals& times, int64_t time_ns) {
       std::upper_bound(times.begin(), times.end(), time_ns,
                        [](int64_t time, const auto& interval) { return time < interval.second; });
   return after != times.end() && after->first <= time_ns;
+}
+
+std::string FileNameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+bool IsOfInterpreter(const SampleFunction& function) {
+  const std::string name = FileNameOf(function.file);
+  return name.starts_with("python") || name.starts_with("libpython");
+}
+
+// Adds a look at a stack to the library that the innermost function of Python called, the
+// interpreter itself left out, and to the innermost function of that library.
+void AddNativeCallee(const Timeline& timeline, uint32_t innermost, PythonPlaces* places) {
+  std::vector<const SampleFunction*> natives;  // the innermost first
+  for (uint32_t frame = innermost; frame != 0; frame = timeline.sample_frames()[frame].parent) {
+    const SampleFunction& function = timeline.sample_function(timeline.sample_frames()[frame]);
+    if (function.kind == SampleFrameKind::kPython) break;
+    const bool is_native = function.kind == SampleFrameKind::kNative;
+    if (is_native && !IsOfInterpreter(function)) natives.push_back(&function);
+  }
+  if (natives.empty()) return;
+  const std::string& file = natives.back()->file;
+  const auto own = std::find_if(natives.begin(), natives.end(),
+                                [&](const SampleFunction* native) { return native->file == file; });
+  NativeUse& use = places->by_library[ShownText(FileNameOf(file))];
+  ++use.count;
+  if (!(*own)->name.empty()) ++use.functions[ShownText((*own)->name)];
 }
 
 // Adds a look at a stack to the functions of Python in it.
@@ -83,6 +116,7 @@ PythonPlaces PlacesOfSamples(const Case& job, ThreadIndex thread, const TimeInte
         ++places.waiting;
       }
       AddStack(job.timeline, sample.frame, &places);
+      AddNativeCallee(job.timeline, sample.frame, &places);
     }
   }
   return places;
@@ -142,14 +176,34 @@ std::string SpreadText(const PythonPlaces& places, const std::string& who) {
   return text;
 }
 
-}  // namespace
-
-PythonSource AddPython(const Case& job, StepPart part, Finding* finding) {
+TimeIntervals TimesOf(const Case& job, StepPart part) {
   TimeIntervals times;
   for (const PartMoment& moment : job.parts.moments) {
     if (moment.part == part) times.emplace_back(moment.start_ns, moment.end_ns);
   }
-  return AddPython(job, job.parts.thread, times, "It", finding);
+  return times;
+}
+
+}  // namespace
+
+PythonSource AddPython(const Case& job, StepPart part, Finding* finding) {
+  return AddPython(job, job.parts.thread, TimesOf(job, part), "It", finding);
+}
+
+bool AddNative(const Case& job, StepPart part, Finding* finding) {
+  const PythonPlaces places = PlacesOfSamples(job, job.parts.thread, TimesOf(job, part));
+  const auto most = std::max_element(
+      places.by_library.begin(), places.by_library.end(),
+      [](const auto& a, const auto& b) { return a.second.count < b.second.count; });
+  if (places.all < kFewestSamples || most == places.by_library.end()) return false;
+  const auto& [library, use] = *most;
+  if (2 * use.count < places.all) return false;
+  std::string text = "That is native code, not Python: " + PercentText(use.count, places.all) +
+                     " of the samples are in " + library;
+  const auto function = LargestValue(use.functions);
+  if (function != use.functions.end()) text += ", most of them in " + function->first;
+  finding->evidence.push_back(text + ".");
+  return true;
 }
 
 PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals& times,

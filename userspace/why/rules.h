@@ -4,12 +4,28 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "userspace/why/case.h"
 #include "userspace/why/finding.h"
 
 namespace proftrace {
+
+// The option that tells waits and system calls apart.
+inline constexpr char kMoreOfKernel[] = "--activities cpu,sched,syscalls";
+
+// With fewer steps, one that differs from the others means nothing.
+inline constexpr size_t kFewestStepsToCompare = 8;
+
+// Returns a finding with all time of that part; `what`: its clause.
+inline Finding FindingOf(const Case& job, FindingKind kind, StepPart part, std::string what) {
+  Finding finding;
+  finding.kind = kind;
+  finding.ns = job.parts.of(part);
+  finding.what = std::move(what);
+  return finding;
+}
 
 // Each of the next functions is about one part of the steps (StepPart) and returns a finding with
 // all time of that part; nullopt: there is nothing to say about it. The caller decides whether the
@@ -51,6 +67,10 @@ enum class PythonSource : uint8_t { kNone, kSamples, kStacks };
 // time is told, which need not be the one that took the time: a function that runs no operator is
 // in no operator's stack. Returns which of the two; kNone: nothing was added.
 PythonSource AddPython(const Case& job, StepPart part, Finding* finding);
+// Adds the library of native code that Python called and that has at least half of the driving
+// thread's samples in that part. Functions of the interpreter itself count as Python. Returns
+// whether there is one.
+bool AddNative(const Case& job, StepPart part, Finding* finding);
 // Adds the function in which `thread` was most during `times`; `who`: the thread's name in the
 // sentence.
 PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals& times,

@@ -251,14 +251,18 @@ std::optional<Finding> FindPython(const Case& job) {
         has_operators ? " is in no operator: it runs Python, or waits" : " computes, or waits";
   }
   const PythonSource source = AddPython(job, StepPart::kPython, &finding);
+  const bool is_native = AddNative(job, StepPart::kPython, &finding);
+  if (is_native && has_operators) {
+    finding.what = DriverText(job) + " runs native code that is no operator of PyTorch";
+  }
   const bool could_sample = source != PythonSource::kSamples && job.timeline.samples().empty();
   if (!job.parts.has_kernel) {
     finding.certainty = Certainty::kLikely;
-    finding.next = "--activities cpu,sched,syscalls";
+    finding.next = kMoreOfKernel;
     if (could_sample) finding.next += " --sample 99Hz";
   } else if (could_sample) {
     finding.next = "--activities cpu,sched,syscalls --sample 99Hz";
-  } else if (source == PythonSource::kSamples && has_operators &&
+  } else if (source == PythonSource::kSamples && has_operators && !is_native &&
              job.parts.of(StepPart::kCollection) == 0) {
     finding.next = "--python-gc";
   }

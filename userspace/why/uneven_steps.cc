@@ -15,7 +15,6 @@
 namespace proftrace {
 namespace {
 
-constexpr size_t kFewestSteps = 8;
 // A step is slow if it takes this many medians, and is this many times the usual distance away from
 // the median.
 constexpr double kSlow = 1.5;
@@ -123,7 +122,7 @@ StepPart LargestOf(const PartTimes& times) {
 
 std::optional<Finding> FindUnevenSteps(const Case& job) {
   const StepParts& parts = job.parts;
-  if (!parts.are_steps || parts.intervals.size() < kFewestSteps) return std::nullopt;
+  if (!parts.are_steps || parts.intervals.size() < kFewestStepsToCompare) return std::nullopt;
   const SlowSteps slow = FindSlowSteps(parts);
   const size_t steps = parts.intervals.size();
   if (slow.count == 0 || 2 * slow.count > steps) return std::nullopt;
@@ -152,7 +151,7 @@ std::optional<Finding> FindUnevenSteps(const Case& job) {
                              " more of " + std::string(StepPartText(most)) + ".");
   const std::string row = GrownRow(job, slow.is_slow, slow.count);
   if (!row.empty()) finding.evidence.push_back(row);
-  if (!parts.has_kernel) finding.next = "--activities cpu,sched,syscalls";
+  if (!parts.has_kernel) finding.next = kMoreOfKernel;
   return finding;
 }
 
@@ -188,7 +187,7 @@ std::optional<Finding> FindBetweenSteps(const Case& job) {
         "Of the rows there, " + NameOf(job, row->first) +
         " takes the most: " + DurationText(static_cast<int64_t>(row->second.ns)) + " in all.");
   }
-  if (!parts.has_kernel) finding.next = "--activities cpu,sched,syscalls";
+  if (!parts.has_kernel) finding.next = kMoreOfKernel;
   return finding;
 }
 

@@ -73,6 +73,24 @@ void Rank(Verdict* verdict) {
   if (findings.size() > kMostFindings) findings.resize(kMostFindings);
 }
 
+// Adds to a finding that one step has most of its time.
+void AddLoneStep(const Case& job, StepPart part, Finding* finding) {
+  const std::vector<PartTimes>& steps = job.parts.by_step;
+  if (!job.parts.are_steps || steps.size() < kFewestStepsToCompare) return;
+  const auto ns_of = [part](const PartTimes& step) { return step[static_cast<size_t>(part)]; };
+  const auto most =
+      std::max_element(steps.begin(), steps.end(),
+                       [&](const PartTimes& a, const PartTimes& b) { return ns_of(a) < ns_of(b); });
+  const int64_t all_ns = job.parts.of(part);
+  if (2 * ns_of(*most) <= all_ns) return;
+  const auto others = static_cast<int64_t>(steps.size() - 1);
+  finding->evidence.push_back(
+      PercentText(ns_of(*most), all_ns) + " of that time is in " +
+      (most == steps.begin() ? "the first step alone, as where a job still starts"
+                             : "one step alone") +
+      ": the others have " + DurationText((all_ns - ns_of(*most)) / others) + " of it each.");
+}
+
 // Adds the findings of the parts. The time of each part belongs to one finding, except the time
 // that kCrossRules take out of several parts.
 void AddFindingsOfParts(const Case& job, Verdict* verdict) {
@@ -95,6 +113,7 @@ void AddFindingsOfParts(const Case& job, Verdict* verdict) {
     if (!finding.has_value()) continue;
     finding->ns -= taken[part];
     finding->part = static_cast<StepPart>(part);
+    AddLoneStep(job, *finding->part, &*finding);
     verdict->findings.push_back(*std::move(finding));
   }
 }
@@ -157,10 +176,11 @@ void AddRemarks(const Case& job, Verdict* verdict) {
   if (timeline.has_sched() && !job.parts.has_kernel) {
     remarks.push_back("What the kernel told was lost in part: waits are not told apart.");
   }
-  const auto is_throttling = [](const Finding& finding) {
-    return finding.kind == FindingKind::kThrottling;
+  // FindRunQueue() has told of quotas.
+  const auto tells_quotas = [](const Finding& finding) {
+    return finding.kind == FindingKind::kThrottling || finding.kind == FindingKind::kRunQueue;
   };
-  if (std::none_of(verdict->findings.begin(), verdict->findings.end(), is_throttling)) {
+  if (std::none_of(verdict->findings.begin(), verdict->findings.end(), tells_quotas)) {
     if (std::string remark = ThrottlingRemark(job); !remark.empty()) {
       remarks.push_back(std::move(remark));
     }

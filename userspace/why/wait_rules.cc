@@ -1,5 +1,4 @@
-// Rules about the driving thread's waits: for a batch, for other ranks, threads and processes, and
-// for files.
+// Rules about the driving thread's waits: for other ranks, threads and processes, and for files.
 #include <absl/container/flat_hash_map.h>
 #include <absl/strings/str_format.h>
 
@@ -12,11 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "userspace/aggregate/each_span.h"
 #include "userspace/aggregate/io_roles.h"
 #include "userspace/aggregate/system_text.h"
 #include "userspace/aggregate/thread_events.h"
-#include "userspace/aggregate/thread_uses.h"
 #include "userspace/base/saturating.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/model/system_calls.h"
@@ -24,16 +21,6 @@
 
 namespace proftrace {
 namespace {
-
-constexpr char kMoreOfKernel[] = "--activities cpu,sched,syscalls";
-
-Finding FindingOf(const Case& job, FindingKind kind, StepPart part, std::string what) {
-  Finding finding;
-  finding.kind = kind;
-  finding.ns = job.parts.of(part);
-  finding.what = std::move(what);
-  return finding;
-}
 
 bool IsOf(const WaitSum& wait, StepPart part) {
   switch (wait.reason) {
@@ -151,97 +138,6 @@ void ForEachEventIn(const Case& job, StepPart part, Visitor&& visit) {
   }
 }
 
-// Adds what each worker was seen doing while the thread waited for its batch.
-void AddWorkers(const Case& job, Finding* finding) {
-  int64_t blocked_ns = 0, looked_at_ns = 0, io_ns = 0, off_ns = 0, queue_ns = 0, bytes = 0;
-  uint64_t batches = 0, known = 0;
-  std::map<std::string, int64_t> by_call;
-  std::map<uint32_t, int64_t> by_worker;
-  for (const DataWait& wait : job.aggregates.data_waits) {
-    const Span& span = job.timeline.span(wait.span);
-    if (span.thread != job.parts.thread || !job.parts.IsIn(StepPart::kData, span.start_ns))
-      continue;
-    ++batches;
-    blocked_ns += wait.blocked_ns;
-    if (Raw(wait.worker) == 0) continue;
-    ++known;
-    io_ns += wait.worker_io_ns;
-    looked_at_ns += wait.worker_ns;
-    queue_ns += wait.worker_run_queue_ns;
-    off_ns += wait.worker_off_ns - wait.worker_run_queue_ns;
-    bytes += wait.worker_bytes;
-    by_worker[Raw(wait.worker)] += wait.blocked_ns;
-    if (wait.longest_call == kNoSystemEvent) continue;
-    const SystemEvent& call = job.timeline.system_event(wait.longest_call);
-    const std::string file = FileText(job.timeline, call.file);
-    by_call[SystemEventName(call) + (file.empty() ? "" : " of " + file)] += wait.longest_call_ns;
-  }
-  if (batches == 0) return;
-  const int64_t in_rows_ns = finding->ns;
-  looked_at_ns = std::max(looked_at_ns, io_ns + off_ns + queue_ns);
-  if (4 * blocked_ns < 3 * in_rows_ns) {
-    finding->evidence.push_back(
-        PercentText(std::max<int64_t>(0, in_rows_ns - blocked_ns), in_rows_ns) +
-        " of that time it did not wait for a worker, but took batches over: fewer and larger "
-        "tensors in a batch, or pin_memory's thread, make that shorter.");
-  }
-  if (known == 0) return;
-  const auto worker = LargestValue(by_worker);
-  std::string text = by_worker.size() == 1 ? "Worker PID " + std::to_string(worker->first)
-                                           : std::to_string(by_worker.size()) + " workers, PID " +
-                                                 std::to_string(worker->first) + " most of all,";
-  text += " had the thread wait " + DurationText(blocked_ns / static_cast<int64_t>(batches)) +
-          " a batch; meanwhile " + PercentText(io_ns, looked_at_ns) +
-          " of the time was spent in I/O, " + PercentText(off_ns, looked_at_ns) +
-          " blocked otherwise, " + PercentText(queue_ns, looked_at_ns) +
-          " waiting for a CPU, the rest computing.";
-  finding->evidence.push_back(text);
-  const auto call = LargestValue(by_call);
-  if (call != by_call.end() && 5 * call->second > blocked_ns) {
-    text = "The longest calls were " + call->first + ", " +
-           PercentText(call->second, looked_at_ns) + " of the wait";
-    if (bytes > 0 && io_ns > 0) {
-      text += "; " + BytesText(bytes / static_cast<int64_t>(known)) + " were read a batch, " +
-              BytesText(static_cast<int64_t>(static_cast<double>(bytes) * 1e9 /
-                                             static_cast<double>(io_ns))) +
-              " a second of I/O";
-    }
-    finding->evidence.push_back(text + ".");
-  }
-}
-
-// Returns whether most batches come from DataLoaders without workers.
-bool MakesBatches(const Case& job) {
-  int64_t by_itself_ns = 0;
-  const DataLoaderRows loader(job.timeline);
-  ForEachSpan(job.timeline, [&](SpanId, const Span& span) {
-    if (span.thread != job.parts.thread || !loader.Has(span)) return;
-    const std::string& name = job.timeline.label(span.label).name;
-    const bool is_alone = name.find("_SingleProcessDataLoaderIter") != std::string::npos;
-    by_itself_ns += is_alone ? span.duration_ns : -span.duration_ns;
-  });
-  return by_itself_ns > 0;
-}
-
-// Adds how the thread spent the time in which it made batches.
-void AddUsesOfBatches(const Case& job, Finding* finding) {
-  const ThreadEvents events(job.timeline);
-  TimeIntervals io, blocked;
-  for (const TimedUse& use : UsesOfThread(job.timeline, events, job.parts.thread)) {
-    if (use.use == TimeUse::kIo) {
-      io.emplace_back(use.start_ns, use.end_ns);
-    } else if (use.is_blocked) {
-      blocked.emplace_back(use.start_ns, use.end_ns);
-    }
-  }
-  const auto in_batches = [&job](const TimeIntervals& times) {
-    return job.parts.TimesIn(times)[static_cast<size_t>(StepPart::kData)];
-  };
-  finding->evidence.push_back("Of that time it spent " + PercentText(in_batches(io), finding->ns) +
-                              " in I/O, " + PercentText(in_batches(blocked), finding->ns) +
-                              " blocked otherwise (it slept, or waited), the rest computing.");
-}
-
 // What calls of StepPart::kIo did with one file.
 struct FileUse {
   int64_t ns = 0;
@@ -288,7 +184,8 @@ std::string FileUseText(const std::string& file, const FileUse& use) {
   if (bytes <= 0 || use.ns <= 0) {
     return text + (use.is_stream && role == IoRole::kRead ? ", and no data came." : ".");
   }
-  text += "; " + BytesText(bytes) + " were " + (role == IoRole::kWrite ? "written" : "read");
+  text += "; " + BytesText(bytes) + (bytes == 1 ? " was " : " were ") +
+          (role == IoRole::kWrite ? "written" : "read");
   if (!use.is_stream) {  // how fast a pipe or socket is, is a matter of its other end
     text += ", " +
             BytesText(static_cast<int64_t>(static_cast<double>(bytes) * 1e9 /
@@ -397,29 +294,6 @@ void AddLongestCalls(const Case& job, const OtherTimes& times, Finding* finding)
 }
 
 }  // namespace
-
-std::optional<Finding> FindDataLoader(const Case& job) {
-  Finding finding = FindingOf(job, FindingKind::kDataLoader, StepPart::kData,
-                              DriverText(job) + " waits for the DataLoader's next batch");
-  if (MakesBatches(job)) {
-    finding.what = DriverText(job) + " makes the next batch itself, in the DataLoader";
-    finding.evidence.push_back(
-        "This DataLoader has no worker: with some (num_workers) batches would be made beside the "
-        "training.");
-    if (job.parts.has_kernel) AddUsesOfBatches(job, &finding);
-    const PythonSource source = AddPython(job, StepPart::kData, &finding);
-    if (source != PythonSource::kSamples) finding.next = "--sample 99Hz";
-  } else if (job.parts.has_kernel) {
-    AddWorkers(job, &finding);
-    const SystemActivities& system = job.timeline.info().system;
-    if (!system.calls && !system.io) finding.next = kMoreOfKernel;
-  } else {
-    finding.what = "getting the next batch from the DataLoader";
-    finding.evidence.push_back("What its workers did meanwhile was not recorded.");
-    finding.next = kMoreOfKernel;
-  }
-  return finding;
-}
 
 std::optional<Finding> FindCollectives(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kCollectives, StepPart::kCollective,

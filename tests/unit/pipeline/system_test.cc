@@ -527,6 +527,11 @@ TEST(DataWaitsTest, TheWorkerIsFollowedThroughTheThreadThatPins) {
   EXPECT_EQ(waits[0].worker_bytes, 8192);
   ASSERT_NE(waits[0].longest_call, kNoSystemEvent);
   EXPECT_EQ(timeline->system_event(waits[0].longest_call).start_ns, 2000);
+  // All reads are one entry, of which the longest stands for them.
+  ASSERT_EQ(waits[0].worker_calls.size(), 2u);
+  EXPECT_EQ(timeline->system_event(waits[0].worker_calls[0].call).start_ns, 2000);
+  EXPECT_EQ(waits[0].worker_calls[0].ns, 4100);
+  EXPECT_EQ(waits[0].worker_calls[1].ns, 100);
 }
 
 TEST(SystemTest, TimesOffTheCpuThatOverlapAreNoMoreThanAll) {

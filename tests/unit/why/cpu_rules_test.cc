@@ -85,13 +85,31 @@ TEST_F(CpuRulesTest, AQuotaThatExplainsLittleOfTheWaitsIsNotAccused) {
   AddQuota({.throttled = 3, .throttled_ns = 3 * 5 * kMs});
   const Verdict verdict = WhyOfWaits(1);
   EXPECT_FALSE(FindKind(verdict, FindingKind::kThrottling).has_value());
-  EXPECT_TRUE(FindKind(verdict, FindingKind::kRunQueue).has_value());
-  EXPECT_THAT(verdict.remarks, testing::Contains(HasSubstr("used up in 3 of 12 periods")));
+  const std::optional<Finding> finding = FindKind(verdict, FindingKind::kRunQueue);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("used up in 3 of 12 periods"));
+  // It is told once.
+  EXPECT_THAT(verdict.remarks, Not(testing::Contains(HasSubstr("quota"))));
 }
 
 TEST_F(CpuRulesTest, ManyShortWaitsAreThoseOfABusyMachine) {
   AddQuota({});
   EXPECT_FALSE(FindKind(WhyOfWaits(5), FindingKind::kThrottling).has_value());
+}
+
+TEST_F(CpuRulesTest, HowManyCpusAreWantedIsTold) {
+  maker_.info().system.sched = true;
+  for (uint32_t i = 0; i < 7; ++i) {  // threads of an operator that take turns on one CPU
+    const ThreadIndex worker = maker_.AddThread(7, 20 + i, "python");
+    for (int step = 0; step < kSteps; ++step) {
+      const int64_t at_ns = BeginOf(step) + i * kMs;
+      maker_.AddSystemEvent(
+          MakeOffCpu(worker, WaitReason::kPreempted, at_ns, at_ns + 9 * kMs, 9 * kMs));
+    }
+  }
+  const std::optional<Finding> finding = FindKind(WhyOfWaits(1), FindingKind::kRunQueue);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("they wanted 7."));
 }
 
 TEST_F(CpuRulesTest, WhatIsNotKnownOfQuotasIsSaidAsBefore) {

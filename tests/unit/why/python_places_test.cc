@@ -84,6 +84,32 @@ TEST_F(PythonPlacesTest, TimeOfManyFunctionsIsToldByTheirCaller) {
   EXPECT_THAT(text, Not(HasSubstr("--sample")));
 }
 
+TEST_F(PythonPlacesTest, NativeCodeThatPythonCallsIsNamed) {
+  const uint32_t train = AddFrame("train", 7, 0);
+  const auto native = [&](const std::string& name, const std::string& file, uint32_t caller) {
+    const uint32_t frame = AddFrame(name, 0, caller);
+    samples_.functions.back().kind = SampleFrameKind::kNative;
+    samples_.functions.back().file = file;
+    return frame;
+  };
+  const uint32_t interpreter = native("cfunction_call", "/usr/bin/python3.11", train);
+  const uint32_t dispatcher = native("dispatcher", "/job/filters.so", interpreter);
+  const uint32_t own = native("slow_filter", "/job/filters.so", dispatcher);
+  const Verdict verdict = WhyOf({native("malloc", "/lib/libc.so.6", own), own, dispatcher, train});
+  EXPECT_THAT(TextOf(verdict), HasSubstr("That is native code, not Python: 75 % of the samples are "
+                                         "in filters.so, most of them in slow_filter."));
+  EXPECT_THAT(FindKind(verdict, FindingKind::kPython)->what,
+              HasSubstr("runs native code that is no operator"));
+}
+
+TEST_F(PythonPlacesTest, TheInterpretersOwnFunctionsArePython) {
+  const uint32_t train = AddFrame("train", 7, 0);
+  const uint32_t interpreter = AddFrame("list_sort", 0, train);
+  samples_.functions.back().kind = SampleFrameKind::kNative;
+  samples_.functions.back().file = "/usr/lib/libpython3.11.so.1.0";
+  EXPECT_THAT(TextOf(WhyOf({interpreter})), Not(HasSubstr("native code")));
+}
+
 TEST_F(PythonPlacesTest, WithoutSamplesTheyAreAdvised) {
   MakeSteps([](int, int64_t, int64_t) {});
   EXPECT_THAT(TextOf(Why()), HasSubstr("--sample 99Hz"));

@@ -113,6 +113,29 @@ TEST_F(WhyWakerTest, NoRequestsAreNoFaultOfTheJob) {
   EXPECT_EQ(finding->certainty, Certainty::kLikely);
 }
 
+TEST_F(WhyTest, ACauseOfTheFirstStepAloneIsToldAsOne) {
+  MakeSteps([&](int step, int64_t from_ns, int64_t to_ns) {
+    const int64_t end_ns = step == 0 ? to_ns : from_ns + kMs / 10;
+    maker_.AddSystemEvent(MakeOffCpu(thread_, WaitReason::kSleep, from_ns, end_ns, 0));
+  });
+  maker_.info().system.sched = true;
+  const std::optional<Finding> sleep = FindKind(Why(), FindingKind::kSleep);
+  ASSERT_TRUE(sleep.has_value());
+  EXPECT_THAT(EvidenceOf(*sleep),
+              HasSubstr("85 % of that time is in the first step alone, as where a job still "
+                        "starts: the others have 100 us of it each."));
+}
+
+TEST_F(WhyTest, ACauseOfAllStepsIsNotToldAsOneOfAStep) {
+  MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+    maker_.AddSystemEvent(MakeOffCpu(thread_, WaitReason::kSleep, from_ns, to_ns, 0));
+  });
+  maker_.info().system.sched = true;
+  const std::optional<Finding> sleep = FindKind(Why(), FindingKind::kSleep);
+  ASSERT_TRUE(sleep.has_value());
+  EXPECT_THAT(EvidenceOf(*sleep), Not(HasSubstr("step alone")));
+}
+
 TEST_F(WhyTest, WaitsOfOtherThreadsAreNotTheSteps) {
   MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
     maker_.AddSystemEvent(MakeOffCpu(other_, WaitReason::kLock, from_ns, to_ns, 0, "futex"));

@@ -1,0 +1,208 @@
+// Rules about the DataLoader: what its workers did while the driving thread waited for a batch, or
+// what the thread did where it made the batch itself.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "userspace/aggregate/each_span.h"
+#include "userspace/aggregate/system_text.h"
+#include "userspace/aggregate/thread_events.h"
+#include "userspace/aggregate/thread_uses.h"
+#include "userspace/why/rules.h"
+
+namespace proftrace {
+namespace {
+
+// The workers' calls of one kind on the same file, or on files of the same kind.
+struct CallUse {
+  int64_t ns = 0;
+  std::set<uint32_t> files;  // SystemFileId
+};
+
+using CallUses = std::map<std::pair<std::string, std::string>, CallUse>;  // by call and place
+
+// What the workers did in all waits for batches that have a known worker.
+struct WorkerSums {
+  int64_t blocked_ns = 0;  // of the driving thread, in all waits
+  uint64_t batches = 0;
+  uint64_t known = 0;        // batches whose worker is known
+  int64_t looked_at_ns = 0;  // of workers, as what follows
+  int64_t io_ns = 0;
+  int64_t off_ns = 0;  // blocked otherwise
+  int64_t queue_ns = 0;
+  int64_t bytes = 0;                      // read
+  std::map<uint32_t, int64_t> by_worker;  // the driving thread's waits, ns
+  CallUses by_file;
+  CallUses by_folder;  // or by kind, where files have none
+};
+
+// Returns "/data/train" for "/data/train/7.jpg", "sockets" for a socket.
+std::string FolderText(const Timeline& timeline, SystemFileId id) {
+  const SystemFile* const file = timeline.system_tables().File(id);
+  if (file != nullptr && file->kind == SystemFileKind::kSocket) return "sockets";
+  if (file != nullptr && file->kind == SystemFileKind::kPipe) return "pipes";
+  const std::string name = FileText(timeline, id);
+  const size_t slash = name.rfind('/');
+  return slash == std::string::npos || slash == 0 ? "" : name.substr(0, slash);
+}
+
+void AddCall(const Timeline& timeline, const WorkerCalls& calls, WorkerSums* sums) {
+  const SystemEvent& event = timeline.system_event(calls.call);
+  const std::string name = SystemEventName(event);
+  for (CallUse* use : {&sums->by_file[{name, FileText(timeline, event.file)}],
+                       &sums->by_folder[{name, FolderText(timeline, event.file)}]}) {
+    use->ns += calls.ns;
+    use->files.insert(Raw(event.file));
+  }
+}
+
+WorkerSums SumWorkers(const Case& job) {
+  WorkerSums sums;
+  for (const DataWait& wait : job.aggregates.data_waits) {
+    const Span& span = job.timeline.span(wait.span);
+    if (span.thread != job.parts.thread || !job.parts.IsIn(StepPart::kData, span.start_ns))
+      continue;
+    ++sums.batches;
+    sums.blocked_ns += wait.blocked_ns;
+    if (Raw(wait.worker) == 0) continue;
+    ++sums.known;
+    sums.looked_at_ns += wait.worker_ns;
+    sums.io_ns += wait.worker_io_ns;
+    sums.queue_ns += wait.worker_run_queue_ns;
+    sums.off_ns += wait.worker_off_ns - wait.worker_run_queue_ns;
+    sums.bytes += wait.worker_bytes;
+    sums.by_worker[Raw(wait.worker)] += wait.blocked_ns;
+    for (const WorkerCalls& calls : wait.worker_calls) AddCall(job.timeline, calls, &sums);
+  }
+  sums.looked_at_ns = std::max(sums.looked_at_ns, sums.io_ns + sums.off_ns + sums.queue_ns);
+  return sums;
+}
+
+CallUses::const_iterator Longest(const CallUses& uses) {
+  return std::max_element(uses.begin(), uses.end(),
+                          [](const auto& a, const auto& b) { return a.second.ns < b.second.ns; });
+}
+
+// Returns "read of /data/shard-17.bin", or "read of 812 files in /data/train" where no file has
+// half of the calls' time; empty: no calls are worth a sentence. `ns`: their time.
+std::string CallsText(const WorkerSums& sums, int64_t* ns) {
+  const auto file = Longest(sums.by_file);
+  if (file == sums.by_file.end()) return "";
+  const auto folder = Longest(sums.by_folder);
+  const auto& [call, place] = folder->first;
+  const bool has_folder =
+      !place.empty() && folder->second.files.size() > 1 && 2 * folder->second.ns > sums.io_ns;
+  if (2 * file->second.ns <= sums.io_ns && has_folder) {
+    *ns = folder->second.ns;
+    const std::string count = std::to_string(folder->second.files.size());
+    return call + " of " + count + (place[0] == '/' ? " files in " : " ") + place;
+  }
+  *ns = file->second.ns;
+  if (5 * *ns <= sums.looked_at_ns) return "";
+  const std::string& name = file->first.second;
+  return file->first.first + (name.empty() ? "" : " of " + name);
+}
+
+// Returns "; 8.4 MB a batch were read in that time, 1.2 GB a second of I/O"; empty: nothing was.
+std::string ReadText(const WorkerSums& sums) {
+  if (sums.bytes <= 0 || sums.io_ns <= 0) return "";
+  const double a_second = static_cast<double>(sums.bytes) * 1e9 / static_cast<double>(sums.io_ns);
+  return "; " + BytesText(sums.bytes / static_cast<int64_t>(sums.known)) +
+         " a batch were read in that time, " + BytesText(static_cast<int64_t>(a_second)) +
+         " a second of I/O";
+}
+
+// Adds what each worker was seen doing while the thread waited for its batch.
+void AddWorkers(const Case& job, Finding* finding) {
+  const WorkerSums sums = SumWorkers(job);
+  if (sums.batches == 0) return;
+  const int64_t in_rows_ns = finding->ns;
+  if (4 * sums.blocked_ns < 3 * in_rows_ns) {
+    finding->evidence.push_back(
+        PercentText(std::max<int64_t>(0, in_rows_ns - sums.blocked_ns), in_rows_ns) +
+        " of that time it did not wait for a worker, but took batches over: fewer and larger "
+        "tensors in a batch, or pin_memory's thread, make that shorter.");
+  }
+  if (sums.known == 0) return;
+  const auto worker = LargestValue(sums.by_worker);
+  const std::string pid = std::to_string(worker->first);
+  finding->evidence.push_back(
+      (sums.by_worker.size() == 1
+           ? "Worker PID " + pid
+           : std::to_string(sums.by_worker.size()) + " workers, PID " + pid + " most of all,") +
+      " had the thread wait " + DurationText(sums.blocked_ns / static_cast<int64_t>(sums.batches)) +
+      " a batch; meanwhile " + PercentText(sums.io_ns, sums.looked_at_ns) +
+      " of the time was spent in I/O, " + PercentText(sums.off_ns, sums.looked_at_ns) +
+      " blocked otherwise, " + PercentText(sums.queue_ns, sums.looked_at_ns) +
+      " waiting for a CPU, the rest computing.");
+  int64_t ns = 0;
+  if (const std::string calls = CallsText(sums, &ns); !calls.empty()) {
+    finding->evidence.push_back("The calls that took longest were " + calls + ", " +
+                                PercentText(ns, sums.looked_at_ns) + " of the wait" +
+                                ReadText(sums) + ".");
+  }
+}
+
+// Returns whether most batches come from DataLoaders without workers.
+bool MakesBatches(const Case& job) {
+  int64_t by_itself_ns = 0;
+  const DataLoaderRows loader(job.timeline);
+  ForEachSpan(job.timeline, [&](SpanId, const Span& span) {
+    if (span.thread != job.parts.thread || !loader.Has(span)) return;
+    const std::string& name = job.timeline.label(span.label).name;
+    const bool is_alone = name.find("_SingleProcessDataLoaderIter") != std::string::npos;
+    by_itself_ns += is_alone ? span.duration_ns : -span.duration_ns;
+  });
+  return by_itself_ns > 0;
+}
+
+// Adds how the thread spent the time in which it made batches.
+void AddUsesOfBatches(const Case& job, Finding* finding) {
+  const ThreadEvents events(job.timeline);
+  TimeIntervals io, blocked;
+  for (const TimedUse& use : UsesOfThread(job.timeline, events, job.parts.thread)) {
+    if (use.use == TimeUse::kIo) {
+      io.emplace_back(use.start_ns, use.end_ns);
+    } else if (use.is_blocked) {
+      blocked.emplace_back(use.start_ns, use.end_ns);
+    }
+  }
+  const auto in_batches = [&job](const TimeIntervals& times) {
+    return job.parts.TimesIn(times)[static_cast<size_t>(StepPart::kData)];
+  };
+  finding->evidence.push_back("Of that time it spent " + PercentText(in_batches(io), finding->ns) +
+                              " in I/O, " + PercentText(in_batches(blocked), finding->ns) +
+                              " blocked otherwise (it slept, or waited), the rest computing.");
+}
+
+}  // namespace
+
+std::optional<Finding> FindDataLoader(const Case& job) {
+  Finding finding = FindingOf(job, FindingKind::kDataLoader, StepPart::kData,
+                              DriverText(job) + " waits for the DataLoader's next batch");
+  if (MakesBatches(job)) {
+    finding.what = DriverText(job) + " makes the next batch itself, in the DataLoader";
+    finding.evidence.push_back(
+        "This DataLoader has no worker: with some (num_workers) batches would be made beside the "
+        "training.");
+    if (job.parts.has_kernel) AddUsesOfBatches(job, &finding);
+    const PythonSource source = AddPython(job, StepPart::kData, &finding);
+    if (source != PythonSource::kSamples) finding.next = "--sample 99Hz";
+  } else if (job.parts.has_kernel) {
+    AddWorkers(job, &finding);
+    const SystemActivities& system = job.timeline.info().system;
+    if (!system.calls && !system.io) finding.next = kMoreOfKernel;
+  } else {
+    finding.what = "getting the next batch from the DataLoader";
+    finding.evidence.push_back("What its workers did meanwhile was not recorded.");
+    finding.next = kMoreOfKernel;
+  }
+  return finding;
+}
+
+}  // namespace proftrace
