@@ -325,11 +325,11 @@ class CommandTest(LiveTest):
         """Its directory, and whether it has the strings of C++11. Debian's has no headers."""
         find = ("import torch, os; where = os.path.dirname(torch.__file__)\n"
                 "if os.path.exists(where + '/include/ATen/ATen.h'): print(where, int(torch._C._GLIBCXX_USE_CXX11_ABI))")
-        for python in filter(None, (LiveTest.python, os.environ.get("PROFTRACE_PARQUET_PYTHON"))):
+        for python in filter(None, (LiveTest.python, os.environ.get("PROFTRACE_WHEEL_PYTHON"))):
             found = subprocess.run([python, "-c", find], capture_output=True, text=True).stdout.split()
             if found:
                 return found
-        self.skipTest("no torch with headers (PROFTRACE_PARQUET_PYTHON)")
+        self.skipTest("no torch with headers (PROFTRACE_WHEEL_PYTHON)")
 
     def test_no_operator_of_a_program_without_python_is_missed(self) -> None:
         """Its first operator comes a tenth of a second after its libraries have registered theirs."""

@@ -87,7 +87,7 @@ set(live_tests
   unprivileged view views waits why)
 foreach(test IN LISTS live_tests)
   set(python "${live_python}")
-  if(test MATCHES "^(agent|cuda|fleet_tables|gpu_check|keywords|parallel|python_gc|recompile|torch_profile)$")
+  if(test MATCHES "^(agent|collectives|cuda|fleet_tables|gpu_check|keywords|parallel|python_gc|recompile|torch_profile)$")
     set(python "${cuda_python}")
   endif()
   set(file "${test}")
@@ -106,7 +106,7 @@ foreach(test IN LISTS live_tests)
   endif()
   set_tests_properties(live_${test} PROPERTIES
     LABELS "${labels}" SKIP_RETURN_CODE ${PROFTRACE_SKIP_CODE} TIMEOUT 600 RUN_SERIAL ${is_alone} PROCESSORS 3
-    ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${python};PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>;PROFTRACE_INJECTION=$<TARGET_FILE_DIR:inject>;PROFTRACE_SYSTEM_JOB=$<TARGET_FILE:system_job>;PROFTRACE_SWAP=$<TARGET_FILE_DIR:swap_job>;PROFTRACE_PATCH_TOOL=$<TARGET_FILE:patch_tool>;PROFTRACE_CUPTI_DOUBLES=${cupti_doubles};PROFTRACE_DUCKDB=${PROFTRACE_FLEET_PYTHON};PROFTRACE_PARQUET_PYTHON=${PROFTRACE_FLEET_PYTHON}")
+    ENVIRONMENT "PROFTRACE_BINARY=$<TARGET_FILE:proftrace>;PROFTRACE_ORACLE_PYTHON=${python};PROFTRACE_CUDA_DOUBLE=$<TARGET_FILE_DIR:cuda_runtime_double>;PROFTRACE_INJECTION=$<TARGET_FILE_DIR:inject>;PROFTRACE_SYSTEM_JOB=$<TARGET_FILE:system_job>;PROFTRACE_SWAP=$<TARGET_FILE_DIR:swap_job>;PROFTRACE_PATCH_TOOL=$<TARGET_FILE:patch_tool>;PROFTRACE_CUPTI_DOUBLES=${cupti_doubles};PROFTRACE_DUCKDB=${PROFTRACE_FLEET_PYTHON};PROFTRACE_PARQUET_PYTHON=${PROFTRACE_FLEET_PYTHON};PROFTRACE_WHEEL_PYTHON=${cuda_python}")
 endforeach()
 
 add_executable(perf_links_test perf_links_test.cc root_main.cc)
