@@ -517,9 +517,7 @@ class FaultTest(ProfileTest):
 
 class ImportTest(ProfileTest):
     def test_the_import_is_quick_and_brings_nothing_else(self) -> None:
-        """Beside an interpreter that does nothing: processor time, the least of several, as the machine has other work.
-
-        The import is nearly all the standard library's, which torch has imported already where it is there."""
+        """Beside an interpreter that does nothing: processor time, the least of several, as the machine has other work."""
         times = []
         environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
         for program in ("pass", "import proftrace"):
@@ -530,7 +528,7 @@ class ImportTest(ProfileTest):
                 after = resource.getrusage(resource.RUSAGE_CHILDREN)
                 seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
             times.append(min(seconds))
-        self.assertLess(times[1], 9 * times[0])
+        self.assertLess(times[1] - times[0], 0.02)
         loaded = subprocess.run([str(self.python), "-c", "import proftrace, sys; print(*sys.modules)"], capture_output=True, text=True, check=True,
                                 env=environment).stdout.split()
         self.assertFalse({"torch", "numpy", "pandas", "pyarrow", "IPython"} & set(loaded))

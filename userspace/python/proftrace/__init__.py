@@ -20,13 +20,27 @@ there, tables are DataFrames that never were text. `%load_ext proftrace` brings 
 
 from __future__ import annotations
 
-from proftrace._errors import ProftraceError
-from proftrace._notebook import load_ipython_extension
-from proftrace._profile import ProfilerActivity, profile, supported_activities, tensorboard_trace_handler
-from proftrace._program import find_program
-from proftrace._recording import Recording, attach, record
-from proftrace._result import Result, open
-from proftrace._schedule import ProfilerAction, schedule
+TYPE_CHECKING = False  # typing's, which takes longer to import than all of this package
+if TYPE_CHECKING:
+    from proftrace._errors import ProftraceError
+    from proftrace._notebook import load_ipython_extension
+    from proftrace._profile import ProfilerActivity, profile, supported_activities, tensorboard_trace_handler
+    from proftrace._program import find_program
+    from proftrace._recording import Recording, attach, record
+    from proftrace._result import Result, open
+    from proftrace._schedule import ProfilerAction, schedule
+
+# The part of the package that has each name. A part is imported where one of its names is first used: a job that only might be
+# recorded pays nothing for it.
+_PARTS = {
+    "_errors": ("ProftraceError",),
+    "_notebook": ("load_ipython_extension",),
+    "_profile": ("ProfilerActivity", "profile", "supported_activities", "tensorboard_trace_handler"),
+    "_program": ("find_program",),
+    "_recording": ("Recording", "attach", "record"),
+    "_result": ("Result", "open"),
+    "_schedule": ("ProfilerAction", "schedule"),
+}
 
 __all__ = ["ProfilerAction", "ProfilerActivity", "ProftraceError", "Recording", "Result", "attach", "find_program", "load_ipython_extension", "open",
            "profile", "record", "schedule", "supported_activities", "tensorboard_trace_handler"]
@@ -38,4 +52,15 @@ def __getattr__(name: str) -> object:
         from torch.autograd.profiler import record_function
 
         return record_function
+    for part, names in _PARTS.items():
+        if name in names:
+            import importlib
+
+            value = getattr(importlib.import_module(f"proftrace.{part}"), name)
+            globals()[name] = value
+            return value
     raise AttributeError(f"module 'proftrace' has no attribute {name!r}")
+
+
+def __dir__() -> "list[str]":
+    return sorted({*globals(), *__all__, "record_function"})
