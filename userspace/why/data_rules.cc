@@ -117,6 +117,62 @@ std::string ReadText(const WorkerSums& sums) {
          " a second of I/O";
 }
 
+bool IsIdle(const SystemEvent& event) {
+  if (event.kind != SystemKind::kOffCpu) return false;
+  const WaitReason reason = event.off_cpu.reason;  // of a worker that waits for an order
+  return reason == WaitReason::kPoll || reason == WaitReason::kLock || reason == WaitReason::kEvent;
+}
+
+// Returns for how much of the time of all steps each worker was not waiting for an order, by PID.
+// Workers are known by the name that torch gives them.
+std::map<uint32_t, int64_t> BusyWorkers(const Case& job) {
+  const Timeline& timeline = job.timeline;
+  const ThreadEvents events(timeline);
+  const int64_t from_ns = job.parts.intervals.front().first;
+  const int64_t until_ns = job.parts.intervals.back().second;
+  std::map<uint32_t, int64_t> busy;
+  for (uint32_t i = 0; i < timeline.threads().size(); ++i) {
+    const Thread& thread = timeline.threads()[i];
+    const bool loads = Raw(thread.tid) == Raw(thread.pid) && thread.pid != job.parts.pid;
+    if (!loads || thread.name != "pt_data_worker") continue;
+    int64_t ns = until_ns - from_ns;
+    for (const uint32_t index : events.of(ThreadIndex{i})) {
+      const SystemEvent& event = timeline.system_event(index);
+      if (!IsIdle(event)) continue;
+      ns -= std::max<int64_t>(
+          0, std::min(event.runnable_ns(), until_ns) - std::max(event.start_ns, from_ns));
+    }
+    busy[Raw(thread.pid)] = std::max<int64_t>(0, ns);
+  }
+  return busy;
+}
+
+// Returns whether all workers are too slow, or only the one for which the thread waited most;
+// empty: neither is clear.
+std::string LoadsText(const Case& job, uint32_t slowest) {
+  std::map<uint32_t, int64_t> busy = BusyWorkers(job);
+  const auto its = busy.find(slowest);
+  if (busy.size() < 2 || its == busy.end()) return "";
+  const int64_t all_ns = job.parts.intervals.back().second - job.parts.intervals.front().first;
+  const size_t count = busy.size();
+  const int64_t its_ns = its->second;
+  busy.erase(its);
+  const auto [least, most] = std::minmax_element(
+      busy.begin(), busy.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (5 * std::min(its_ns, least->second) > 4 * all_ns) {
+    return "All " + std::to_string(count) + " workers were at work for at least " +
+           PercentText(std::min(its_ns, least->second), all_ns) +
+           " of the time: more of them (num_workers), or less work for each item, would "
+           "make batches come sooner.";
+  }
+  if (2 * its_ns > all_ns && its_ns > 2 * most->second) {
+    return "PID " + std::to_string(slowest) + " was at work for " + PercentText(its_ns, all_ns) +
+           " of the time, the other " + CountText(count - 1, "worker", "workers") + " for " +
+           PercentText(most->second, all_ns) + " at the most: its items take longer.";
+  }
+  return "";
+}
+
 // Adds what each worker was seen doing while the thread waited for its batch.
 void AddWorkers(const Case& job, Finding* finding) {
   const WorkerSums sums = SumWorkers(job);
@@ -140,6 +196,9 @@ void AddWorkers(const Case& job, Finding* finding) {
       " of the time was spent in I/O, " + PercentText(sums.off_ns, sums.looked_at_ns) +
       " blocked otherwise, " + PercentText(sums.queue_ns, sums.looked_at_ns) +
       " waiting for a CPU, the rest computing.");
+  if (std::string loads = LoadsText(job, worker->first); !loads.empty()) {
+    finding->evidence.push_back(std::move(loads));
+  }
   int64_t ns = 0;
   if (const std::string calls = CallsText(sums, &ns); !calls.empty()) {
     finding->evidence.push_back("The calls that took longest were " + calls + ", " +

@@ -125,7 +125,7 @@ absl::Status CaptureReader::Damaged(const std::string& what) {
   if (salvage_) return absl::OkStatus();
   return Fail(ExitCode::kInputDamaged,
               path_ + " is damaged: " + what +
-                  "; 'proftrace report' and 'proftrace export' take what is whole with --salvage");
+                  "; the option --salvage (of report, export, view and merge) takes what is whole");
 }
 
 absl::Status CaptureReader::Damaged(const absl::Status& status) {

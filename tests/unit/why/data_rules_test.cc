@@ -21,7 +21,6 @@ class DataRulesTest : public WhyTest {
   template <typename FileOf>
   std::string EvidenceOfWorker(int calls, FileOf&& file_of) {
     maker_.info().system.sched = maker_.info().system.calls = true;
-    const ThreadIndex worker = maker_.AddThread(9, 9, "pt_data_worker");
     const LabelId next =
         maker_.AddAnnotation("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__");
     MakeSteps([&](int step, int64_t from_ns, int64_t to_ns) {
@@ -33,7 +32,7 @@ class DataRulesTest : public WhyTest {
       for (int i = 0; i < calls; ++i) {
         const int64_t each_ns = (to_ns - from_ns) / calls;
         SystemEvent call =
-            MakeCall(worker, "read", from_ns + i * each_ns, from_ns + (i + 1) * each_ns, 1000);
+            MakeCall(worker_, "read", from_ns + i * each_ns, from_ns + (i + 1) * each_ns, 1000);
         call.file = file_of(step, i);
         maker_.AddSystemEvent(call);
       }
@@ -42,7 +41,46 @@ class DataRulesTest : public WhyTest {
     const std::optional<Finding> finding = FindKind(Why(), FindingKind::kDataLoader);
     return finding.has_value() ? EvidenceOf(*finding) : "";
   }
+
+  ThreadIndex worker_ = maker_.AddThread(9, 9, "pt_data_worker");
 };
+
+// The same, with workers that each wait for orders for `idle` of ten parts of the time.
+class WorkerLoadsTest : public DataRulesTest {
+ protected:
+  std::string EvidenceOf(int of_the_slow, const std::vector<int>& of_others) {
+    AddIdle(worker_, of_the_slow);
+    for (size_t i = 0; i < of_others.size(); ++i) {
+      const uint32_t pid = 20 + static_cast<uint32_t>(i);
+      AddIdle(maker_.AddThread(pid, pid, "pt_data_worker"), of_others[i]);
+    }
+    return EvidenceOfWorker(1, [](int, int) { return kNoSystemFile; });
+  }
+
+ private:
+  void AddIdle(ThreadIndex worker, int parts) {
+    for (int step = 0; step < kSteps; ++step) {
+      const int64_t at_ns = BeginOf(step);
+      maker_.AddSystemEvent(
+          MakeOffCpu(worker, WaitReason::kPoll, at_ns, at_ns + parts * kMs, 0, "poll"));
+    }
+  }
+};
+
+TEST_F(WorkerLoadsTest, WorkersThatAllWorkAreTooFew) {
+  EXPECT_THAT(EvidenceOf(0, {1, 1}),
+              HasSubstr("All 3 workers were at work for at least 90 % of the time"));
+}
+
+TEST_F(WorkerLoadsTest, OneThatTakesLongerIsNamed) {
+  EXPECT_THAT(EvidenceOf(1, {8, 7, 9}),
+              HasSubstr("PID 9 was at work for 90 % of the time, the other 3 workers for 30 % at "
+                        "the most: its items take longer."));
+}
+
+TEST_F(WorkerLoadsTest, WhatIsNotClearIsNotSaid) {
+  EXPECT_THAT(EvidenceOf(1, {5}), Not(HasSubstr("at work")));
+}
 
 TEST_F(DataRulesTest, ManyShortCallsOnOneFileAreOne) {
   const SystemFileId shard = maker_.AddSystemFile(SystemFileKind::kRegular, "/data/shard.bin");
