@@ -11,8 +11,8 @@ namespace proftrace {
 namespace {
 
 constexpr double kMsPerNs = 1e-6;
-// A real change is more than twice the noise that is shown, which is two standard errors itself.
-constexpr double kRealTimesNoise = 2;
+// A real change is more than so many standard errors, because many rows are looked at.
+constexpr double kRealErrors = 4;
 constexpr double kRealPart = 0.05;
 // Changes below this part of a step are left out.
 constexpr double kWorthPart = 0.01;
@@ -41,7 +41,7 @@ Change MakeChange(std::string name, const StepTime& before, const StepTime& afte
   change.before_ms = before.mean_ns * kMsPerNs;
   change.after_ms = after.mean_ns * kMsPerNs;
   if (before.error_ns && after.error_ns) {
-    change.noise_ms = 2 * std::hypot(*before.error_ns, *after.error_ns) * kMsPerNs;
+    change.noise_ms = kRealErrors * std::hypot(*before.error_ns, *after.error_ns) * kMsPerNs;
   }
   return change;
 }
@@ -101,13 +101,21 @@ bool IsSameTime(double a_ms, double b_ms) {
   return std::abs(a_ms - b_ms) < kFindingPart * std::max(a_ms, b_ms);
 }
 
-std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunProfile& after) {
+// `parts`: the changes of the parts. A finding about a part has changed only if the part has.
+std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunProfile& after,
+                                           const std::vector<Change>& parts) {
   std::vector<FindingChange> changes;
+  const auto is_as_it_was = [&](const Finding& finding) {
+    return finding.part.has_value() && std::any_of(parts.begin(), parts.end(), [&](auto& part) {
+             return part.name == StepPartName(*finding.part) && !part.is_real();
+           });
+  };
   const auto like = [](const Verdict& verdict, const Finding& finding) {
     return std::find_if(verdict.findings.begin(), verdict.findings.end(),
                         [&](const Finding& other) { return other.kind == finding.kind; });
   };
   for (const Finding& finding : after.verdict.findings) {
+    if (is_as_it_was(finding)) continue;
     const auto earlier = like(before.verdict, finding);
     FindingChange change{FindingChange::Kind::kNew, finding, 0, after.verdict.MsAStep(finding)};
     if (earlier != before.verdict.findings.end()) {
@@ -121,6 +129,7 @@ std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunPr
     changes.push_back(std::move(change));
   }
   for (const Finding& finding : before.verdict.findings) {
+    if (is_as_it_was(finding)) continue;
     if (like(after.verdict, finding) != after.verdict.findings.end()) continue;
     const double before_ms = before.verdict.MsAStep(finding);
     if (IsSameTime(before_ms, UntoldMs(after, finding).value_or(0))) continue;
@@ -210,7 +219,7 @@ void AddRemarks(const RunProfile& before, const RunProfile& after, RunComparison
 }  // namespace
 
 bool Change::is_real() const {
-  if (noise_ms) return std::abs(ms()) > kRealTimesNoise * *noise_ms;
+  if (noise_ms) return std::abs(ms()) > *noise_ms;
   return std::abs(ms()) >= kRealPart * std::max(before_ms, after_ms);
 }
 
@@ -251,7 +260,7 @@ RunComparison CompareRuns(const RunProfile& before, const RunProfile& after) {
     KeepLarge(whole_ms, &comparison.modules);
   }
   // Findings are compared by step only: without steps, the windows may differ in length.
-  if (scale.by_step) comparison.findings = CompareFindings(before, after);
+  if (scale.by_step) comparison.findings = CompareFindings(before, after, comparison.parts);
   AddRemarks(before, after, &comparison);
   return comparison;
 }

@@ -18,15 +18,14 @@ struct Change {
   std::string name;
   double before_ms = 0;
   double after_ms = 0;
-  // Twice the standard error of the difference; nullopt where it is not known.
+  // Four times the standard error of the difference; nullopt where it is not known.
   std::optional<double> noise_ms;
   double calls_before = 0;  // per step, or per second
   double calls_after = 0;
 
   double ms() const { return after_ms - before_ms; }
-  // Returns whether the change is more than noise: more than twice `noise_ms`, because many rows
-  // are looked at. Where the noise is not known, a change of a twentieth of the larger time or more
-  // counts.
+  // Returns whether the change is more than `noise_ms`. Where the noise is not known, a change of a
+  // twentieth of the larger time or more counts.
   bool is_real() const;
 };
 

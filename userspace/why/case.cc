@@ -20,7 +20,9 @@ std::string DurationText(int64_t ns) {
   if (value >= 1e9) return absl::StrFormat("%.2f s", value * 1e-9);
   if (value >= 1e7) return absl::StrFormat("%.1f ms", value * 1e-6);
   if (value >= 1e6) return absl::StrFormat("%.2f ms", value * 1e-6);
-  return absl::StrFormat("%.0f us", value * 1e-3);
+  if (value >= 1e4) return absl::StrFormat("%.0f us", value * 1e-3);
+  if (value >= 1e3) return absl::StrFormat("%.1f us", value * 1e-3);
+  return absl::StrFormat("%.0f ns", value);
 }
 
 std::string PercentText(int64_t ns, int64_t of_ns) {

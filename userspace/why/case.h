@@ -34,7 +34,7 @@ auto LargestValue(const Map& map) {
 
 // Returns "the main thread", or "thread NAME (TID 12)" where another thread drives the steps.
 std::string DriverText(const Case& job);
-// Returns a duration as text: "12.8 ms", "840 us", "2.31 s".
+// Returns a duration as text: "12.8 ms", "840 us", "4.5 us", "90 ns", "2.31 s".
 std::string DurationText(int64_t ns);
 // Returns a part as text: "31 %", and below ten "4.2 %".
 std::string PercentText(int64_t ns, int64_t of_ns);

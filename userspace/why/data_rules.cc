@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "userspace/aggregate/each_span.h"
+#include "userspace/aggregate/io_roles.h"
 #include "userspace/aggregate/system_text.h"
 #include "userspace/aggregate/thread_events.h"
 #include "userspace/aggregate/thread_uses.h"
@@ -117,14 +118,50 @@ std::string ReadText(const WorkerSums& sums) {
          " a second of I/O";
 }
 
+// Adds the calls that took longest; `whole`: what they are a part of.
+void AddCalls(const WorkerSums& sums, const std::string& whole, Finding* finding) {
+  int64_t ns = 0;
+  const std::string calls = CallsText(sums, &ns);
+  if (calls.empty()) return;
+  finding->evidence.push_back("The calls that took longest were " + calls + ", " +
+                              PercentText(ns, sums.looked_at_ns) + " " + whole + ReadText(sums) +
+                              ".");
+}
+
 bool IsIdle(const SystemEvent& event) {
   if (event.kind != SystemKind::kOffCpu) return false;
   const WaitReason reason = event.off_cpu.reason;  // of a worker that waits for an order
   return reason == WaitReason::kPoll || reason == WaitReason::kLock || reason == WaitReason::kEvent;
 }
 
+// Returns whether the thread is that of a worker which loads. torch names it.
+bool IsLoading(const Case& job, const Thread& thread) {
+  return Raw(thread.tid) == Raw(thread.pid) && thread.pid != job.parts.pid &&
+         thread.name == "pt_data_worker";
+}
+
+// Adds that workers are started again and again, where far more of them ran than at one time.
+void AddRestarts(const Case& job, Finding* finding) {
+  const ThreadEvents events(job.timeline);
+  std::vector<std::pair<int64_t, int>> changes;  // when one began (1) or ended (-1)
+  for (uint32_t i = 0; i < job.timeline.threads().size(); ++i) {
+    const std::vector<uint32_t>& of = events.of(ThreadIndex{i});
+    if (!IsLoading(job, job.timeline.threads()[i]) || of.empty()) continue;
+    changes.emplace_back(job.timeline.system_event(of.front()).start_ns, 1);
+    changes.emplace_back(job.timeline.system_event(of.back()).end_ns(), -1);
+  }
+  std::sort(changes.begin(), changes.end());
+  int at_once = 0, most = 0;
+  for (const auto& [time_ns, change] : changes) most = std::max(most, at_once += change);
+  const size_t workers = changes.size() / 2;
+  if (workers < 4 || workers < 3 * static_cast<size_t>(most)) return;
+  finding->evidence.push_back(
+      std::to_string(workers) + " workers ran, " + std::to_string(most) +
+      " at a time: they are started anew again and again, as for each epoch, which "
+      "persistent_workers=True spares.");
+}
+
 // Returns for how much of the time of all steps each worker was not waiting for an order, by PID.
-// Workers are known by the name that torch gives them.
 std::map<uint32_t, int64_t> BusyWorkers(const Case& job) {
   const Timeline& timeline = job.timeline;
   const ThreadEvents events(timeline);
@@ -133,10 +170,14 @@ std::map<uint32_t, int64_t> BusyWorkers(const Case& job) {
   std::map<uint32_t, int64_t> busy;
   for (uint32_t i = 0; i < timeline.threads().size(); ++i) {
     const Thread& thread = timeline.threads()[i];
-    const bool loads = Raw(thread.tid) == Raw(thread.pid) && thread.pid != job.parts.pid;
-    if (!loads || thread.name != "pt_data_worker") continue;
+    const std::vector<uint32_t>& of = events.of(ThreadIndex{i});
+    if (!IsLoading(job, thread) || of.empty()) continue;
+    // A worker that began or ended meanwhile is not compared with others.
+    const int64_t lived_ns = std::min(until_ns, timeline.system_event(of.back()).end_ns()) -
+                             std::max(from_ns, timeline.system_event(of.front()).start_ns);
+    if (5 * lived_ns < 4 * (until_ns - from_ns)) continue;
     int64_t ns = until_ns - from_ns;
-    for (const uint32_t index : events.of(ThreadIndex{i})) {
+    for (const uint32_t index : of) {
       const SystemEvent& event = timeline.system_event(index);
       if (!IsIdle(event)) continue;
       ns -= std::max<int64_t>(
@@ -199,12 +240,8 @@ void AddWorkers(const Case& job, Finding* finding) {
   if (std::string loads = LoadsText(job, worker->first); !loads.empty()) {
     finding->evidence.push_back(std::move(loads));
   }
-  int64_t ns = 0;
-  if (const std::string calls = CallsText(sums, &ns); !calls.empty()) {
-    finding->evidence.push_back("The calls that took longest were " + calls + ", " +
-                                PercentText(ns, sums.looked_at_ns) + " of the wait" +
-                                ReadText(sums) + ".");
-  }
+  AddRestarts(job, finding);
+  AddCalls(sums, "of the wait", finding);
 }
 
 // Returns whether most batches come from DataLoaders without workers.
@@ -237,6 +274,15 @@ void AddUsesOfBatches(const Case& job, Finding* finding) {
   finding->evidence.push_back("Of that time it spent " + PercentText(in_batches(io), finding->ns) +
                               " in I/O, " + PercentText(in_batches(blocked), finding->ns) +
                               " blocked otherwise (it slept, or waited), the rest computing.");
+  WorkerSums own;  // the thread in a worker's place
+  for (const uint32_t index : events.of(job.parts.thread)) {
+    const SystemEvent& event = job.timeline.system_event(index);
+    if (!IsIo(event) || !job.parts.IsIn(StepPart::kData, event.start_ns)) continue;
+    own.io_ns += event.duration_ns;
+    AddCall(job.timeline, {index, event.duration_ns}, &own);
+  }
+  own.looked_at_ns = finding->ns;
+  AddCalls(own, "of that time", finding);
 }
 
 }  // namespace

@@ -17,12 +17,19 @@ constexpr char kKeepMemory[] =
     "Tensors that are kept and written into (out=, preallocated buffers), or an allocator that "
     "keeps memory (jemalloc, tcmalloc, MALLOC_TRIM_THRESHOLD_ of glibc), would spare that.";
 constexpr char kKeepObjects[] =
-    "Most of it is in no operator, so that it is memory of objects rather than of tensors. Python "
-    "takes its objects' memory from the kernel in pieces of 256 kB or 1 MB: objects that are kept, "
-    "or PYTHONMALLOC=malloc, would spare that.";
+    "Most of it is in no operator, so that it is memory of objects rather than of tensors: objects "
+    "that are kept would spare that.";
+constexpr char kPythonsPieces[] =
+    " Python takes its objects' memory from the kernel in pieces of 256 kB or 1 MB; "
+    "PYTHONMALLOC=malloc lets the C library keep it.";
+constexpr char kPythonsFrames[] =
+    "Most of it is in no operator. Pieces of this size are those in which Python keeps the frames "
+    "of "
+    "deep calls (recursion): a loop instead, or calls that are less deep, would spare that.";
 
 struct Faults {
   uint64_t count = 0;
+  uint64_t writes = 0;
   uint64_t major = 0;
   uint64_t in_rows = 0;  // of operators or Python's collector
   std::map<std::string, uint64_t> by_row;
@@ -34,12 +41,14 @@ struct GivenBack {
   uint64_t calls = 0;
   std::map<std::string, uint64_t> by_call;
   std::map<uint64_t, uint64_t> by_bytes;
+  uint64_t forks = 0;     // children that have a copy of the memory
   uint64_t break_at = 0;  // the end of the heap, as the last brk() returned it; 0: not known
 };
 
 void Count(const Case& job, const SystemEvent& event, Faults* faults) {
   ++faults->count;
   if (event.fault.major) ++faults->major;
+  if (event.fault.write) ++faults->writes;
   const std::string file = FileText(job.timeline, event.file);
   if (!file.empty()) ++faults->by_file[file];
   if (event.span == kNoSpan) return;
@@ -52,6 +61,13 @@ void Count(const SystemEvent& event, GivenBack* given) {
   constexpr uint64_t kFree = 8;
   const std::string name(SystemEventName(event));
   uint64_t bytes = 0;
+  if (name == "clone" || name == "fork") {
+    constexpr uint64_t kSharesMemory = 0x100;  // CLONE_VM: a thread, or vfork()
+    const bool shares = name == "clone" && event.call.argument_count > 0 &&
+                        (event.call.arguments[0] & kSharesMemory) != 0;
+    if (event.call.result > 0 && !shares) ++given->forks;
+    return;
+  }
   if (name == "brk") {
     const auto at = static_cast<uint64_t>(event.call.result);
     const uint64_t before = std::exchange(given->break_at, at);
@@ -78,16 +94,37 @@ std::string AStepText(uint64_t count, size_t steps) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " a step";
 }
 
+// Returns the size of most pieces of memory that were given back; 0: there is no such size.
+uint64_t UsualBytes(const GivenBack& given) {
+  const auto most = LargestValue(given.by_bytes);
+  return most != given.by_bytes.end() && 2 * most->second > given.calls ? most->first : 0;
+}
+
+// Returns what would spare memory of objects that is taken again and again.
+std::string AdviceForObjects(uint64_t bytes) {
+  constexpr uint64_t kFewestKb = 16;  // the sizes of CPython: _PY_DATA_STACK_CHUNK_SIZE, ARENA_SIZE
+  const uint64_t kb = bytes / 1024;
+  if (kb >= kFewestKb && kb < 128) return kPythonsFrames;
+  return kb == 256 || kb == 1024 ? std::string(kKeepObjects) + kPythonsPieces : kKeepObjects;
+}
+
 void TellOfFreshMemory(const Case& job, const Faults& faults, const GivenBack& given,
                        Finding* finding) {
   const bool are_objects =
       job.timeline.info().system.operators && 2 * faults.in_rows < faults.count;
-  const char* const advice = are_objects ? kKeepObjects : kKeepMemory;
+  const uint64_t usual_bytes = UsualBytes(given);
+  const std::string advice = are_objects ? AdviceForObjects(usual_bytes) : kKeepMemory;
   finding->certainty = Certainty::kLikely;
   if (!job.timeline.info().system.calls) {
-    finding->evidence.push_back(
-        std::string("Fresh memory is taken from the kernel again and again. ") + advice);
+    finding->evidence.push_back("Fresh memory is taken from the kernel again and again. " + advice);
     finding->next = kToSeeCalls;
+    return;
+  }
+  if (given.forks > 0 && 4 * faults.writes >= 3 * faults.count && 2 * given.calls < job.steps()) {
+    finding->evidence.push_back(
+        "The thread forked " + CountText(given.forks, "time", "times") +
+        " meanwhile: after a fork, each page that one of the two processes writes into is copied "
+        "(copy on write).");
     return;
   }
   if (2 * given.calls < job.steps()) {
@@ -101,12 +138,9 @@ void TellOfFreshMemory(const Case& job, const Faults& faults, const GivenBack& g
   finding->what = DriverText(job) + " gives memory back to the kernel and takes it again";
   std::string text =
       "It called " + LargestValue(given.by_call)->first + " " + AStepText(given.calls, job.steps());
-  if (const auto most = LargestValue(given.by_bytes);
-      most != given.by_bytes.end() && 2 * most->second > given.calls) {
-    text += ", mostly for " + BytesText(static_cast<int64_t>(most->first));
-  }
+  if (usual_bytes > 0) text += ", mostly for " + BytesText(static_cast<int64_t>(usual_bytes));
   finding->evidence.push_back(text + "; each page is a fault when it is used again.");
-  finding->evidence.emplace_back(advice);
+  finding->evidence.push_back(advice);
 }
 
 }  // namespace

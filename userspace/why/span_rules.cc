@@ -159,6 +159,28 @@ bool FetchesValue(std::string_view name) {
          name == "aten::is_nonzero" || name == "aten::equal";
 }
 
+// Returns whether a row is of a torch.autograd.Function in Python. The engine's own nodes, which
+// are C++, have names that end with a number (MulBackward0), and operators have a namespace.
+bool IsOfPython(const Label& label) {
+  const std::string& name = label.name;
+  const bool ends_with_number = !name.empty() && name.back() >= '0' && name.back() <= '9';
+  return label.kind == SpanKind::kAutograd && !name.empty() && !ends_with_number &&
+         name.find("::") == std::string::npos;
+}
+
+// Makes the finding one about a Function of the job's own, if `first` is one.
+bool TellOwnFunction(const Case& job, LabelId first, Finding* finding) {
+  const Label& label = job.timeline.label(first);
+  if (!IsOfPython(label)) return false;
+  finding->what = DriverText(job) + " is in a Function of the job's own, " + ShownText(label.name) +
+                  " most of all";
+  if (AddPython(job, StepPart::kOperators, finding) != PythonSource::kSamples) {
+    finding->evidence.emplace_back("What it runs besides operators is Python code.");
+    finding->next = "--sample 99Hz";
+  }
+  return true;
+}
+
 // Returns the module with most time in its own operators, forward and backward; empty: not
 // recorded, or the module has little to do with the `operators_ns`.
 std::string ModuleText(const Case& job, int64_t operators_ns) {
@@ -225,10 +247,11 @@ std::optional<Finding> FindOperators(const Case& job) {
     finding.evidence.push_back(ShownText(job.timeline.label(table.order().front()).name) +
                                " spent " + shapes + ".");
   }
+  const bool is_one = finding.kind == FindingKind::kOneOperator;
   const std::string module = ModuleText(job, finding.ns);
   if (!module.empty()) finding.evidence.push_back(module);
+  if (is_one && TellOwnFunction(job, table.order().front(), &finding)) return finding;
   // The inputs of one operator tell most. Where there are many, their modules do.
-  const bool is_one = finding.kind == FindingKind::kOneOperator;
   if (!job.timeline.has_inputs() && (is_one || job.timeline.has_stacks())) {
     finding.next = "--record-shapes";
   } else if (!job.timeline.has_stacks()) {

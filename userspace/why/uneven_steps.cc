@@ -58,8 +58,14 @@ std::string NameOf(const Case& job, uint32_t label) {
   return ShownText(job.timeline.label(LabelId{label}).name);
 }
 
+int64_t LengthOf(const StepParts& parts, size_t step) {
+  return parts.intervals[step].second - parts.intervals[step].first;
+}
+
 // Returns the row whose time grew most in slow steps, compared with the same number of other steps.
-std::string GrownRow(const Case& job, const std::vector<bool>& is_slow, size_t slow) {
+// "": no row explains a part of `more_ns` that is worth telling.
+std::string GrownRow(const Case& job, const std::vector<bool>& is_slow, size_t slow,
+                     int64_t more_ns) {
   const StepParts& parts = job.parts;
   const double fast = static_cast<double>(parts.intervals.size() - slow);
   std::map<uint32_t, RowSums> by_label;
@@ -67,20 +73,18 @@ std::string GrownRow(const Case& job, const std::vector<bool>& is_slow, size_t s
     if (span.thread != parts.thread || span.is_apart || !span.is_complete()) return;
     const PartMoment* moment = parts.At(span.start_ns);
     if (moment == nullptr || span.end_ns() > parts.intervals[moment->step].second) return;
+    const bool is_whole = span.duration_ns >= LengthOf(parts, moment->step);
+    if (is_whole && job.timeline.label(span.label).category != Category::kCpuOp) return;
     RowSums& sums = by_label[Raw(span.label)];
     const auto ns = static_cast<double>(span.duration_ns);
     sums.ns += is_slow[moment->step] ? ns / static_cast<double>(slow) : -ns / fast;
     sums.depth = std::max(sums.depth, span.depth);
   });
   const auto* grown = InnermostLargest(by_label);
-  if (grown == nullptr) return "";
+  if (grown == nullptr || 5 * grown->second.ns < static_cast<double>(more_ns)) return "";
   return "Of the rows, " + NameOf(job, grown->first) +
          " grows most: " + DurationText(static_cast<int64_t>(grown->second.ns)) +
          " more in a slow step.";
-}
-
-int64_t LengthOf(const StepParts& parts, size_t step) {
-  return parts.intervals[step].second - parts.intervals[step].first;
 }
 
 // The steps that take much longer than the median. Where some of them follow a rhythm, only those
@@ -112,6 +116,25 @@ SlowSteps FindSlowSteps(const StepParts& parts) {
     slow.longest_ns = std::max(slow.longest_ns, lengths[i]);
   }
   return slow;
+}
+
+// Returns that half of the slow steps or more follow each other; empty: they do not.
+std::string SeriesText(const StepParts& parts, const SlowSteps& slow) {
+  size_t longest = 0, end = 0, length = 0;
+  for (size_t i = 0; i < slow.is_slow.size(); ++i) {
+    length = slow.is_slow[i] ? length + 1 : 0;
+    if (length <= longest) continue;
+    longest = length;
+    end = i + 1;
+  }
+  if (longest < kFewestStepsToCompare || 2 * longest < slow.count) return "";
+  const size_t begin = end - longest;
+  const int64_t after_ns = parts.intervals[begin].first - parts.intervals.front().first;
+  return absl::StrFormat(
+      "%d of them follow each other, %s: the job did something else then, from "
+      "%s after the first step on.",
+      longest, end == slow.is_slow.size() ? "up to the last step" : "in a row",
+      DurationText(after_ns));
 }
 
 StepPart LargestOf(const PartTimes& times) {
@@ -149,7 +172,10 @@ std::optional<Finding> FindUnevenSteps(const Case& job) {
   const StepPart most = LargestOf(more);
   finding.evidence.push_back("A slow step has " + DurationText(more[static_cast<size_t>(most)]) +
                              " more of " + std::string(StepPartText(most)) + ".");
-  const std::string row = GrownRow(job, slow.is_slow, slow.count);
+  const std::string series = SeriesText(parts, slow);
+  if (!series.empty()) finding.evidence.push_back(series);
+  const int64_t more_ns = finding.ns / slow_steps;
+  const std::string row = GrownRow(job, slow.is_slow, slow.count, more_ns);
   if (!row.empty()) finding.evidence.push_back(row);
   if (!parts.has_kernel) finding.next = kMoreOfKernel;
   return finding;

@@ -128,6 +128,19 @@ void AddRemarksOfCpu(const Case& job, Verdict* verdict) {
   }
 }
 
+// Returns a sentence on steps of other threads of the process; empty: there are none.
+std::string OtherStepsRemark(const Case& job) {
+  if (!job.parts.are_steps) return "";
+  const ProcessSteps& process = job.aggregates.steps.processes[*job.aggregates.steps.main];
+  if (process.others.empty()) return "";
+  const auto most = std::max_element(
+      process.others.begin(), process.others.end(),
+      [](const ThreadSteps& a, const ThreadSteps& b) { return a.steps.size() < b.steps.size(); });
+  return CountText(process.others.size(), "other thread has", "other threads have") +
+         " steps as well, " + ThreadPlaceText(job.timeline, most->thread, job.parts.pid) + " " +
+         std::to_string(most->steps.size()) + ": this is about " + DriverText(job) + " alone.";
+}
+
 // Returns the reasons that the recording gives for lacking most rows of a process, one sentence
 // each.
 std::vector<std::string> ReasonsForNoRows(const RecordingInfo& info) {
@@ -172,6 +185,9 @@ void AddRemarks(const Case& job, Verdict* verdict) {
       remarks.push_back("What a step is, is a guess here (confidence " +
                         absl::StrFormat("%.2f", process.confidence) + ").");
     }
+  }
+  if (std::string remark = OtherStepsRemark(job); !remark.empty()) {
+    remarks.push_back(std::move(remark));
   }
   if (timeline.has_sched() && !job.parts.has_kernel) {
     remarks.push_back("What the kernel told was lost in part: waits are not told apart.");

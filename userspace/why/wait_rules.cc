@@ -138,12 +138,47 @@ void ForEachEventIn(const Case& job, StepPart part, Visitor&& visit) {
   }
 }
 
+// Returns whether the call waits for a lock of a file.
+bool IsFileLock(const WaitPlace& place) {
+  if (place.call < 0) return false;
+  const std::string name = SystemCallName(place.abi, static_cast<uint64_t>(place.call));
+  return name == "flock" || name == "fcntl";
+}
+
+// Returns the file whose lock took most of the time; empty: it is not known.
+std::string LockedFile(const Case& job) {
+  std::map<std::string, int64_t> by_file;
+  ForEachEventIn(job, StepPart::kLock, [&](const SystemEvent& event) {
+    if (event.kind != SystemKind::kOffCpu || event.around == kNoSystemEvent) return;
+    const SystemEvent& call = job.timeline.system_event(event.around);
+    by_file[FileText(job.timeline, call.file)] += event.duration_ns;
+  });
+  const auto most = LargestValue(by_file);
+  return most == by_file.end() ? "" : most->first;
+}
+
+// Adds that many short sleeps of a part look like polling.
+void AddPolling(const Case& job, Finding* finding) {
+  constexpr uint64_t kMany = 20;  // in a step
+  constexpr int64_t kShortNs = 1'000'000;
+  const PlaceWaits sleeps =
+      LongestPlace(job, [](const WaitSum& wait) { return wait.reason == WaitReason::kSleep; });
+  if (sleeps.count < kMany * job.steps()) return;
+  const int64_t mean_ns = sleeps.blocked_ns / static_cast<int64_t>(sleeps.count);
+  if (mean_ns > kShortNs) return;
+  finding->evidence.push_back(
+      "These are " + std::to_string(sleeps.count / job.steps()) + " sleeps of " +
+      DurationText(mean_ns) + (job.parts.are_steps ? " a step" : "") +
+      ": as where a loop looks again and again for what another thread or process is to do.");
+}
+
 // What calls of StepPart::kIo did with one file.
 struct FileUse {
   int64_t ns = 0;
   uint64_t calls = 0;
   std::map<IoRole, int64_t> ns_by_role;
   std::map<IoRole, int64_t> bytes_by_role;
+  std::string call;        // where the file is not known
   bool is_stream = false;  // a pipe or a socket, whose other end decides how long a call takes
 
   // Returns the role of the calls that took most of the time; kNone: they moved no bytes, as
@@ -155,14 +190,16 @@ struct FileUse {
   }
 };
 
-// Returns the uses of files by their names.
+// Returns the uses of files by their names; calls whose file is not known, by theirs.
 std::map<std::string, FileUse> FilesOfIo(const Case& job) {
   const SystemTables& tables = job.timeline.system_tables();
   std::map<std::string, FileUse> by_file;
   ForEachEventIn(job, StepPart::kIo, [&](const SystemEvent& event) {
     if (!IsIo(event)) return;
     const IoFacts io = IoOf(tables, event);
-    FileUse& use = by_file[FileText(job.timeline, event.file)];
+    const std::string name = FileText(job.timeline, event.file);
+    FileUse& use = by_file[name.empty() ? SystemEventName(event) : name];
+    if (name.empty()) use.call = SystemEventName(event);
     use.ns += event.duration_ns;
     use.ns_by_role[io.role] += event.duration_ns;
     use.bytes_by_role[io.role] = SaturatingSum(use.bytes_by_role[io.role], io.bytes);
@@ -176,9 +213,9 @@ std::map<std::string, FileUse> FilesOfIo(const Case& job) {
 
 // "12 calls on /data/shard-17.tar took 1.20 s; 96 MB were read, 80 MB a second."
 std::string FileUseText(const std::string& file, const FileUse& use) {
-  const std::string name = file.empty() ? "something without a name" : file;
-  std::string text =
-      CountText(use.calls, "call", "calls") + " on " + name + " took " + DurationText(use.ns);
+  std::string text = CountText(use.calls, "call", "calls") +
+                     (use.call.empty() ? " on " + file : " of " + use.call) + " took " +
+                     DurationText(use.ns);
   const IoRole role = use.role();
   const int64_t bytes = use.bytes();
   if (bytes <= 0 || use.ns <= 0) {
@@ -308,7 +345,13 @@ std::optional<Finding> FindCollectives(const Case& job) {
 std::optional<Finding> FindLock(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kLock, StepPart::kLock,
                               DriverText(job) + " waits for a lock that another thread holds");
-  AddMeanwhile(job, StepPart::kLock, AddWaits(job, StepPart::kLock, &finding), &finding);
+  const WaitSum* const longest = AddWaits(job, StepPart::kLock, &finding);
+  if (longest != nullptr && IsFileLock(longest->place)) {
+    finding.what = DriverText(job) + " waits for a lock of a file, which another process may hold";
+    const std::string file = LockedFile(job);
+    if (!file.empty()) finding.evidence.push_back("The file is " + file + ".");
+  }
+  AddMeanwhile(job, StepPart::kLock, longest, &finding);
   return finding;
 }
 
@@ -376,6 +419,7 @@ std::optional<Finding> FindOtherWaits(const Case& job) {
       AddStops(job, &finding);
     } else {
       AddWaits(job, StepPart::kOther, &finding, reason->first);
+      if (reason->first == WaitReason::kSleep) AddPolling(job, &finding);
     }
   } else {
     if (!has_reason || 2 * times.waited_ns < finding.ns) {

@@ -123,8 +123,8 @@ TEST(CompareTest, IsTheSameWithTheOtherSignTheOtherWayRound) {
   }
 }
 
-// The noise is two standard errors, by ten stretches of two steps each; here one stretch has a step
-// that takes 5 ms more.
+// The noise is four standard errors, by ten stretches of two steps each; here one stretch has a
+// step that takes 5 ms more.
 TEST(CompareTest, WeighsTheChangeByWhatStepsVaryAnyway) {
   Job run;
   run.AddSteps(10, 3000, 0);
@@ -136,7 +136,7 @@ TEST(CompareTest, WeighsTheChangeByWhatStepsVaryAnyway) {
   EXPECT_NEAR(*uneven.step.error_ns, error_ns, 1);
   const RunComparison comparison = CompareRuns(ProfileOf(3000, 0), uneven);
   EXPECT_NEAR(comparison.whole.ms(), 0.25, 1e-9);
-  EXPECT_NEAR(*comparison.whole.noise_ms, 2 * error_ns * 1e-6, 1e-6);
+  EXPECT_NEAR(*comparison.whole.noise_ms, 4 * error_ns * 1e-6, 1e-6);
   EXPECT_FALSE(comparison.whole.is_real());
   EXPECT_THAT(comparison.operators, IsEmpty());
   EXPECT_THAT(FormatComparison(comparison, 10), HasSubstr("no difference that is more than"));

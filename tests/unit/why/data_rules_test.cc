@@ -1,4 +1,4 @@
-// What is said of the DataLoader's workers.
+// Sentences about the DataLoader and its workers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ class DataRulesTest : public WhyTest {
   ThreadIndex worker_ = maker_.AddThread(9, 9, "pt_data_worker");
 };
 
-// The same, with workers that each wait for orders for `idle` of ten parts of the time.
+// Workers that each wait for orders for `idle` of ten parts of the time.
 class WorkerLoadsTest : public DataRulesTest {
  protected:
   std::string EvidenceOf(int of_the_slow, const std::vector<int>& of_others) {
@@ -87,6 +87,42 @@ TEST_F(DataRulesTest, ManyShortCallsOnOneFileAreOne) {
   EXPECT_THAT(EvidenceOfWorker(8, [&](int, int) { return shard; }),
               HasSubstr("The calls that took longest were read of /data/shard.bin, 100 % of the "
                         "wait; 8.0 kB a batch were read in that time"));
+}
+
+TEST_F(DataRulesTest, WorkersThatAreStartedAgainAndAgainAreTold) {
+  for (uint32_t i = 0; i < 6; ++i) {
+    const ThreadIndex worker = maker_.AddThread(50 + i, 50 + i, "pt_data_worker");
+    const int64_t begin_ns = BeginOf(2 * static_cast<int>(i));
+    maker_.AddSystemEvent(MakeCall(worker, "read", begin_ns, begin_ns + kMs, 1));
+    maker_.AddSystemEvent(MakeCall(worker, "read", begin_ns + 8 * kMs, begin_ns + 9 * kMs, 1));
+  }
+  const std::string text = EvidenceOfWorker(1, [](int, int) { return kNoSystemFile; });
+  EXPECT_THAT(text, HasSubstr("7 workers ran, 2 at a time: they are started anew"));
+  EXPECT_THAT(text, Not(HasSubstr("at work")));
+}
+
+TEST_F(DataRulesTest, WorkersThatStayAreNotTold) {
+  EXPECT_THAT(EvidenceOfWorker(1, [](int, int) { return kNoSystemFile; }),
+              Not(HasSubstr("persistent_workers")));
+}
+
+TEST_F(DataRulesTest, FilesOfBatchesThatTheThreadMakesAreNamed) {
+  maker_.info().system.sched = maker_.info().system.calls = true;
+  const LabelId next =
+      maker_.AddAnnotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+  const SystemFileId folder = maker_.AddSystemFile(SystemFileKind::kDirectory, "/data/train");
+  MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+    maker_.Begin(thread_, next, from_ns);
+    SystemEvent call = MakeCall(thread_, "getdents64", from_ns, to_ns, 1000);
+    call.file = folder;
+    maker_.AddSystemEvent(call);
+    maker_.End(thread_, to_ns);
+  });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kDataLoader);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding),
+              HasSubstr("The calls that took longest were getdents64 of /data/train, 100 % of "
+                        "that time."));
 }
 
 TEST_F(DataRulesTest, ManyFilesAreToldByTheirFolder) {

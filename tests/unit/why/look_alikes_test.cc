@@ -1,0 +1,165 @@
+// Causes that look like others: each is told as what it is.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/system_events.h"
+#include "tests/unit/why/why_fixture.h"
+
+namespace proftrace {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+class LookAlikesTest : public WhyTest {
+ protected:
+  LookAlikesTest() {
+    SystemActivities& system = maker_.info().system;
+    system.sched = system.calls = system.faults = system.operators = true;
+  }
+
+  // Faults of 4 ms a step outside of operators, after the call.
+  Finding FaultsAfter(const std::string& call, int64_t result,
+                      const std::vector<uint64_t>& arguments) {
+    MakeSteps([&](int, int64_t from_ns, int64_t) {
+      maker_.AddSystemEvent(
+          MakeCall(thread_, call, from_ns, from_ns + kMs / 10, result, arguments));
+      SystemEvent fault = MakeFault(thread_, false, from_ns + kMs, from_ns + 5 * kMs);
+      fault.fault.area = FaultArea::kAnonymous;
+      fault.fault.write = true;
+      maker_.AddSystemEvent(fault);
+    });
+    const Verdict verdict = Why();
+    return verdict.findings.empty() ? Finding() : verdict.findings.front();
+  }
+};
+
+TEST_F(LookAlikesTest, PagesCopiedAfterAForkAreNotNewMemory) {
+  const Finding finding = FaultsAfter("clone", 4711, {0x1200011, 0});
+  EXPECT_EQ(finding.kind, FindingKind::kFaults);
+  EXPECT_THAT(EvidenceOf(finding), HasSubstr("The thread forked 12 times meanwhile"));
+  EXPECT_THAT(EvidenceOf(finding), Not(HasSubstr("first time")));
+}
+
+TEST_F(LookAlikesTest, AThreadIsNoFork) {
+  EXPECT_THAT(EvidenceOf(FaultsAfter("clone", 4711, {0x3d0f00, 0})),
+              HasSubstr("used for the first time"));
+}
+
+TEST_F(LookAlikesTest, FramesOfDeepCallsAreNoObjects) {
+  const std::string text = EvidenceOf(FaultsAfter("munmap", 0, {uint64_t{1} << 40, 16 * 1024}));
+  EXPECT_THAT(text, HasSubstr("the frames of deep calls (recursion)"));
+  EXPECT_THAT(text, Not(HasSubstr("PYTHONMALLOC")));
+}
+
+TEST_F(LookAlikesTest, PiecesOfPythonsAllocatorAreNamed) {
+  EXPECT_THAT(EvidenceOf(FaultsAfter("munmap", 0, {uint64_t{1} << 40, 1024 * 1024})),
+              HasSubstr("PYTHONMALLOC"));
+}
+
+TEST_F(LookAlikesTest, PiecesOfAnotherSizeAreNotPythons) {
+  const std::string text = EvidenceOf(FaultsAfter("munmap", 0, {uint64_t{1} << 40, 3 << 20}));
+  EXPECT_THAT(text, HasSubstr("objects that are kept would spare that"));
+  EXPECT_THAT(text, Not(HasSubstr("256 kB")));
+}
+
+TEST_F(LookAlikesTest, ALockOfAFileIsNoLockOfAThread) {
+  const SystemFileId lock = maker_.AddSystemFile(SystemFileKind::kRegular, "/data/.lock");
+  MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+    SystemEvent call = MakeCall(thread_, "flock", from_ns, to_ns, 0);
+    call.file = lock;
+    SystemEvent wait = MakeOffCpu(thread_, WaitReason::kLock, from_ns, to_ns, 0, "flock");
+    wait.around = maker_.AddSystemEvent(call);
+    maker_.AddSystemEvent(wait);
+  });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kLock);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("waits for a lock of a file"));
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("The file is /data/.lock."));
+}
+
+TEST_F(LookAlikesTest, SleepsWithoutAnEndArePolling) {
+  MakeSteps([&](int, int64_t from_ns, int64_t) {
+    for (int i = 0; i < 50; ++i) {
+      const int64_t at_ns = from_ns + i * kMs / 10;
+      maker_.AddSystemEvent(MakeOffCpu(thread_, WaitReason::kSleep, at_ns, at_ns + kMs / 11, 0));
+    }
+  });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kSleep);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("These are 50 sleeps of 91 us a step"));
+}
+
+TEST_F(LookAlikesTest, CallsWithoutAFileHaveTheirName) {
+  MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+    maker_.AddSystemEvent(MakeCall(thread_, "msync", from_ns, to_ns, 0));
+  });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kIo);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("12 calls of msync took 72.0 ms"));
+}
+
+TEST_F(LookAlikesTest, AFunctionOfTheJobsOwnIsPython) {
+  Label label;
+  label.name = "ScaleBackward";
+  label.kind = SpanKind::kAutograd;
+  const LabelId backward = maker_.AddLabel(label);
+  MakeSteps(
+      [&](int, int64_t from_ns, int64_t to_ns) { maker_.Add(thread_, backward, from_ns, to_ns); });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kOneOperator);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("is in a Function of the job's own, ScaleBackward"));
+  EXPECT_EQ(finding->next, "--sample 99Hz");
+}
+
+TEST_F(LookAlikesTest, NodesOfTheEngineAreNoPython) {
+  Label label;
+  label.name = "MulBackward0";
+  label.kind = SpanKind::kAutograd;
+  const LabelId backward = maker_.AddLabel(label);
+  MakeSteps(
+      [&](int, int64_t from_ns, int64_t to_ns) { maker_.Add(thread_, backward, from_ns, to_ns); });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kOneOperator);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("operators compute"));
+}
+
+// Steps of 2 ms, of which those from `from` to `until` take 20 ms, with an operator or without.
+class SlowStepsTest : public WhyTest {
+ protected:
+  std::string TextOf(int from, int until, bool has_operator) {
+    int64_t now_ns = kStepNs;
+    for (int step = 0; step < 40; ++step) {
+      const bool is_slow = step >= from && step < until;
+      const int64_t end_ns = now_ns + (is_slow ? 20 : 2) * kMs;
+      maker_.Begin(thread_, maker_.AddAnnotation("ProfilerStep#" + std::to_string(step)), now_ns);
+      maker_.Add(thread_, multiply_, now_ns, has_operator ? end_ns : now_ns + kMs);
+      maker_.End(thread_, end_ns);
+      now_ns = end_ns;
+    }
+    maker_.info().window.duration_ns = now_ns;
+    const std::optional<Finding> finding = FindKind(Why(), FindingKind::kUnevenSteps);
+    return finding.has_value() ? EvidenceOf(*finding) : "";
+  }
+};
+
+TEST_F(SlowStepsTest, AJobThatGoesOnOtherwiseIsNoRareEvent) {
+  EXPECT_THAT(TextOf(28, 40, true),
+              HasSubstr("12 of them follow each other, up to the last step: the job did something "
+                        "else then, from 56.0 ms after the first step on."));
+}
+
+TEST_F(SlowStepsTest, ARowThatExplainsNothingIsNotNamed) {
+  EXPECT_THAT(TextOf(3, 7, false), Not(HasSubstr("grows most")));
+}
+
+TEST_F(SlowStepsTest, ARowThatExplainsItIs) {
+  EXPECT_THAT(TextOf(3, 7, true), HasSubstr("Of the rows, aten::mm grows most: 18.0 ms more"));
+}
+
+}  // namespace
+}  // namespace proftrace
