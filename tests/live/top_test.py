@@ -396,7 +396,7 @@ class PrintedTest(LiveTest):
     def test_a_dumb_terminal_gets_text(self) -> None:
         with Job(script=TOP_JOB) as job:
             ours, theirs = pty.openpty()
-            top = subprocess.Popen([str(live.BINARY), "top", "-p", str(job.pid), "-d", "3s", "--window", "1s", "--interval", "500ms"],
+            top = subprocess.Popen([str(live.BINARY), "top", "-p", str(job.pid), "-d", "6s", "--window", "1s", "--interval", "500ms"],
                                    stdout=theirs, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
                                    env={**os.environ, "TERM": "dumb", "LC_ALL": "C"})
             os.close(theirs)
