@@ -1,6 +1,7 @@
 #include "userspace/fleet_tables/input_facts.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -87,7 +88,8 @@ class InputFactsTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove(path_); }
 
-  std::string path_ = testing::TempDir() + "/input_facts_test";
+  // Tests of this file run at the same time, each in a process of its own.
+  std::string path_ = testing::TempDir() + "/input_facts_test." + std::to_string(getpid());
 };
 
 TEST_F(InputFactsTest, AllComesBack) {
