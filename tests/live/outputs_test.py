@@ -231,20 +231,28 @@ class ReplayTest(LiveTest):
 
 
 class StartTest(LiveTest):
-    def test_the_window_begins_at_the_instant_that_was_asked_for(self) -> None:
+    def record_from(self, at: int, out: Path) -> Result:
+        instant = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
         with Job() as job:
-            at = int(time.time()) + 9  # a new library is analysed before
-            instant = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
-            with Tracer("-p", job.pid, "-o", self.out, "--start-at", instant, "-d", "500ms",
-                        "--format", "events-csv") as tracer:
+            with Tracer("-p", job.pid, "-o", out, "--start-at", instant, "-d", "500ms", "--format", "events-csv") as tracer:
                 job.tell("loop")
                 self.assertEqual(tracer.wait(), 0, tracer.text())
                 job.finish_loop()
-        result = Result(self.out)
-        start_ns = result.summary["window"]["start_unix_ns"]
-        self.assertLess(abs(start_ns - at * 1_000_000_000), 1_000_000)
-        self.assertNotIn("--start-at", [gap["feature"] for gap in result.summary["unsupported"]])
-        self.assertGreaterEqual(min(int(row["start_ns"]) for row in result.events()), start_ns)
+        return Result(out)
+
+    def test_the_window_begins_at_the_instant_that_was_asked_for(self) -> None:
+        """Where a busy machine attaches too late, that is said, and it is tried again."""
+        for attempt in range(3):
+            at = int(time.time()) + 9  # a new library is analysed before
+            result = self.record_from(at, self.directory / f"from{attempt}")
+            late_ns = result.summary["window"]["start_unix_ns"] - at * 1_000_000_000
+            is_told = "--start-at" in [gap["feature"] for gap in result.summary["unsupported"]]
+            self.assertGreater(late_ns, -1_000_000)
+            if late_ns < 1_000_000:
+                break
+            self.assertTrue(is_told, late_ns)
+        self.assertLess(late_ns, 1_000_000)
+        self.assertGreaterEqual(min(int(row["start_ns"]) for row in result.events()), result.summary["window"]["start_unix_ns"])
         self.assertGreater(result.ledger["outside_window"], 0)
 
     def test_a_window_that_begins_late_says_so(self) -> None:
