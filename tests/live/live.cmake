@@ -87,7 +87,7 @@ set(live_tests
   unprivileged view views waits why)
 foreach(test IN LISTS live_tests)
   set(python "${live_python}")
-  if(test MATCHES "^(agent|collectives|cuda|fleet_tables|gpu_check|keywords|parallel|python_gc|recompile|torch_profile)$")
+  if(test MATCHES "^(agent|collectives|cuda|fleet_tables|gpu_check|keywords|merge|parallel|python_gc|recompile|torch_profile)$")
     set(python "${cuda_python}")
   endif()
   set(file "${test}")
