@@ -141,8 +141,7 @@ bool IsLoading(const Case& job, const Thread& thread) {
 }
 
 // Adds that workers are started again and again, where far more of them ran than at one time.
-void AddRestarts(const Case& job, Finding* finding) {
-  const ThreadEvents events(job.timeline);
+void AddRestarts(const Case& job, const ThreadEvents& events, Finding* finding) {
   std::vector<std::pair<int64_t, int>> changes;  // when one began (1) or ended (-1)
   for (uint32_t i = 0; i < job.timeline.threads().size(); ++i) {
     const std::vector<uint32_t>& of = events.of(ThreadIndex{i});
@@ -162,9 +161,8 @@ void AddRestarts(const Case& job, Finding* finding) {
 }
 
 // Returns for how much of the time of all steps each worker was not waiting for an order, by PID.
-std::map<uint32_t, int64_t> BusyWorkers(const Case& job) {
+std::map<uint32_t, int64_t> BusyWorkers(const Case& job, const ThreadEvents& events) {
   const Timeline& timeline = job.timeline;
-  const ThreadEvents events(timeline);
   const int64_t from_ns = job.parts.intervals.front().first;
   const int64_t until_ns = job.parts.intervals.back().second;
   std::map<uint32_t, int64_t> busy;
@@ -190,8 +188,8 @@ std::map<uint32_t, int64_t> BusyWorkers(const Case& job) {
 
 // Returns whether all workers are too slow, or only the one for which the thread waited most;
 // empty: neither is clear.
-std::string LoadsText(const Case& job, uint32_t slowest) {
-  std::map<uint32_t, int64_t> busy = BusyWorkers(job);
+std::string LoadsText(const Case& job, const ThreadEvents& events, uint32_t slowest) {
+  std::map<uint32_t, int64_t> busy = BusyWorkers(job, events);
   const auto its = busy.find(slowest);
   if (busy.size() < 2 || its == busy.end()) return "";
   const int64_t all_ns = job.parts.intervals.back().second - job.parts.intervals.front().first;
@@ -237,10 +235,11 @@ void AddWorkers(const Case& job, Finding* finding) {
       " of the time was spent in I/O, " + PercentText(sums.off_ns, sums.looked_at_ns) +
       " blocked otherwise, " + PercentText(sums.queue_ns, sums.looked_at_ns) +
       " waiting for a CPU, the rest computing.");
-  if (std::string loads = LoadsText(job, worker->first); !loads.empty()) {
+  const ThreadEvents events(job.timeline);
+  if (std::string loads = LoadsText(job, events, worker->first); !loads.empty()) {
     finding->evidence.push_back(std::move(loads));
   }
-  AddRestarts(job, finding);
+  AddRestarts(job, events, finding);
   AddCalls(sums, "of the wait", finding);
 }
 

@@ -24,8 +24,7 @@ constexpr char kPythonsPieces[] =
     "PYTHONMALLOC=malloc lets the C library keep it.";
 constexpr char kPythonsFrames[] =
     "Most of it is in no operator. Pieces of this size are those in which Python keeps the frames "
-    "of "
-    "deep calls (recursion): a loop instead, or calls that are less deep, would spare that.";
+    "of deep calls (recursion): a loop instead, or calls that are less deep, would spare that.";
 
 struct Faults {
   uint64_t count = 0;

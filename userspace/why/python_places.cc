@@ -41,7 +41,6 @@ struct PythonPlaces {
   // What follows is of samples.
   std::map<std::string, std::map<std::string, int64_t>> lines;  // by function
   std::map<std::string, Caller> callers;
-  std::map<std::string, NativeUse> by_library;  // native code that Python called
   int64_t all = 0;
   int64_t waiting = 0;  // of samples
   bool are_samples = false;
@@ -63,7 +62,8 @@ bool IsOfInterpreter(const SampleFunction& function) {
 
 // Adds a look at a stack to the library that the innermost function of Python called, the
 // interpreter itself left out, and to the innermost function of that library.
-void AddNativeCallee(const Timeline& timeline, uint32_t innermost, PythonPlaces* places) {
+void AddNativeCallee(const Timeline& timeline, uint32_t innermost,
+                     std::map<std::string, NativeUse>* libraries) {
   std::vector<const SampleFunction*> natives;  // the innermost first
   for (uint32_t frame = innermost; frame != 0; frame = timeline.sample_frames()[frame].parent) {
     const SampleFunction& function = timeline.sample_function(timeline.sample_frames()[frame]);
@@ -75,7 +75,7 @@ void AddNativeCallee(const Timeline& timeline, uint32_t innermost, PythonPlaces*
   const std::string& file = natives.back()->file;
   const auto own = std::find_if(natives.begin(), natives.end(),
                                 [&](const SampleFunction* native) { return native->file == file; });
-  NativeUse& use = places->by_library[ShownText(FileNameOf(file))];
+  NativeUse& use = (*libraries)[ShownText(FileNameOf(file))];
   ++use.count;
   if (!(*own)->name.empty()) ++use.functions[ShownText((*own)->name)];
 }
@@ -103,22 +103,28 @@ void AddStack(const Timeline& timeline, uint32_t innermost, PythonPlaces* places
   }
 }
 
-PythonPlaces PlacesOfSamples(const Case& job, ThreadIndex thread, const TimeIntervals& times) {
-  PythonPlaces places;
-  places.are_samples = true;
+// Visits the sample of each look at the thread in these times.
+template <typename Visitor>
+void ForEachLook(const Case& job, ThreadIndex thread, const TimeIntervals& times, Visitor&& visit) {
   for (const Sample& sample : job.timeline.samples()) {
     if (sample.thread != thread) continue;
     for (uint32_t i = 0; i < sample.count; ++i) {
       const int64_t time_ns = sample.time_ns + static_cast<int64_t>(i) * sample.period_ns;
-      if (!IsInTimes(times, time_ns)) continue;
-      ++places.all;
-      if (sample.state == SampleState::kSleeping || sample.state == SampleState::kUninterruptible) {
-        ++places.waiting;
-      }
-      AddStack(job.timeline, sample.frame, &places);
-      AddNativeCallee(job.timeline, sample.frame, &places);
+      if (IsInTimes(times, time_ns)) visit(sample);
     }
   }
+}
+
+PythonPlaces PlacesOfSamples(const Case& job, ThreadIndex thread, const TimeIntervals& times) {
+  PythonPlaces places;
+  places.are_samples = true;
+  ForEachLook(job, thread, times, [&](const Sample& sample) {
+    ++places.all;
+    if (sample.state == SampleState::kSleeping || sample.state == SampleState::kUninterruptible) {
+      ++places.waiting;
+    }
+    AddStack(job.timeline, sample.frame, &places);
+  });
   return places;
 }
 
@@ -191,14 +197,19 @@ PythonSource AddPython(const Case& job, StepPart part, Finding* finding) {
 }
 
 bool AddNative(const Case& job, StepPart part, Finding* finding) {
-  const PythonPlaces places = PlacesOfSamples(job, job.parts.thread, TimesOf(job, part));
+  int64_t all = 0;
+  std::map<std::string, NativeUse> libraries;
+  ForEachLook(job, job.parts.thread, TimesOf(job, part), [&](const Sample& sample) {
+    ++all;
+    AddNativeCallee(job.timeline, sample.frame, &libraries);
+  });
   const auto most = std::max_element(
-      places.by_library.begin(), places.by_library.end(),
+      libraries.begin(), libraries.end(),
       [](const auto& a, const auto& b) { return a.second.count < b.second.count; });
-  if (places.all < kFewestSamples || most == places.by_library.end()) return false;
+  if (all < kFewestSamples || most == libraries.end()) return false;
   const auto& [library, use] = *most;
-  if (2 * use.count < places.all) return false;
-  std::string text = "That is native code, not Python: " + PercentText(use.count, places.all) +
+  if (2 * use.count < all) return false;
+  std::string text = "That is native code, not Python: " + PercentText(use.count, all) +
                      " of the samples are in " + library;
   const auto function = LargestValue(use.functions);
   if (function != use.functions.end()) text += ", most of them in " + function->first;
