@@ -44,13 +44,11 @@ void RecordSession::OnRecord(std::span<const std::byte> record) {
   if (record.size() < sizeof(head)) return;
   std::memcpy(&head, record.data(), sizeof(head));
   if (IsBeforeBegin(head)) return;
-  if (measures_hit_) job_hit_cost_.Observe(head);
-  stretch_.Observe(head);
-  rates_.Observe(head);
+  cost_.Observe(head);
+  tier_.Observe(head);
   if (head.kind == abi::PT_COST || head.kind == abi::PT_COST_AGAIN) return;
-  if (IsInWindow(head)) {
-    meter_.Count(head);
-    probe_reuse_.Observe(head);
+  if (cost_.IsInWindow(head)) {
+    cost_.Count(head);
     silent_.Observe(head);
   }
   if (patch_ != nullptr) {
@@ -69,11 +67,6 @@ bool RecordSession::IsBeforeBegin(const abi::pt_record& head) const {
   // Records of stacks are made only once, and later records refer to them, so records from before
   // the begin are kept, too.
   return static_cast<int64_t>(head.time_ns) < begin_ns_ && !abi::IsOfStacks(head.kind);
-}
-
-bool RecordSession::IsInWindow(const abi::pt_record& head) const {
-  const auto time_ns = static_cast<int64_t>(head.time_ns);
-  return time_ns >= metered_from_ns_ && time_ns < metered_until_ns_;
 }
 
 void RecordSession::Keep(const abi::pt_record& head, std::span<const std::byte> record) {
@@ -102,13 +95,11 @@ void RecordSession::KeepMerged(int64_t until_ns) {
     std::memcpy(&head, record.data(), sizeof(head));
     if (IsBeforeBegin(head)) return;
     if (origin == RecordOrigin::kJump) {
-      if (IsInWindow(head)) {
-        jump_meter_.Count(head);
-        jump_reuse_.Observe(head);
+      if (cost_.IsInWindow(head)) {
+        cost_.CountJump(head);
         silent_.Observe(head);
       }
-      stretch_.ObserveJump(head);
-      if (stacks_ != nullptr) stack_cost_.Observe(head);
+      cost_.ObserveJump(head, /*reads_stacks=*/stacks_ != nullptr);
     }
     if (stacks_ == nullptr) return Keep(head, record);
     stacks_->Add(record, origin, [this](std::span<const std::byte> made) {
@@ -143,8 +134,7 @@ void RecordSession::React(const abi::pt_record& head, std::span<const std::byte>
       break;
     }
     case abi::PT_EXEC:
-      // The process has other sites from here on.
-      if (stretch_.followed() == Pid{head.pid}) comparison_.Forget();
+      cost_.OnExec(Pid{head.pid});
       if (agents_ != nullptr) agents_->OnEnd(Pid{head.pid}, GpuAgents::End::kExec);
       if (budget_ != nullptr) {
         budget_->OnProcessEnd(Pid{head.pid}, static_cast<int64_t>(head.time_ns));
@@ -155,8 +145,7 @@ void RecordSession::React(const abi::pt_record& head, std::span<const std::byte>
       names_->Observe(record);
       abi::pt_exit_record exit{};
       std::memcpy(&exit, record.data(), std::min(record.size(), sizeof(exit)));
-      if (flight_ != nullptr) meter_.OnThreadExit(head.tid);
-      if (flight_ != nullptr) jump_meter_.OnThreadExit(head.tid);
+      if (flight_ != nullptr) cost_.OnThreadExit(head.tid);
       if (exit.group_dead == 0) break;
       if (agents_ != nullptr) agents_->OnEnd(Pid{head.pid}, GpuAgents::End::kExit);
       if (budget_ != nullptr) {
@@ -193,8 +182,7 @@ void RecordSession::TakeSystemRecords() {
   system_->Drain([this](std::span<const std::byte> record) {
     abi::pt_record head{};
     std::memcpy(&head, record.data(), std::min(record.size(), sizeof(head)));
-    if (IsInWindow(head)) meter_.Count(head);
-    stretch_.Observe(head);
+    cost_.ObserveSystem(head);
     sink_.Append(record);
     ++result_.records;
   });
@@ -207,7 +195,7 @@ void RecordSession::TellClocks() {
 }
 
 void RecordSession::TellQuotas(bool is_asked) {
-  const std::vector<Pid> pids = WithProcesses([](auto& processes) { return processes.pids(); });
+  const std::vector<Pid> pids = RecordedPids();
   sink_.AddMetadata(
       [&](MetadataWriter& writer) { quotas_.Look(pids, MonotonicNs(), is_asked, &writer); });
 }
@@ -251,7 +239,7 @@ void RecordSession::SayMissing() {
 }
 
 void RecordSession::NoteStandstills(const std::string& when) {
-  std::vector<Pid> pids = WithProcesses([](auto& processes) { return processes.pids(); });
+  std::vector<Pid> pids = RecordedPids();
   // A whole host has too many processes to look at each one.
   if (pids.size() > kMostStandstillLooks) pids.resize(kMostStandstillLooks);
   for (const Pid pid : pids) {
@@ -283,7 +271,7 @@ void RecordSession::AddFailures(MetadataWriter* writer) const {
 std::optional<Unsupported> RecordSession::FindSilent(bool records_lost) {
   if (plain_ != nullptr) return std::nullopt;
   const std::optional<std::string> names =
-      silent_.Describe(processes_->pids(), cpu_times_, processes_->unreached());
+      silent_.Describe(processes_->pids(), cost_.cpu_times(), processes_->unreached());
   if (!names.has_value()) return std::nullopt;
   Unsupported silent{"rows of processes that ran", WhySilent(*names, records_lost)};
   if (callbacks_.on_missing) callbacks_.on_missing(silent.reason);
@@ -335,7 +323,7 @@ absl::Status RecordSession::Loop() {
         if (const auto steps = step_watch_->Find()) flight_->OnSteps(*steps, now_ns);
       }
     }
-    ReadCpuTimes(now_ns);
+    cost_.ReadCpuTimes(now_ns);
     if (now_ns >= next_clocks_ns_) TellClocks();
     if (quotas_.IsDue(now_ns)) TellQuotas(/*is_asked=*/false);
     KeepBudget(now_ns);
@@ -351,15 +339,15 @@ absl::Status RecordSession::Loop() {
 
 void RecordSession::KeepBudget(int64_t now_ns) {
   if (budget_ == nullptr || !budget_->IsDue(now_ns)) return;
-  cpu_times_.Read(processes_->pids());
-  const std::vector<BudgetNews> news = budget_->Look(now_ns, CostsOfHits());
+  cost_.cpu_times().Read(processes_->pids());
+  const std::vector<BudgetNews> news = budget_->Look(now_ns, cost_.CostsOfHits());
   if (news.empty()) return;
   if (callbacks_.on_budget) {
     const double after_s = ToSeconds(now_ns - info_.window.start_ns);
     for (const BudgetNews& of_process : news) callbacks_.on_budget(of_process, after_s);
   }
   // The budget is written now, so that a recording that is killed has it, too.
-  const Cost cost = MeasureCost(now_ns - info_.window.start_ns, 0);
+  const Cost cost = cost_.Measure(now_ns - info_.window.start_ns, 0);
   const Budget budget = budget_->Describe(cost.estimated_overhead_percent);
   sink_.AddMetadata([&budget](MetadataWriter& writer) { writer.AddBudget(budget); });
 }
@@ -411,7 +399,7 @@ void RecordSession::TakeFlight(int64_t now_ns) {
   sink_.WaitUntilWritten();
   const Ledger losses = ReadLosses();
   flight_->NoteLosses(now_ns, losses);
-  const Cost cost = MeasureCost(now_ns - info_.window.start_ns, losses.ring_lost);
+  const Cost cost = cost_.Measure(now_ns - info_.window.start_ns, losses.ring_lost);
   if (is_dump_due && callbacks_.on_dump) {
     MetadataWriter words = FlightWords(cost, unnamed);
     callbacks_.on_dump(
@@ -438,7 +426,7 @@ MetadataWriter RecordSession::FlightWords(const Cost& cost, uint64_t unnamed) {
   if (system_ != nullptr) {
     for (const Unsupported& gap : system_->gaps()) words.AddUnsupported(gap);
   }
-  for (const Pid pid : WithProcesses([](auto& processes) { return processes.pids(); })) {
+  for (const Pid pid : RecordedPids()) {
     for (const ThreadEntry& thread : ReadThreads(pid)) words.AddThread(thread);
   }
   if (budget_ != nullptr) words.AddBudget(budget_->Describe(cost.estimated_overhead_percent));
@@ -448,36 +436,17 @@ MetadataWriter RecordSession::FlightWords(const Cost& cost, uint64_t unnamed) {
 void RecordSession::Stop() {
   const int64_t end_ns = MonotonicNs();
   TellClocks();
-  const std::vector<Pid> pids = WithProcesses([](auto& processes) { return processes.pids(); });
+  const std::vector<Pid> pids = RecordedPids();
   sink_.AddMetadata([&](MetadataWriter& writer) { quotas_.Finish(pids, MonotonicNs(), &writer); });
-  metered_until_ns_ = end_ns;
-  last_cpu_look_ns_ = 0;
-  ReadCpuTimes(end_ns);
+  cost_.EndWindow(end_ns);
   NoteStandstills("at the end");
   // The job goes on until the probes are out; its later steps do not count.
   if (step_watch_ != nullptr) step_watch_->EndAt(end_ns);
   processes_->OnWindowEnd(end_ns);
   if (budget_ != nullptr) budget_->Finish(end_ns);
-  if (compares_) stretch_.Cut();
-  absl::Status status = Drain(0);
-  if (patch_ == nullptr) KeepStretch();
-  if (!job_ns_per_hit_ && status.ok() && AnyTargetAlive()) status = MeasureHitInJob();
-  if (sampler_ != nullptr) sampler_->Stop();
-  if (system_ != nullptr) system_->Stop();
-  processes_->NoteMovedCode();
-  processes_->Detach();
-  const int64_t detached_ns = MonotonicNs();
-  if (agents_ != nullptr) agents_->Stop();
-  if (status.ok()) status = Drain(0);
-  if (patch_ != nullptr) {
-    KeepMerged(std::numeric_limits<int64_t>::max());
-    KeepStretch();
-    result_.code = patch_->code_status();
-    if (callbacks_.on_left_behind) {
-      for (const std::string& what : patch_->left_behind()) callbacks_.on_left_behind(what);
-    }
-  }
-  if (status.ok()) status = MeasureAloneAfter();
+  cost_.CutStretch();
+  int64_t detached_ns = end_ns;
+  const absl::Status status = TakeProbesOut(&detached_ns);
   SayMissing();
   processes_->CollectLastNames();
   reader_->Finish(kLastNamesNs);
@@ -487,8 +456,42 @@ void RecordSession::Stop() {
   KeepSteps();
   info_.window.detach_s = ToSeconds(detached_ns - end_ns);
   const Ledger ledger = ReadLosses();
-  const Cost cost = MeasureCost(end_ns - info_.window.start_ns, ledger.ring_lost);
+  const Cost cost = cost_.Measure(end_ns - info_.window.start_ns, ledger.ring_lost);
   if (budget_ != nullptr) result_.budget = budget_->Describe(cost.estimated_overhead_percent);
+  WriteLastWords(cost, ledger);
+  const absl::Status finished = sink_.Finish();
+  result_.attached = plain_ != nullptr || processes_->operator_count() > 0;
+  result_.status = status.ok() ? finished : status;
+  if (result_.status.ok() && !result_.attached) result_.status = NothingRecorded();
+  result_.ring_lost = ledger.ring_lost;
+  result_.window = info_.window;
+  result_.cost = cost;
+  if (flight_ != nullptr) TakeLastDump(end_ns, cost, ledger);
+}
+
+absl::Status RecordSession::TakeProbesOut(int64_t* detached_ns) {
+  absl::Status status = Drain(0);
+  if (patch_ == nullptr) cost_.KeepStretch();
+  if (!cost_.is_known_in_job() && status.ok() && AnyTargetAlive()) status = cost_.MeasureInJob();
+  if (sampler_ != nullptr) sampler_->Stop();
+  if (system_ != nullptr) system_->Stop();
+  processes_->NoteMovedCode();
+  processes_->Detach();
+  *detached_ns = MonotonicNs();
+  if (agents_ != nullptr) agents_->Stop();
+  if (status.ok()) status = Drain(0);
+  if (patch_ != nullptr) {
+    KeepMerged(std::numeric_limits<int64_t>::max());
+    cost_.KeepStretch();
+    result_.code = patch_->code_status();
+    if (callbacks_.on_left_behind) {
+      for (const std::string& what : patch_->left_behind()) callbacks_.on_left_behind(what);
+    }
+  }
+  return status.ok() ? cost_.MeasureAfter() : status;
+}
+
+void RecordSession::WriteLastWords(const Cost& cost, const Ledger& ledger) {
   const std::optional<Unsupported> silent = FindSilent(ledger.ring_lost > 0);
   const bool is_other_tier = NoteTier();
   sink_.AddMetadata([&](MetadataWriter& writer) {
@@ -497,36 +500,34 @@ void RecordSession::Stop() {
     AddFailures(&writer);
     for (const auto& [pid, why] : standstills_)
       writer.AddUnsupported({"process at a standstill", why});
-    const bool has_agent = agents_ != nullptr && agents_->has_run();
-    for (const Unsupported& gap : processes_->gaps()) {
-      // The agents fill the gaps of processes that had probes at their calls before they had
-      // agents.
-      const bool is_filled =
-          has_agent && !agents_->has_missed() && gap.feature == kLaunchLevelFeature;
-      if (!is_filled) writer.AddUnsupported(gap);
-    }
-    if (system_ != nullptr) {
-      for (const Unsupported& gap : system_->gaps()) writer.AddUnsupported(gap);
-    }
-    if (patch_ != nullptr) {
-      for (const Unsupported& gap : patch_->gaps()) writer.AddUnsupported(gap);
-    }
-    if (has_agent || processes_->has_cuda_calls()) writer.AddGpu(has_agent ? "agent" : "launch");
-    if (agents_ != nullptr) {
-      for (const Unsupported& gap : agents_->gaps()) writer.AddUnsupported(gap);
-    }
+    AddGaps(&writer);
     if (result_.steps.has_value()) writer.AddSteps(*result_.steps);
     if (result_.budget.has_value()) writer.AddBudget(*result_.budget);
     writer.AddEnd(info_.window, cost, ledger);
   });
-  const absl::Status finished = sink_.Finish();
-  result_.attached = plain_ != nullptr || processes_->operator_count() > 0;
-  result_.status = status.ok() ? finished : status;
-  if (result_.status.ok() && !result_.attached) result_.status = NothingRecorded();
-  result_.ring_lost = ledger.ring_lost;
-  result_.window = info_.window;
-  result_.cost = cost;
-  if (flight_ == nullptr) return;
+}
+
+void RecordSession::AddGaps(MetadataWriter* writer) const {
+  const bool has_agent = agents_ != nullptr && agents_->has_run();
+  for (const Unsupported& gap : processes_->gaps()) {
+    // The agents fill the gaps of processes that had probes at their calls before they had agents.
+    const bool is_filled =
+        has_agent && !agents_->has_missed() && gap.feature == kLaunchLevelFeature;
+    if (!is_filled) writer->AddUnsupported(gap);
+  }
+  if (system_ != nullptr) {
+    for (const Unsupported& gap : system_->gaps()) writer->AddUnsupported(gap);
+  }
+  if (patch_ != nullptr) {
+    for (const Unsupported& gap : patch_->gaps()) writer->AddUnsupported(gap);
+  }
+  if (has_agent || processes_->has_cuda_calls()) writer->AddGpu(has_agent ? "agent" : "launch");
+  if (agents_ != nullptr) {
+    for (const Unsupported& gap : agents_->gaps()) writer->AddUnsupported(gap);
+  }
+}
+
+void RecordSession::TakeLastDump(int64_t end_ns, const Cost& cost, const Ledger& ledger) {
   flight_->NoteLosses(end_ns, ledger);
   MetadataWriter words;
   if (result_.budget.has_value()) words.AddBudget(*result_.budget);

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,14 +18,7 @@
 
 #include "userspace/base/clock.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/capture/cost/job_hit_cost.h"
-#include "userspace/capture/cost/job_stack_cost.h"
-#include "userspace/capture/cost/live_meter.h"
-#include "userspace/capture/cost/operator_rates.h"
-#include "userspace/capture/cost/price_comparison.h"
-#include "userspace/capture/cost/stretch_meter.h"
 #include "userspace/capture/jumps/patch_recorder.h"
-#include "userspace/capture/kernel/site_reuse.h"
 #include "userspace/capture/kernel/system_programs.h"
 #include "userspace/capture/names/name_resolver.h"
 #include "userspace/capture/processes/map_watch.h"
@@ -41,10 +33,10 @@
 #include "userspace/capture/session/cpu_quota_watch.h"
 #include "userspace/capture/session/flight_recorder.h"
 #include "userspace/capture/session/recorder.h"
+#include "userspace/capture/session/session_cost.h"
 #include "userspace/capture/session/step_watch.h"
-#include "userspace/capture/targets/process_cpu_times.h"
+#include "userspace/capture/session/tier_chooser.h"
 #include "userspace/capture/targets/target_reader.h"
-#include "userspace/patch/jump_cost.h"
 
 namespace proftrace {
 
@@ -62,7 +54,11 @@ class RecordSession {
                     ? new FlightKeeper(FlightRecorder::LimitsOf(*options.flight), MonotonicNs)
                     : nullptr),
         sink_(keeper_ != nullptr ? std::unique_ptr<BlockSink>(keeper_) : std::move(writer)),
-        puts_jumps_(options.tier == Tier::kPatch) {}
+        puts_jumps_(options.tier == Tier::kPatch),
+        tier_(options, stop),
+        cost_({options, programs_, processes_, patch_, system_, budget_},
+              {[this](int timeout_ms) { return Drain(timeout_ms); },
+               [this] { return AnyTargetAlive(); }, [this] { return RecordedPids(); }}) {}
 
   ~RecordSession() {
     // The reader's answers go to members that are destroyed before the reader.
@@ -84,6 +80,18 @@ class RecordSession {
 
  private:
   absl::Status Start();
+  // Makes plans, and starts agents, so that they are ready shortly before the window (--start-at).
+  absl::Status PlanInTime(int64_t start_ns);
+  // Loads the kernel's programs, and chooses the tier.
+  absl::Status LoadSources();
+  absl::Status PutProbesIn();
+  // Waits for the moment at which the window is to begin, if there is one.
+  absl::Status AwaitStart(int64_t start_ns, int64_t attached_ns);
+  // Makes what watches the records: for steps, the budget and the flight recorder.
+  void MakeObservers(int64_t ready_ns);
+  absl::Status BeginWindow(int64_t ready_ns, int64_t attached_ns);
+  // Tells the user that the recording has begun, and what will be missing.
+  void SayReady();
   absl::Status PlanTargets();
   // Makes the rings smaller until the memory that this program takes has room within the limit of
   // its own control group. Otherwise the kernel would kill the program without a word, with its
@@ -93,14 +101,7 @@ class RecordSession {
   // Decides whether jumps are put in (--tier). With kAuto it counts operators for a moment.
   absl::Status ChooseTier();
   // Returns the processes whose operators can be counted before the probes go in, with their plans.
-  std::vector<std::pair<Pid, const ProbePlan*>> PlansToCount() const;
-  // Counts operators for a moment. Adds to `counted` the processes that had the probe for it.
-  absl::StatusOr<std::vector<OperatorRates::Thread>> CountOperators(std::vector<Pid>* counted);
-  // Returns the nanoseconds of the job's time that recording an operator by probes usually takes.
-  double UsualProbeNsPerOperator() const;
-  absl::Status CheckStacksByJumps(Pid pid) const;
-  bool ChooseByRates(const std::vector<Pid>& counted,
-                     const std::vector<OperatorRates::Thread>& threads, TierChoice* choice);
+  TierChooser::PlansByProcess PlansToCount() const;
   absl::Status PrepareJumps();
   // Returns `attached`, which says why jumps could not be put into a process, together with the
   // reason why there is no eBPF.
@@ -134,6 +135,12 @@ class RecordSession {
   absl::StatusOr<ProbePlan> PlanRunning(Pid pid, bool has_agent) const;
   absl::Status Loop();
   void Stop();
+  // Takes the probes out, and all records that come until then.
+  absl::Status TakeProbesOut(int64_t* detached_ns);
+  // Writes what ends the capture.
+  void WriteLastWords(const Cost& cost, const Ledger& ledger);
+  void AddGaps(MetadataWriter* writer) const;
+  void TakeLastDump(int64_t end_ns, const Cost& cost, const Ledger& ledger);
   void OnRecord(std::span<const std::byte> record);
   // Does the things that a record calls for at once, such as following a fork.
   void React(const abi::pt_record& head, std::span<const std::byte> record);
@@ -144,7 +151,6 @@ class RecordSession {
   // Keeps the records of jumps and of probes that came before `until_ns`, in their order.
   void KeepMerged(int64_t until_ns);
   bool IsBeforeBegin(const abi::pt_record& head) const;
-  bool IsInWindow(const abi::pt_record& head) const;
   // Takes up processes that have begun to load PyTorch (-a).
   void TakeMapNews();
   void TakeSamples();
@@ -172,34 +178,8 @@ class RecordSession {
   bool AskedForSteps() const { return options_.steps.has_value() || options_.counts_steps; }
   // Keeps the steps that were asked for; the window ends with the last of them.
   void KeepSteps();
-  // Puts one probe at the function that every operator calls into each process that was named.
-  LinkSet AttachCounters();
-  // Whether the job's CPU time with and without probes can be compared at all.
-  bool CanCompare() const;
-  // Whether the CPU time without probes is measured before they go in, because the price is needed
-  // during the recording. Otherwise it is measured after they are out, so that the user need not
-  // wait for it.
-  bool ComparesEarly() const;
-  // Measure what an operator takes of the job's CPU time without probes: before they go in, and
-  // after they are out.
-  absl::Status MeasureAlone();
-  absl::Status MeasureAloneAfter();
-  absl::Status MeasureStretch(int64_t most_cpu_ns);
-  // Whether records were lost since the last call.
-  bool HasLost();
-  absl::Status MeasureHitInJob();
-  // Gives the stretch that has ended to the comparison, and begins the next one.
-  void CompareStretch(int64_t now_ns);
-  // Follows the process that uses most CPU time, for a comparison that is not made early.
-  void FollowBusiest();
-  void KeepStretch();
-  HitCost CostsOfHits() const;
   // Measures what the recording takes, and has operators demoted (--max-overhead).
   void KeepBudget(int64_t now_ns);
-  Cost MeasureCost(int64_t window_ns, uint64_t lost) const;
-  // Reads the CPU time that recorded processes have used by now, about four times a second however
-  // often it is called.
-  void ReadCpuTimes(int64_t now_ns);
   // Returns the losses since the window began.
   Ledger ReadLosses() const;
   // Returns the metadata that a dump ends with. `unnamed` is the number of samples that have no
@@ -213,6 +193,9 @@ class RecordSession {
   auto WithProcesses(Visit visit) {
     return plain_ != nullptr ? visit(*plain_) : visit(*processes_);
   }
+  std::vector<Pid> RecordedPids() {
+    return WithProcesses([](auto& processes) { return processes.pids(); });
+  }
 
   const RecordOptions& options_;
   const RecordCallbacks& callbacks_;
@@ -220,10 +203,6 @@ class RecordSession {
   uint32_t ring_bytes_;  // the bytes of each of the kernel's rings
   size_t flight_bytes_;  // the bytes that the flight recorder may keep; 0: there is none
   int64_t begin_ns_;
-  // The cost of the recording is estimated from the records between these times, without those of
-  // measurements before and after.
-  int64_t metered_from_ns_ = std::numeric_limits<int64_t>::max();
-  int64_t metered_until_ns_ = std::numeric_limits<int64_t>::max();
   FlightKeeper* keeper_;  // owned by the sink; null: records are written to a file
   CaptureSink sink_;
   std::unique_ptr<FlightRecorder> flight_;
@@ -243,34 +222,17 @@ class RecordSession {
   // The plans of targets, until they are attached to.
   std::vector<std::pair<Pid, absl::StatusOr<ProbePlan>>> plans_;
   ProcessSet::Plans child_plans_;  // plans of the targets' children, for attaching
-  LiveMeter meter_;
-  LiveMeter jump_meter_;
   SilentProcesses silent_;
   std::map<uint32_t, std::string> standstills_;  // why a process stands still, by pid
-  ProcessCpuTimes cpu_times_;
   CpuQuotaWatch quotas_;
-  int64_t last_cpu_look_ns_ = 0;
   std::unique_ptr<StepWatch> step_watch_;  // null: nobody asks for steps
   std::unique_ptr<BudgetKeeper> budget_;   // null: there is no budget
   bool puts_jumps_;  // whether jumps are put in: as asked for or, with kAuto, as chosen
   std::vector<Pid> stay_on_probes_;  // processes that have no jumps where others have
-  OperatorRates rates_;
-  StretchMeter stretch_;
-  PriceComparison comparison_;
-  bool compares_ = false;  // whether a stretch of the window is being measured
-  int64_t last_cut_ns_ = 0;
-  SiteReuse probe_reuse_;
-  SiteReuse jump_reuse_;
-  JobHitCost job_hit_cost_;
-  JobStackCost stack_cost_;
-  bool measures_hit_ = false;
-  std::optional<double> job_ns_per_hit_;
-  std::optional<double> job_ns_per_call_;  // for a begin that reads inputs
-  std::optional<JumpCost> jump_cost_;
+  TierChooser tier_;
+  SessionCost cost_;
   std::string without_bpf_;  // why there is no eBPF; empty: the programs are loaded
   RecordingInfo info_;
-  int64_t cpu_at_start_ns_ = 0;
-  uint64_t lost_compared_ = 0;      // lost records until the last look at stretches
   uint64_t lost_before_start_ = 0;  // records lost before the window, while probes went in
   uint64_t system_lost_before_start_ = 0;
   int64_t next_clocks_ns_ = 0;  // when TellClocks() is due again

@@ -371,6 +371,22 @@ absl::Status RecordSession::Start() {
                                            ReadTargetWords);
   if (options_.info.system.operators) reader_->Start();
   const int64_t start_ns = options_.start_unix_ns.value_or(0) - MonotonicToUnixNs();
+  if (absl::Status status = PlanInTime(start_ns); !status.ok()) return status;
+  if (absl::Status status = LoadSources(); !status.ok()) return status;
+  if (absl::Status status = PutProbesIn(); !status.ok()) return status;
+  if (agents_ != nullptr) agents_->BeginWindow();
+  const int64_t attached_ns = MonotonicNs();
+  if (absl::Status status = AwaitStart(start_ns, attached_ns); !status.ok()) return status;
+  // A signal may have ended the wait before `start_ns`.
+  const int64_t ready_ns = std::max(attached_ns, std::min(start_ns, MonotonicNs()));
+  MakeObservers(ready_ns);
+  if (absl::Status status = BeginWindow(ready_ns, attached_ns); !status.ok()) return status;
+  SayReady();
+  processes_->OnReady(ready_ns);
+  return absl::OkStatus();
+}
+
+absl::Status RecordSession::PlanInTime(int64_t start_ns) {
   if (options_.agent.has_value()) {
     if (options_.start_unix_ns.has_value()) {
       // Errors of the targets are reported now. The agents are started only shortly before the
@@ -386,16 +402,20 @@ absl::Status RecordSession::Start() {
   // it back.
   if (absl::Status status = PlanTargets(); !status.ok()) return status;
   malloc_trim(0);
-  if (options_.start_unix_ns.has_value()) {
-    if (absl::Status status = WaitUntil(start_ns - kAttachLeadNs); !status.ok()) return status;
-    begin_ns_ = MonotonicNs();
-  }
+  if (!options_.start_unix_ns.has_value()) return absl::OkStatus();
+  absl::Status status = WaitUntil(start_ns - kAttachLeadNs);
+  begin_ns_ = MonotonicNs();
+  return status;
+}
+
+absl::Status RecordSession::LoadSources() {
   if (absl::Status status = LoadPrograms(); !status.ok()) return status;
   if (absl::Status status = LoadActivities(); !status.ok()) return status;
   if (absl::Status status = ChooseTier(); !status.ok()) return status;
-  if (puts_jumps_) {
-    if (absl::Status status = PrepareJumps(); !status.ok()) return status;
-  }
+  return puts_jumps_ ? PrepareJumps() : absl::OkStatus();
+}
+
+absl::Status RecordSession::PutProbesIn() {
   processes_ = MakeProcesses();
   names_ = std::make_unique<NameResolver>(
       [this](Pid pid) { return processes_->ImageOf(pid); },
@@ -413,25 +433,27 @@ absl::Status RecordSession::Start() {
     // The watch begins before processes are looked for, so that none is missed in between.
     if (auto watch = MapWatch::Open(); watch.ok()) map_watch_ = *std::move(watch);
   }
-  if (absl::Status status = MeasureAlone(); !status.ok()) return status;
+  if (absl::Status status = cost_.MeasureBefore(plans_); !status.ok()) return status;
   absl::Status attached = AttachTargets();
   plans_.clear();
   if (!attached.ok()) return WithoutEitherTier(attached);
-  if (absl::Status status = MeasureHitInJob(); !status.ok()) return status;
-  if (agents_ != nullptr) agents_->BeginWindow();
-  const int64_t attached_ns = MonotonicNs();
-  if (options_.start_unix_ns.has_value()) {
-    if (absl::Status status = WaitUntil(start_ns); !status.ok()) return status;
-    if (const double late_s = ToSeconds(attached_ns - start_ns); late_s > 0) {
-      const std::string reason = "the window began " + std::to_string(late_s) +
-                                 " s after it: the probes were not live before";
-      sink_.AddMetadata([&](MetadataWriter& writer) {
-        writer.AddUnsupported(Unsupported{"--start-at", reason});
-      });
-    }
+  return cost_.MeasureInJob();
+}
+
+absl::Status RecordSession::AwaitStart(int64_t start_ns, int64_t attached_ns) {
+  if (!options_.start_unix_ns.has_value()) return absl::OkStatus();
+  if (absl::Status status = WaitUntil(start_ns); !status.ok()) return status;
+  if (const double late_s = ToSeconds(attached_ns - start_ns); late_s > 0) {
+    const std::string reason = "the window began " + std::to_string(late_s) +
+                               " s after it: the probes were not live before";
+    sink_.AddMetadata([&](MetadataWriter& writer) {
+      writer.AddUnsupported(Unsupported{"--start-at", reason});
+    });
   }
-  // A signal may have ended the wait before `start_ns`.
-  const int64_t ready_ns = std::max(attached_ns, std::min(start_ns, MonotonicNs()));
+  return absl::OkStatus();
+}
+
+void RecordSession::MakeObservers(int64_t ready_ns) {
   if (AskedForSteps() || callbacks_.on_progress || options_.max_overhead_percent.has_value() ||
       (options_.flight.has_value() && options_.flight->WatchesSteps())) {
     step_watch_ = std::make_unique<StepWatch>(
@@ -443,25 +465,27 @@ absl::Status RecordSession::Start() {
         BudgetKeeper::Options{*options_.max_overhead_percent, AskedForSteps(),
                               options_.keeps_counting},
         BudgetKeeper::Parts{programs_.get(), patch_.get(), processes_.get(), step_watch_.get(),
-                            &meter_, &jump_meter_, &cpu_times_},
+                            &cost_.meter(), &cost_.jump_meter(), &cost_.cpu_times()},
         ready_ns);
   }
-  if (options_.flight.has_value()) {
-    // With this threshold, memory that the flight recorder frees is returned to the system at once,
-    // whatever lies beside that memory.
-    mallopt(M_MMAP_THRESHOLD, 64 << 10);
-    FlightOptions flight = *options_.flight;
-    flight.most_bytes = flight_bytes_;
-    flight_ = std::make_unique<FlightRecorder>(flight, [this](Pid pid) {
-      return plain_ != nullptr ? plain_->IsLiving(pid) : processes_->ImageOf(pid).has_value();
-    });
-    std::vector<Pid> targets = options_.pids;
-    targets.insert(targets.end(), options_.awaited.begin(), options_.awaited.end());
-    const bool is_late = agents_ != nullptr || sampler_ != nullptr;
-    flight_->Start(ready_ns, targets, is_late ? kLateSettleNs : kSettleNs);
-  }
-  info_.window.start_ns = metered_from_ns_ = ready_ns;
-  cpu_times_.Begin(WithProcesses([](auto& processes) { return processes.pids(); }));
+  if (!options_.flight.has_value()) return;
+  // With this threshold, memory that the flight recorder frees is returned to the system at once,
+  // whatever lies beside that memory.
+  mallopt(M_MMAP_THRESHOLD, 64 << 10);
+  FlightOptions flight = *options_.flight;
+  flight.most_bytes = flight_bytes_;
+  flight_ = std::make_unique<FlightRecorder>(flight, [this](Pid pid) {
+    return plain_ != nullptr ? plain_->IsLiving(pid) : processes_->ImageOf(pid).has_value();
+  });
+  std::vector<Pid> targets = options_.pids;
+  targets.insert(targets.end(), options_.awaited.begin(), options_.awaited.end());
+  const bool is_late = agents_ != nullptr || sampler_ != nullptr;
+  flight_->Start(ready_ns, targets, is_late ? kLateSettleNs : kSettleNs);
+}
+
+absl::Status RecordSession::BeginWindow(int64_t ready_ns, int64_t attached_ns) {
+  info_.window.start_ns = ready_ns;
+  cost_.BeginWindow(ready_ns);
   info_.window.monotonic_to_unix_ns = MonotonicToUnixNs();
   info_.window.attach_s = ToSeconds(attached_ns - begin_ns_);
   TellTier();
@@ -471,11 +495,15 @@ absl::Status RecordSession::Start() {
   if (sampler_ != nullptr) {
     if (absl::Status status = sampler_->Start(); !status.ok()) return status;
   }
-  cpu_at_start_ns_ = ProcessCpuNs();
+  cost_.CountOwnTime();
   lost_before_start_ = programs_->ReadCounters().ring_lost;
   if (patch_ != nullptr) lost_before_start_ += patch_->lost();
   if (system_ != nullptr) system_lost_before_start_ = system_->lost();
   if (flight_ != nullptr) flight_->NoteLosses(ready_ns, ReadLosses());
+  return absl::OkStatus();
+}
+
+void RecordSession::SayReady() {
   if (!without_bpf_.empty() && callbacks_.on_without_bpf) callbacks_.on_without_bpf(without_bpf_);
   if (const std::string why = processes_->anothers_jumps();
       !why.empty() && callbacks_.on_anothers_jumps) {
@@ -488,8 +516,6 @@ absl::Status RecordSession::Start() {
         Ready{WithProcesses([](auto& processes) { return processes.process_count(); }),
               processes_->operator_count(), info_.window.attach_s});
   }
-  processes_->OnReady(ready_ns);
-  return absl::OkStatus();
 }
 
 }  // namespace proftrace
