@@ -136,6 +136,8 @@ OrderedJson TargetJson(const RecordingInfo& info, const Target& target) {
   if (target.monotonic_offset_ns) json["monotonic_offset_ns"] = *target.monotonic_offset_ns;
   if (target.boottime_offset_ns) json["boottime_offset_ns"] = *target.boottime_offset_ns;
   if (!target.control_group.empty()) json["control_group"] = ToValidUtf8(target.control_group);
+  const auto mask = info.cpu_masks.find(Raw(target.pid));
+  if (mask != info.cpu_masks.end()) json["cpus_allowed"] = ToValidUtf8(mask->second.cpus);
   if (const auto quotas = ThrottlingOf(info, target.pid)) json["cpu_quotas"] = QuotasJson(*quotas);
   if (!target.process_groups.empty()) {
     json["process_groups"] = GroupsJson(target.process_groups);

@@ -83,7 +83,8 @@ proftrace_unit_test(symbols_worker_test
   SOURCES symbols/worker_test.cc
   LIBS proftrace_symbols GTest::gmock)
 proftrace_unit_test(symbols_target_test PARSER
-  SOURCES symbols/target_test.cc symbols/control_groups_test.cc symbols/cpu_quotas_test.cc
+  SOURCES symbols/target_test.cc symbols/control_groups_test.cc symbols/cpu_mask_test.cc
+    symbols/cpu_quotas_test.cc
   LIBS proftrace_symbols)
 proftrace_unit_test(symbols_held_file_test
   SOURCES symbols/held_file_test.cc

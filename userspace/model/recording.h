@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "userspace/model/clock_snapshot.h"
+#include "userspace/model/cpu_mask.h"
 #include "userspace/model/cpu_quota.h"
 #include "userspace/model/host_state.h"
 #include "userspace/model/ids.h"
@@ -247,6 +248,9 @@ struct RecordingInfo {
   // it. The snapshots have the quotas of those with a quota. For a process without an entry the
   // groups are not known.
   std::map<uint32_t, std::vector<std::string>> cpu_groups;
+  // The CPUs that a process may run on, by pid. A process without an entry is of an older capture,
+  // or its mask was changed during the recording.
+  std::map<uint32_t, CpuMask> cpu_masks;
   Cost cost;
   std::optional<RecordedSteps> steps;
   std::optional<FlightNote> flight;  // nullopt: no flight recorder wrote it

@@ -28,6 +28,31 @@ constexpr uint64_t kFewPeriods = 20;
 // Threads that want this many times the CPUs that they have are told of.
 constexpr double kMuchMore = 1.5;
 
+// The CPUs that the job may run on.
+struct AllowedCpus {
+  uint32_t count = 0;     // 0: not known
+  std::string mask;       // "0-3,8"; empty: it may run on all CPUs of the host, or it is not known
+  bool is_known = false;  // whether the recording tells if there is a mask
+
+  bool is_masked() const { return !mask.empty(); }
+};
+
+AllowedCpus AllowedFor(const RecordingInfo& info, Pid pid) {
+  const auto mask = info.cpu_masks.find(Raw(pid));
+  if (mask == info.cpu_masks.end()) return {info.host.cpus, "", false};
+  if (mask->second.count >= info.host.cpus) return {info.host.cpus, "", true};
+  return {mask->second.count, mask->second.cpus, true};
+}
+
+// Returns "of the host's 8 CPUs", or "of the 2 CPUs that this job may use (CPU 0-1 of the host's
+// 8: …)".
+std::string AllowedText(const AllowedCpus& allowed, uint32_t cpus_of_host) {
+  if (!allowed.is_masked()) return absl::StrFormat("of the host's %u CPUs", cpus_of_host);
+  return "of the " + CountText(allowed.count, "CPU", "CPUs") + " that the job may use (CPU " +
+         ShownText(allowed.mask) +
+         absl::StrFormat(" of the host's %u, by taskset or a cpuset)", cpus_of_host);
+}
+
 // How much the threads of the recorded processes used CPUs.
 struct CpuUse {
   double on_cpu = 0;  // CPUs, on the average
@@ -35,10 +60,15 @@ struct CpuUse {
   uint64_t busy = 0;  // threads that worked more than a tenth of the time
 };
 
-CpuUse UseOf(const Timeline& timeline, const ThreadEvents& events) {
+// Adds up the use of all processes; where the process `pid` has a CPU mask, of those with the same
+// one.
+CpuUse UseOf(const Timeline& timeline, const ThreadEvents& events, Pid pid) {
   const double window_ns = static_cast<double>(timeline.info().window.duration_ns);
+  const AllowedCpus allowed = AllowedFor(timeline.info(), pid);
   CpuUse use;
   for (uint32_t i = 0; i < timeline.threads().size(); ++i) {
+    const Pid of = timeline.thread(ThreadIndex{i}).pid;
+    if (AllowedFor(timeline.info(), of).mask != allowed.mask) continue;
     // Between its first and last time off the CPU, a thread was on a CPU for the rest of the time.
     double off_ns = 0, queue_ns = 0;
     int64_t first_ns = 0, last_ns = 0;
@@ -144,7 +174,15 @@ void TellThrottling(const Case& job, const CpuQuota& quota, const Delays& delays
 }
 
 // Returns the sentence for recorded processes that leave CPUs to others.
-std::string OthersText(const Delays& delays, bool is_quota_known) {
+std::string OthersText(const Delays& delays, const AllowedCpus& allowed, bool is_quota_known) {
+  if (allowed.is_masked()) {
+    return "Other programs have the rest of these CPUs: more CPUs for the job, or fewer programs "
+           "on "
+           "them, would help.";
+  }
+  if (is_quota_known && allowed.is_known) {
+    return "The recorded processes leave CPUs to others: other programs keep it from them.";
+  }
   if (is_quota_known) {
     return "The recorded processes leave CPUs to others: other programs, or a CPU mask of the job, "
            "keep it from them.";
@@ -174,10 +212,10 @@ std::optional<Finding> FindRunQueue(const Case& job) {
     TellThrottling(job, *hardest, delays, &finding);
     return finding;
   }
-  const CpuUse use = UseOf(timeline, events);
-  const uint32_t cpus = timeline.info().host.cpus;
-  std::string text = absl::StrFormat(
-      "Together the recorded processes had %.1f of the host's %u CPUs", use.on_cpu, cpus);
+  const CpuUse use = UseOf(timeline, events, job.parts.pid);
+  const AllowedCpus allowed = AllowedFor(timeline.info(), job.parts.pid);
+  std::string text = absl::StrFormat("Together the recorded processes had %.1f ", use.on_cpu) +
+                     AllowedText(allowed, timeline.info().host.cpus);
   if (use.busy > 0) {
     text += "; " + CountText(use.busy, "thread of theirs", "threads of theirs") +
             " worked more than a tenth of the time";
@@ -186,12 +224,14 @@ std::optional<Finding> FindRunQueue(const Case& job) {
     text += absl::StrFormat("; with those that waited for one, they wanted %.1f", use.wanted);
   }
   finding.evidence.push_back(text + ".");
-  if (cpus > 0 && use.on_cpu < 0.75 * cpus) {
-    finding.evidence.push_back(OthersText(delays, quotas.has_value()));
+  if (allowed.count > 0 && use.on_cpu < 0.75 * allowed.count) {
+    finding.evidence.push_back(OthersText(delays, allowed, quotas.has_value()));
     finding.certainty = Certainty::kLikely;
-  } else if (cpus > 0) {
+  } else if (allowed.count > 0) {
     finding.evidence.push_back(
-        "The recorded processes themselves want more CPUs than there are: fewer threads "
+        std::string("The recorded processes themselves want more CPUs than ") +
+        (allowed.is_masked() ? "they may use: more CPUs for the job, fewer threads "
+                             : "there are: fewer threads ") +
         "(torch.set_num_threads, OMP_NUM_THREADS) or fewer DataLoader workers would leave it one.");
   }
   if (hardest != nullptr) {

@@ -50,7 +50,8 @@ void KeptMetadata::Add(const std::vector<std::string>& json_arrays, int64_t now_
       } else if (type == "thread") {
         entry.kind = Kind::kThread;
       } else if (type == "module" || type == "script" || type == "job" ||
-                 type == "process_groups" || type == "gpu_agent" || type == "cpu_groups") {
+                 type == "process_groups" || type == "gpu_agent" || type == "cpu_groups" ||
+                 type == "cpu_mask") {
         entry.kind = Kind::kOfProcess;
       } else if (type == "operators" || type == "schemas" || type == "node" ||
                  type == "python_type" || type == "symbol") {

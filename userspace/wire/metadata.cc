@@ -238,6 +238,13 @@ Unsupported UnsupportedFromJson(const json& entry) {
                      Text(entry, "row")};
 }
 
+// The entries that add facts of their own to RecordingInfo, by their type.
+const std::map<std::string_view, void (*)(const json&, RecordingInfo*)> kMerges = {
+    {"clock", MergeClocks},     {"host_state", MergeHostState}, {"cpu_groups", MergeCpuGroups},
+    {"cpu_mask", MergeCpuMask}, {"cpu_quotas", MergeCpuQuotas}, {"gpu_agent", MergeGpuAgent},
+    {"steps", MergeSteps},
+};
+
 }  // namespace
 
 void CaptureMetadata::AddPlacesOfGroups(uint32_t pid) {
@@ -302,22 +309,12 @@ absl::Status CaptureMetadata::Merge(std::string_view json_array) {
       if (const auto count = OptionalNumber(entry, "count"); count && *count >= 0) {
         process_group_counts[pid] = *count;
       }
-    } else if (type == "clock") {
-      MergeClocks(entry, &info);
-    } else if (type == "host_state") {
-      MergeHostState(entry, &info);
-    } else if (type == "cpu_groups") {
-      MergeCpuGroups(entry, &info);
-    } else if (type == "cpu_quotas") {
-      MergeCpuQuotas(entry, &info);
+    } else if (const auto merge = kMerges.find(type); merge != kMerges.end()) {
+      merge->second(entry, &info);
     } else if (type == "unsupported") {
       info.unsupported.push_back(UnsupportedFromJson(entry));
     } else if (type == "gpu") {
       info.gpu = Text(entry, "how");
-    } else if (type == "gpu_agent") {
-      MergeGpuAgent(entry, &info);
-    } else if (type == "steps") {
-      MergeSteps(entry, &info);
     } else if (type == "tier_choice") {
       info.tier_choice = TierChoiceFromJson(entry);
     } else if (type == "budget") {
@@ -460,6 +457,10 @@ void MetadataWriter::AddClocks(const ClockSnapshot& clocks) {
 
 void MetadataWriter::AddCpuGroups(Pid pid, const std::optional<std::vector<std::string>>& groups) {
   impl_->entries.push_back(CpuGroupsToJson(pid, groups));
+}
+
+void MetadataWriter::AddCpuMask(Pid pid, const std::optional<CpuMask>& mask) {
+  impl_->entries.push_back(CpuMaskToJson(pid, mask));
 }
 
 void MetadataWriter::AddHostState(const HostState& state) {

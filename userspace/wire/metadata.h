@@ -172,6 +172,9 @@ class MetadataWriter {
   // more. The last entry counts.
   void AddCpuGroups(Pid pid, const std::optional<std::vector<std::string>>& groups);
   void AddCpuQuotas(const CpuQuotaSnapshot& snapshot);
+  // Adds the CPUs that a process may run on; nullopt: they are not known any more. The last entry
+  // counts.
+  void AddCpuMask(Pid pid, const std::optional<CpuMask>& mask);
   void AddUnsupported(const Unsupported& unsupported);
   // Adds how GPU activity was captured: RecordingInfo::gpu.
   void AddGpu(const std::string& how);

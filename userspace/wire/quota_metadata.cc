@@ -62,6 +62,14 @@ json CpuQuotasToJson(const CpuQuotaSnapshot& snapshot) {
   return {{"type", "cpu_quotas"}, {"time_ns", snapshot.time_ns}, {"groups", std::move(groups)}};
 }
 
+json CpuMaskToJson(Pid pid, const std::optional<CpuMask>& mask) {
+  json entry = {{"type", "cpu_mask"}, {"pid", Raw(pid)}};
+  if (!mask.has_value()) return entry;
+  entry["count"] = mask->count;
+  entry["cpus"] = mask->cpus;
+  return entry;
+}
+
 void MergeCpuGroups(const json& entry, RecordingInfo* info) {
   const auto pid = WholeNumber<uint32_t>(Member(entry, "pid"));
   if (!pid || info->cpu_groups.size() >= kMostQuotaProcesses) return;
@@ -91,6 +99,16 @@ void MergeCpuQuotas(const json& entry, RecordingInfo* info) {
   const bool is_in_order =
       info->cpu_quotas.empty() || info->cpu_quotas.back().time_ns <= snapshot.time_ns;
   if (is_in_order) info->cpu_quotas.push_back(std::move(snapshot));
+}
+
+void MergeCpuMask(const json& entry, RecordingInfo* info) {
+  const auto pid = WholeNumber<uint32_t>(Member(entry, "pid"));
+  if (!pid || info->cpu_masks.size() >= kMostQuotaProcesses) return;
+  info->cpu_masks.erase(*pid);
+  const auto count = WholeNumber<uint32_t>(Member(entry, "count"));
+  std::string cpus = Text(entry, "cpus");
+  if (!count || *count == 0 || cpus.empty()) return;
+  info->cpu_masks[*pid] = {*count, std::move(cpus)};
 }
 
 }  // namespace proftrace

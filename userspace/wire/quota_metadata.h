@@ -1,5 +1,5 @@
-// How a capture file holds quotas of CPU time: the entries "cpu_groups" (the control groups above a
-// process) and "cpu_quotas" (a snapshot) of its metadata.
+// How a capture file holds limits of CPU time: the entries "cpu_groups" (the control groups above a
+// process), "cpu_quotas" (a snapshot) and "cpu_mask" (the CPUs of a process) of its metadata.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,9 +10,11 @@ namespace proftrace {
 
 nlohmann::json CpuGroupsToJson(Pid pid, const std::optional<std::vector<std::string>>& groups);
 nlohmann::json CpuQuotasToJson(const CpuQuotaSnapshot& snapshot);
+nlohmann::json CpuMaskToJson(Pid pid, const std::optional<CpuMask>& mask);
 
 // Adds an entry; an impossible one is left out.
 void MergeCpuGroups(const nlohmann::json& entry, RecordingInfo* info);
 void MergeCpuQuotas(const nlohmann::json& entry, RecordingInfo* info);
+void MergeCpuMask(const nlohmann::json& entry, RecordingInfo* info);
 
 }  // namespace proftrace

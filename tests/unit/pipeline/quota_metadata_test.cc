@@ -118,6 +118,20 @@ TEST(QuotaMetadataTest, WhatCannotBeIsPassedOver) {
                   .info.cpu_groups.empty());
 }
 
+TEST(QuotaMetadataTest, TheLastMaskCounts) {
+  MetadataWriter writer;
+  writer.AddCpuMask(Pid{7}, CpuMask{2, "0-1"});
+  writer.AddCpuMask(Pid{8}, CpuMask{1, "5"});
+  writer.AddCpuMask(Pid{8}, std::nullopt);
+  const RecordingInfo info = Merged(writer.TakeJson().front()).info;
+  ASSERT_EQ(info.cpu_masks.size(), 1u);
+  EXPECT_EQ(info.cpu_masks.at(7), (CpuMask{2, "0-1"}));
+  EXPECT_TRUE(Merged(R"([{"type":"cpu_mask","pid":7,"count":0,"cpus":"0"},
+                         {"type":"cpu_mask","pid":7,"count":-2,"cpus":"0"},
+                         {"type":"cpu_mask","pid":7,"count":2,"cpus":5}])")
+                  .info.cpu_masks.empty());
+}
+
 TEST(QuotaMetadataTest, AFlightRecorderKeepsTheLastSnapshotBeforeItsWindow) {
   KeptMetadata kept;
   for (int second = 1; second <= 5; ++second) {

@@ -118,6 +118,43 @@ TEST_F(CpuRulesTest, WhatIsNotKnownOfQuotasIsSaidAsBefore) {
   EXPECT_THAT(EvidenceOf(*finding), HasSubstr("a CPU mask or quota of the job"));
 }
 
+TEST_F(CpuRulesTest, AMaskIsTheCpusThatCount) {
+  maker_.info().host.cpus = 8;
+  maker_.info().cpu_masks = {{7, {1, "3"}}, {9, {8, "0-7"}}};
+  const ThreadIndex rival = maker_.AddThread(7, 21, "rival");
+  const ThreadIndex elsewhere = maker_.AddThread(9, 9, "elsewhere");
+  for (const ThreadIndex thread : {rival, elsewhere}) {
+    for (int step = 0; step < kSteps; ++step) {
+      maker_.AddSystemEvent(
+          MakeOffCpu(thread, WaitReason::kPreempted, BeginOf(step), BeginOf(step) + kMs, kMs));
+    }
+  }
+  const std::optional<Finding> finding = FindKind(WhyOfWaits(1), FindingKind::kRunQueue);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("of the 1 CPU that the job may use (CPU 3 of the "
+                                              "host's 8, by taskset or a cpuset); 2 threads"));
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("want more CPUs than they may use"));
+}
+
+TEST_F(CpuRulesTest, OtherProgramsOnTheCpusOfAMaskAreTold) {
+  maker_.info().host.cpus = 8;
+  maker_.info().cpu_masks = {{7, {4, "0-1,6-7"}}};
+  const std::optional<Finding> finding = FindKind(WhyOfWaits(1), FindingKind::kRunQueue);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("Other programs have the rest of these CPUs"));
+}
+
+TEST_F(CpuRulesTest, AMaskOfAllCpusIsNone) {
+  maker_.info().host.cpus = 8;
+  maker_.info().cpu_masks = {{7, {8, "0-7"}}};
+  maker_.info().cpu_groups[7] = {"/"};
+  maker_.info().cpu_quotas = {{0, {}}, {maker_.info().window.duration_ns, {}}};
+  const std::optional<Finding> finding = FindKind(WhyOfWaits(1), FindingKind::kRunQueue);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("of the host's 8 CPUs"));
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("other programs keep it from them"));
+}
+
 TEST_F(CpuRulesTest, NamesOfGroupsCannotCommandTheTerminal) {
   AddQuota({}, "/pod\x1b[2J");
   const std::optional<Finding> finding = FindKind(WhyOfWaits(1), FindingKind::kThrottling);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "symbols/process/cpu_mask.h"
+
 namespace proftrace {
 namespace {
 
@@ -13,7 +15,13 @@ constexpr size_t kMostQuotaProcesses = 4096;
 
 }  // namespace
 
-void CpuQuotaWatch::AddProcess(Pid pid, MetadataWriter* writer) {
+void CpuQuotaWatch::AddMask(Pid pid, MetadataWriter* writer) {
+  if (masks_.contains(Raw(pid)) || masks_.size() >= kMostQuotaProcesses) return;
+  const std::optional<CpuMask>& mask = masks_[Raw(pid)] = ReadCpuMask(pid);
+  if (mask.has_value()) writer->AddCpuMask(pid, mask);
+}
+
+void CpuQuotaWatch::AddGroups(Pid pid, MetadataWriter* writer) {
   if (groups_of_.contains(Raw(pid)) || unknown_.contains(Raw(pid))) return;
   if (groups_of_.size() + unknown_.size() >= kMostQuotaProcesses) return;
   std::optional<std::vector<CpuGroup>> levels = FindCpuGroups(pid);
@@ -38,7 +46,10 @@ void CpuQuotaWatch::AddProcess(Pid pid, MetadataWriter* writer) {
 void CpuQuotaWatch::Look(std::span<const Pid> pids, int64_t now_ns, bool is_asked,
                          MetadataWriter* writer) {
   next_ns_ = now_ns + kQuotaLookNs;
-  for (const Pid pid : pids) AddProcess(pid, writer);
+  for (const Pid pid : pids) {
+    AddMask(pid, writer);
+    AddGroups(pid, writer);
+  }
   CpuQuotaSnapshot snapshot{now_ns, {}};
   for (const auto& [folder, group] : groups_) {
     absl::StatusOr<std::optional<CpuQuota>> quota = ReadCpuQuota(group);
@@ -51,6 +62,10 @@ void CpuQuotaWatch::Look(std::span<const Pid> pids, int64_t now_ns, bool is_aske
 void CpuQuotaWatch::Finish(std::span<const Pid> pids, int64_t now_ns, MetadataWriter* writer) {
   Look(pids, now_ns, /*is_asked=*/true, writer);
   for (const Pid pid : pids) {
+    const std::optional<CpuMask> mask = ReadCpuMask(pid);
+    if (mask.has_value() && masks_.contains(Raw(pid)) && mask != masks_[Raw(pid)]) {
+      writer->AddCpuMask(pid, std::nullopt);
+    }
     const auto known = groups_of_.find(Raw(pid));
     const std::optional<std::vector<CpuGroup>> now = FindCpuGroups(pid);
     if (known == groups_of_.end() || !now.has_value() || *now == known->second) continue;

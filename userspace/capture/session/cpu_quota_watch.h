@@ -1,5 +1,6 @@
-// Reads the quotas of CPU time that recorded processes are under, once a second, for the capture.
-// How often a quota was used up is the difference of two readings. Not thread-safe.
+// Reads what limits the CPU time of recorded processes, for the capture: their quotas, once a
+// second, and the CPUs that they may run on. How often a quota was used up is the difference of two
+// readings. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "symbols/process/cpu_quotas.h"
+#include "userspace/model/cpu_mask.h"
 #include "userspace/model/ids.h"
 #include "userspace/wire/metadata.h"
 
@@ -19,17 +21,19 @@ namespace proftrace {
 class CpuQuotaWatch {
  public:
   bool IsDue(int64_t now_ns) const { return now_ns >= next_ns_; }
-  // Reads the groups of processes that are new, and the counters of all groups, and adds both to
-  // `writer`. A group that cannot be read is left out of the snapshot. As long as no group has a
-  // quota, an empty snapshot is written only once, and where `is_asked` is set.
+  // Reads the groups and CPU masks of processes that are new, and the counters of all groups, and
+  // adds all to `writer`. A group that cannot be read is left out of the snapshot. As long as no
+  // group has a quota, an empty snapshot is written only once, and where `is_asked` is set.
   void Look(std::span<const Pid> pids, int64_t now_ns, bool is_asked, MetadataWriter* writer);
-  // Looks for the last time. Also says which processes have moved, so that their groups are not
-  // known.
+  // Looks for the last time. Also says which processes have moved to other groups or have another
+  // mask, so that these are not known.
   void Finish(std::span<const Pid> pids, int64_t now_ns, MetadataWriter* writer);
 
  private:
-  void AddProcess(Pid pid, MetadataWriter* writer);
+  void AddMask(Pid pid, MetadataWriter* writer);
+  void AddGroups(Pid pid, MetadataWriter* writer);
 
+  std::map<uint32_t, std::optional<CpuMask>> masks_;     // by pid
   std::map<uint32_t, std::vector<CpuGroup>> groups_of_;  // by pid
   std::set<uint32_t> unknown_;                           // pids
   std::map<std::string, CpuGroup> groups_;               // by folder
