@@ -174,11 +174,13 @@ OrderedJson StepsJson(const Timeline& timeline, const Steps& steps) {
   const auto microseconds = [](int64_t ns) { return static_cast<double>(ns) / 1000.0; };
   const auto describe = [&](const ProcessSteps& process) -> OrderedJson {
     OrderedJson threads = OrderedJson::array();
-    threads.push_back(
-        {{"tid", Raw(timeline.thread(process.thread).tid)}, {"count", process.steps.size()}});
+    threads.push_back({{"tid", Raw(timeline.thread(process.thread).tid)},
+                       {"count", process.steps.size()},
+                       {"median_us", microseconds(process.own_median_ns)}});
     for (const ThreadSteps& other : process.others) {
-      threads.push_back(
-          {{"tid", Raw(timeline.thread(other.thread).tid)}, {"count", other.steps.size()}});
+      threads.push_back({{"tid", Raw(timeline.thread(other.thread).tid)},
+                         {"count", other.steps.size()},
+                         {"median_us", microseconds(other.median_ns)}});
     }
     return {{"count", process.count()},
             {"how", process.how},

@@ -106,15 +106,33 @@ std::string LossLine(const Timeline& timeline) {
   return "Losses: none\n";
 }
 
+// The most threads whose steps are told one by one; summary.json has all.
+constexpr size_t kMostThreadsOfSteps = 3;
+
 // Returns a line on how the steps were found and how sure that is, so that a wrong guess shows.
-std::string StepsLine(const Steps& steps) {
+std::string StepsLine(const Timeline& timeline, const Steps& steps) {
   if (!steps.main.has_value()) return "Steps: none found\n";
   const ProcessSteps& process = steps.processes[*steps.main];
+  const auto of_thread = [&timeline](ThreadIndex thread) {
+    return " of TID " + std::to_string(Raw(timeline.thread(thread).tid));
+  };
   std::array<char, 160> text;
-  std::snprintf(text.data(), text.size(), "Steps: %zu, median %.3f ms, p99 %.3f ms; ",
-                process.count(), static_cast<double>(process.median_ns) * 1e-6,
+  std::snprintf(text.data(), text.size(), "Steps: %zu%s, median %.3f ms, p99 %.3f ms; ",
+                process.are_alike ? process.count() : process.steps.size(),
+                process.are_alike ? "" : of_thread(process.thread).c_str(),
+                static_cast<double>(process.median_ns) * 1e-6,
                 static_cast<double>(process.p99_ns) * 1e-6);
   std::string line(text.data());
+  for (size_t i = 0; !process.are_alike && i < process.others.size(); ++i) {
+    if (i == kMostThreadsOfSteps) {
+      line += std::to_string(process.others.size() - i) + " more threads have steps; ";
+      break;
+    }
+    const ThreadSteps& other = process.others[i];
+    std::snprintf(text.data(), text.size(), "%zu%s, median %.3f ms; ", other.steps.size(),
+                  of_thread(other.thread).c_str(), static_cast<double>(other.median_ns) * 1e-6);
+    line += text.data();
+  }
   if (process.confidence < kGuessBelow) line += "a guess, ";
   line += "by " + ShownText(process.how);
   std::snprintf(text.data(), text.size(), " (confidence %.2f)", process.confidence);
@@ -146,13 +164,16 @@ std::string TimeLines(const Timeline& timeline, const Aggregates& aggregates) {
   line += "\n";
   const DataWait* longest = nullptr;
   int64_t blocked_ns = 0;
+  size_t count = 0;
   for (const DataWait& wait : aggregates.data_waits) {
+    if (wait.is_nested) continue;
+    ++count;
     blocked_ns += wait.blocked_ns;
     if (longest == nullptr || wait.blocked_ns > longest->blocked_ns) longest = &wait;
   }
   if (longest == nullptr) return line;
   std::snprintf(text.data(), text.size(), "Data: %zu batches, waited %.3f ms, the longest %.3f ms",
-                aggregates.data_waits.size(), static_cast<double>(blocked_ns) * 1e-6,
+                count, static_cast<double>(blocked_ns) * 1e-6,
                 static_cast<double>(longest->blocked_ns) * 1e-6);
   line += text.data();
   if (Raw(longest->worker) != 0) {
@@ -161,6 +182,9 @@ std::string TimeLines(const Timeline& timeline, const Aggregates& aggregates) {
         Raw(longest->worker), static_cast<double>(longest->worker_io_ns) * 1e-6,
         static_cast<double>(longest->worker_off_ns - longest->worker_run_queue_ns) * 1e-6);
     line += text.data();
+  }
+  if (const size_t nested = aggregates.data_waits.size() - count; nested > 0) {
+    line += "; workers took " + std::to_string(nested) + " batches from DataLoaders of their own";
   }
   return line + "\n";
 }
@@ -311,7 +335,7 @@ std::string FormatTableFooter(const Timeline& timeline, const Aggregates& aggreg
   const KeyAverages& averages = aggregates.key_averages;
   std::string text = FlightLine(timeline.info());
   text += ProcessesLine(averages.processes);
-  text += StepsLine(aggregates.steps);
+  text += StepsLine(timeline, aggregates.steps);
   text += TimeLines(timeline, aggregates);
   text += IdleLines(aggregates.device_idle);
   text += LedgerLine(timeline.ledger());

@@ -1,5 +1,7 @@
 #include "userspace/aggregate/data_waits.h"
 
+#include <absl/container/flat_hash_set.h>
+
 #include <algorithm>
 #include <optional>
 #include <tuple>
@@ -40,6 +42,7 @@ class Finder {
       if (rows.Has(span)) waits.push_back(Look(id, span));
     });
     ForgetBystanders(&waits);
+    FindNested(&waits);
     return waits;
   }
 
@@ -55,6 +58,15 @@ class Finder {
       if (is_recorded(wait)) continue;
       wait.worker = Pid{};
       wait.waker = Tid{};
+    }
+  }
+
+  void FindNested(std::vector<DataWait>* waits) const {
+    absl::flat_hash_set<uint32_t> workers;
+    for (const DataWait& wait : *waits) workers.insert(Raw(wait.worker));
+    for (DataWait& wait : *waits) {
+      const Pid asked = timeline_.thread(timeline_.span(wait.span).thread).pid;
+      wait.is_nested = workers.contains(Raw(asked));
     }
   }
 

@@ -23,6 +23,8 @@ struct DataWait {
   // The process of the worker that ended the wait, followed through threads of the job's own
   // (pin_memory); 0 = not known.
   Pid worker{};
+  // Whether a worker of another recorded process asked for the batch, from a DataLoader of its own.
+  bool is_nested = false;
   Tid waker{};  // the worker's thread that ended the wait
   // What the worker's loading thread did from the span's begin until the worker woke the waiting
   // thread.

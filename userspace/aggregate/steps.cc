@@ -188,20 +188,39 @@ std::optional<int64_t> NumberOfAnnotation(std::string_view name) {
   return number;
 }
 
-void SetDurations(ProcessSteps* process) {
+// Returns the durations of steps, the shortest first.
+std::vector<int64_t> DurationsOf(std::span<const Step> steps) {
   std::vector<int64_t> durations;
-  for (const Step& step : process->timed_steps()) {
-    durations.push_back(step.end_ns - step.start_ns);
-  }
-  for (const ThreadSteps& other : process->others) {
-    for (const Step& step : other.steps) durations.push_back(step.end_ns - step.start_ns);
-  }
-  if (durations.empty()) return;
+  for (const Step& step : steps) durations.push_back(step.end_ns - step.start_ns);
   std::sort(durations.begin(), durations.end());
-  const size_t count = durations.size();
-  // The percentiles are by the nearest rank.
-  process->median_ns = durations[(count + 1) / 2 - 1];
-  process->p99_ns = durations[(count * 99 + 99) / 100 - 1];
+  return durations;
+}
+
+// Returns the percentile by the nearest rank; 0: there is no duration.
+int64_t Percentile(const std::vector<int64_t>& sorted, size_t percent) {
+  return sorted.empty() ? 0 : sorted[(sorted.size() * percent + 99) / 100 - 1];
+}
+
+void SetDurations(ProcessSteps* process) {
+  constexpr size_t kFewest = 8;  // steps that tell how long a thread's steps take
+  std::vector<int64_t> durations = DurationsOf(process->timed_steps());
+  process->own_median_ns = Percentile(durations, 50);
+  const bool is_known = durations.size() >= kFewest;
+  std::vector<int64_t> of_all = durations;
+  for (ThreadSteps& other : process->others) {
+    const std::vector<int64_t> its = DurationsOf(other.steps);
+    other.median_ns = Percentile(its, 50);
+    of_all.insert(of_all.end(), its.begin(), its.end());
+    if (!is_known || its.size() < kFewest) continue;
+    const auto [less_ns, more_ns] = std::minmax(process->own_median_ns, other.median_ns);
+    if (more_ns > 2 * less_ns) process->are_alike = false;
+  }
+  if (process->are_alike) {
+    durations = std::move(of_all);
+    std::sort(durations.begin(), durations.end());
+  }
+  process->median_ns = Percentile(durations, 50);
+  process->p99_ns = Percentile(durations, 99);
 }
 
 std::vector<Step> StepsOf(const Timeline& timeline, const StepFinder& finder) {

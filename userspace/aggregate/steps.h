@@ -25,6 +25,7 @@ struct Step {
 struct ThreadSteps {
   ThreadIndex thread{};
   std::vector<Step> steps;  // whole steps in order, without overlaps
+  int64_t median_ns = 0;
 };
 
 struct ProcessSteps {
@@ -35,6 +36,11 @@ struct ProcessSteps {
   bool are_annotated = false;       // the job annotates its steps, so they are spans already
   std::string how;                  // the evidence as a phrase
   double confidence = 0;            // 0 to 1
+  // Whether the steps of all threads take about as long, as in a server's pool. Where they do not,
+  // as where two models are trained side by side, `median_ns` and `p99_ns` are of
+  // `thread` alone.
+  bool are_alike = true;
+  int64_t own_median_ns = 0;  // of the steps of `thread`
   int64_t median_ns = 0;
   int64_t p99_ns = 0;
 

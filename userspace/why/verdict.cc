@@ -138,7 +138,8 @@ std::string OtherStepsRemark(const Case& job) {
       [](const ThreadSteps& a, const ThreadSteps& b) { return a.steps.size() < b.steps.size(); });
   return CountText(process.others.size(), "other thread has", "other threads have") +
          " steps as well, " + ThreadPlaceText(job.timeline, most->thread, job.parts.pid) + " " +
-         std::to_string(most->steps.size()) + ": this is about " + DriverText(job) + " alone.";
+         std::to_string(most->steps.size()) + " of " + DurationText(most->median_ns) +
+         ": this is about " + DriverText(job) + " alone.";
 }
 
 // Returns the reasons that the recording gives for lacking most rows of a process, one sentence

@@ -207,6 +207,33 @@ TEST_F(TableFooterTest, WhatIsNotRecordedForOneReasonSharesALine) {
       << footer;
 }
 
+// Steps of one thread are no steps of another one that takes longer.
+TEST_F(TableFooterTest, ThreadsWithOtherStepsAreToldOneByOne) {
+  const std::vector<LabelId> labels = {
+      maker_.AddOperator("aten::embedding"), maker_.AddOperator("aten::linear"),
+      maker_.AddOperator("aten::gelu"), maker_.AddOperator("aten::softmax")};
+  const ThreadIndex slow = maker_.AddThread(1, 2, "slow");
+  const auto add = [&](ThreadIndex thread, int rounds, int64_t round_ns) {
+    for (int round = 0; round < rounds; ++round) {
+      int64_t now_ns = 6'000'000'000 + round * round_ns;
+      for (const LabelId label : labels) {
+        maker_.Add(thread, label, now_ns, now_ns + 20'000);
+        now_ns += 25'000;
+      }
+    }
+  };
+  add(thread_, 100, 1'000'000);
+  add(slow, 20, 5'000'000);
+  maker_.info().window.duration_ns = 2'000'000'000;
+  const std::unique_ptr<Timeline> timeline = maker_.Finish();
+  const Aggregates aggregates = Aggregate(*timeline, {});
+  ASSERT_EQ(aggregates.steps.processes.size(), 1u);
+  EXPECT_FALSE(aggregates.steps.processes[0].are_alike);
+  const std::string footer = FormatTableFooter(*timeline, aggregates);
+  EXPECT_NE(footer.find(" of TID 1, median 1.000 ms, p99 1.000 ms; "), std::string::npos) << footer;
+  EXPECT_NE(footer.find(" of TID 2, median 5.000 ms; "), std::string::npos) << footer;
+}
+
 // 22 lines for a job that runs none of that.
 TEST_F(TableFooterTest, CodeThatIsOnlyLoadedIsCountedUnlessAskedFor) {
   maker_.info().unsupported = {
