@@ -46,6 +46,11 @@ std::string CountText(uint64_t count, const std::string& one, const std::string&
 std::string ThreadPlaceText(const Timeline& timeline, ThreadIndex thread, Pid own) {
   const Thread& facts = timeline.thread(thread);
   std::string number = "TID " + std::to_string(Raw(facts.tid));
+  if (facts.pid != own && Raw(facts.tid) == Raw(facts.pid)) {
+    const std::string process = "PID " + std::to_string(Raw(facts.pid));
+    if (facts.name.empty()) return "the main thread of " + process;
+    return "the main thread of process " + ShownText(facts.name) + " (" + process + ")";
+  }
   if (facts.pid != own) number += " of PID " + std::to_string(Raw(facts.pid));
   if (facts.name.empty()) return "the thread with " + number;
   return "thread " + ShownText(facts.name) + " (" + number + ")";

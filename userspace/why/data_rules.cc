@@ -212,6 +212,23 @@ std::string LoadsText(const Case& job, const ThreadEvents& events, uint32_t slow
   return "";
 }
 
+// Adds the function of Python in which the worker was while it was waited for. Returns whether
+// samples would tell it, and there are none.
+bool AddFunctionOf(const Case& job, Pid worker, Finding* finding) {
+  if (job.timeline.samples().empty()) return true;
+  TimeIntervals waits;
+  for (const DataWait& wait : job.aggregates.data_waits) {
+    const Span& span = job.timeline.span(wait.span);
+    if (span.thread != job.parts.thread || wait.worker != worker || wait.worker_ns <= 0) continue;
+    waits.emplace_back(span.start_ns, span.start_ns + wait.worker_ns);
+  }
+  const ThreadsByNumber threads(job.timeline);
+  if (const auto thread = threads.Find(worker, Tid{Raw(worker)}); thread.has_value()) {
+    AddPython(job, *thread, waits, "PID " + std::to_string(Raw(worker)), finding);
+  }
+  return false;
+}
+
 // Adds what each worker was seen doing while the thread waited for its batch.
 void AddWorkers(const Case& job, Finding* finding) {
   const WorkerSums sums = SumWorkers(job);
@@ -241,6 +258,9 @@ void AddWorkers(const Case& job, Finding* finding) {
   }
   AddRestarts(job, events, finding);
   AddCalls(sums, "of the wait", finding);
+  const bool lacks_samples = AddFunctionOf(job, Pid{worker->first}, finding);
+  const int64_t computed_ns = sums.looked_at_ns - sums.io_ns - sums.off_ns - sums.queue_ns;
+  if (lacks_samples && 2 * computed_ns > sums.looked_at_ns) finding->next = "--sample 99Hz";
 }
 
 // Returns whether most batches come from DataLoaders without workers.

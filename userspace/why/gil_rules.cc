@@ -94,26 +94,6 @@ GilWaits WaitsForGil(const Case& job) {
   return waits;
 }
 
-// Returns the holder's outermost row that took most of these times; empty: no row took a fifth of
-// them.
-std::string RowText(const Case& job, ThreadIndex thread, const Holder& holder) {
-  std::map<uint32_t, int64_t> by_label;
-  ForEachSpan(job.timeline, [&](SpanId, const Span& span) {
-    if (span.thread != thread || span.parent != kNoSpan || span.is_apart) return;
-    auto at = std::lower_bound(
-        holder.intervals.begin(), holder.intervals.end(), span.start_ns,
-        [](const auto& interval, int64_t time_ns) { return interval.second <= time_ns; });
-    for (; at != holder.intervals.end() && at->first < span.end_ns(); ++at) {
-      by_label[Raw(span.label)] +=
-          std::min(at->second, span.end_ns()) - std::max(at->first, span.start_ns);
-    }
-  });
-  const auto most = LargestValue(by_label);
-  if (most == by_label.end() || 5 * most->second < holder.ns) return "";
-  return "Of its rows it was in " + ShownText(job.timeline.label(LabelId{most->first}).name) +
-         " then, for " + PercentText(most->second, holder.ns) + " of that time.";
-}
-
 void TellHolder(const Case& job, const GilWaits& waits, Finding* finding) {
   const auto most =
       std::max_element(waits.holders.begin(), waits.holders.end(),
@@ -133,12 +113,7 @@ void TellHolder(const Case& job, const GilWaits& waits, Finding* finding) {
   }
   finding->evidence.push_back(text + ".");
   AddMeanwhile(job, holder.intervals, thread, finding);
-  const std::string row = RowText(job, thread, holder);
-  if (!row.empty()) finding->evidence.push_back(row);
-  if (AddPython(job, thread, holder.intervals, "That thread", finding) != PythonSource::kSamples &&
-      job.timeline.samples().empty()) {
-    finding->next = "--sample 99Hz";
-  }
+  if (job.timeline.samples().empty()) finding->next = "--sample 99Hz";
 }
 
 }  // namespace

@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "userspace/aggregate/each_span.h"
 #include "userspace/aggregate/thread_events.h"
+#include "userspace/base/shown_text.h"
 #include "userspace/why/rules.h"
 
 namespace proftrace {
@@ -120,6 +122,27 @@ std::optional<Pid> RecordedPeer(const Timeline& timeline, const std::vector<uint
   return is_recorded ? std::optional(Pid{most->first}) : std::nullopt;
 }
 
+// Adds the outermost row of `thread` that took most of these times, if it took a fifth of them.
+void AddRow(const Case& job, ThreadIndex thread, const TimeIntervals& times, Finding* finding) {
+  int64_t all_ns = 0;
+  for (const Interval& interval : times) all_ns += interval.second - interval.first;
+  std::map<uint32_t, int64_t> by_label;
+  ForEachSpan(job.timeline, [&](SpanId, const Span& span) {
+    if (span.thread != thread || span.parent != kNoSpan || span.is_apart) return;
+    auto at = std::lower_bound(
+        times.begin(), times.end(), span.start_ns,
+        [](const Interval& interval, int64_t time_ns) { return interval.second <= time_ns; });
+    for (; at != times.end() && at->first < span.end_ns(); ++at) {
+      by_label[Raw(span.label)] += Overlap(*at, span.start_ns, span.end_ns());
+    }
+  });
+  const auto most = LargestValue(by_label);
+  if (most == by_label.end() || 5 * most->second < all_ns) return;
+  finding->evidence.push_back("Of its rows it was in " +
+                              ShownText(job.timeline.label(LabelId{most->first}).name) +
+                              " then, for " + PercentText(most->second, all_ns) + " of that time.");
+}
+
 }  // namespace
 
 bool AddMeanwhile(const Case& job, StepPart part, const WaitSum* longest, Finding* finding) {
@@ -135,15 +158,17 @@ bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other
   if (!IsWorthTelling(sums.total_ns, finding->ns)) return false;
   const auto longest = std::max_element(sums.waited_ns.begin(), sums.waited_ns.end());
   const auto reason = static_cast<WaitReason>(longest - sums.waited_ns.begin());
-  std::string text = "While it did, that thread worked for " +
+  std::string text = "Meanwhile that thread worked for " +
                      PercentText(sums.ran_ns(), sums.total_ns) + " of the time";
   const bool lacked_cpu = IsWorthTelling(sums.run_queue_ns, sums.total_ns);
-  if (*longest > 0 && reason != WaitReason::kPreempted) {
+  if (IsWorthTelling(*longest, sums.total_ns) && reason != WaitReason::kPreempted) {
     text += (lacked_cpu ? ", " : ", and ") + std::string(WaitedText(reason)) + " for " +
             PercentText(*longest, sums.total_ns);
   }
   if (lacked_cpu) text += ", and had no CPU for " + PercentText(sums.run_queue_ns, sums.total_ns);
   finding->evidence.push_back(text + ".");
+  AddRow(job, other, waits, finding);
+  AddPython(job, other, waits, "That thread", finding);
   if (2 * (sums.Waited(WaitReason::kPoll) + sums.Waited(WaitReason::kIo)) <= sums.total_ns) {
     return false;
   }

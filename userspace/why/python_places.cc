@@ -55,6 +55,12 @@ bool IsInTimes(const TimeIntervals& times, int64_t time_ns) {
 
 std::string FileNameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+// Whether a library is a part of PyTorch: what it does outside of operators is between Python and
+// these.
+bool IsOfTorch(const std::string& library) {
+  return library.starts_with("libtorch") || library.starts_with("libc10");
+}
+
 bool IsOfInterpreter(const SampleFunction& function) {
   const std::string name = FileNameOf(function.file);
   return name.starts_with("python") || name.starts_with("libpython");
@@ -209,12 +215,13 @@ bool AddNative(const Case& job, StepPart part, Finding* finding) {
   if (all < kFewestSamples || most == libraries.end()) return false;
   const auto& [library, use] = *most;
   if (2 * use.count < all) return false;
-  std::string text = "That is native code, not Python: " + PercentText(use.count, all) +
-                     " of the samples are in " + library;
+  std::string text = (IsOfTorch(library) ? "That is PyTorch's own code around operators: "
+                                         : "That is native code, not Python: ") +
+                     PercentText(use.count, all) + " of the samples are in " + library;
   const auto function = LargestValue(use.functions);
   if (function != use.functions.end()) text += ", most of them in " + function->first;
   finding->evidence.push_back(text + ".");
-  return true;
+  return !IsOfTorch(library);
 }
 
 PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals& times,

@@ -69,7 +69,7 @@ enum class PythonSource : uint8_t { kNone, kSamples, kStacks };
 PythonSource AddPython(const Case& job, StepPart part, Finding* finding);
 // Adds the library of native code that Python called and that has at least half of the driving
 // thread's samples in that part. Functions of the interpreter itself count as Python. Returns
-// whether there is one.
+// whether there is one that is not PyTorch's own.
 bool AddNative(const Case& job, StepPart part, Finding* finding);
 // Adds the function in which `thread` was most during `times`; `who`: the thread's name in the
 // sentence.
@@ -77,9 +77,9 @@ PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals&
                        const std::string& who, Finding* finding);
 
 // Adds to the evidence what the thread that ended the longest wait of that part did while the
-// driving thread waited for it. Returns whether that thread mostly waited for files or sockets,
-// which means for somebody outside of the job. Adds nothing where no wait (nullptr) or no such
-// thread is known.
+// driving thread waited for it, and in which row and function it was. Returns whether that thread
+// mostly waited for files or sockets, which means for somebody outside of the job. Adds nothing
+// where no wait (nullptr) or no such thread is known.
 bool AddMeanwhile(const Case& job, StepPart part, const WaitSum* longest, Finding* finding);
 // Adds what `other` did in the times `waits`, in which it was waited for.
 bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other, Finding* finding);

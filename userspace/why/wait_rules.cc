@@ -358,7 +358,11 @@ std::optional<Finding> FindLock(const Case& job) {
 std::optional<Finding> FindOtherThread(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kOtherThread, StepPart::kEvent,
                               DriverText(job) + " waits for another thread to finish something");
-  if (AddMeanwhile(job, StepPart::kEvent, AddWaits(job, StepPart::kEvent, &finding), &finding)) {
+  const WaitSum* const longest = AddWaits(job, StepPart::kEvent, &finding);
+  if (longest != nullptr && Raw(longest->waker_pid) != 0 && longest->waker_pid != job.parts.pid) {
+    finding.what = DriverText(job) + " waits for another process to finish something";
+  }
+  if (AddMeanwhile(job, StepPart::kEvent, longest, &finding)) {
     finding.what = DriverText(job) + " waits for work that another thread hands it";
     finding.evidence.push_back(
         "Nothing had come for that thread either: where this job serves requests, there were "

@@ -7,6 +7,7 @@
 
 #include "tests/support/system_events.h"
 #include "tests/unit/why/why_fixture.h"
+#include "userspace/aggregate/data_waits.h"
 
 namespace proftrace {
 namespace {
@@ -104,6 +105,55 @@ TEST_F(DataRulesTest, WorkersThatAreStartedAgainAndAgainAreTold) {
 TEST_F(DataRulesTest, WorkersThatStayAreNotTold) {
   EXPECT_THAT(EvidenceOfWorker(1, [](int, int) { return kNoSystemFile; }),
               Not(HasSubstr("persistent_workers")));
+}
+
+// A dataset may have a DataLoader of its own.
+TEST_F(DataRulesTest, BatchesThatAWorkerTakesAreNotTheJobs) {
+  const LabelId next =
+      maker_.AddAnnotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+  for (int step = 0; step < kSteps; ++step) {
+    for (int i = 0; i < 3; ++i) {
+      const int64_t at_ns = BeginOf(step) + (4 + i) * kMs;
+      maker_.Add(worker_, next, at_ns, at_ns + kMs / 2);
+    }
+  }
+  EvidenceOfWorker(1, [](int, int) { return kNoSystemFile; });
+  size_t nested = 0;
+  for (const DataWait& wait : aggregates_.data_waits) {
+    EXPECT_EQ(wait.is_nested, timeline_->span(wait.span).thread == worker_);
+    if (wait.is_nested) ++nested;
+  }
+  EXPECT_EQ(nested, 3u * kSteps);
+  EXPECT_EQ(aggregates_.data_waits.size(), 4u * kSteps);
+}
+
+TEST_F(DataRulesTest, AWorkerThatComputesIsToldByItsFunction) {
+  const auto no_file = [](int, int) { return kNoSystemFile; };
+  EvidenceOfWorker(0, no_file);
+  EXPECT_EQ(FindKind(FindVerdict(*timeline_, aggregates_), FindingKind::kDataLoader)->next,
+            "--sample 99Hz");
+}
+
+TEST_F(DataRulesTest, SamplesTellTheFunctionOfTheWorker) {
+  Samples samples;
+  samples.functions.push_back({Pid{9}, SampleFrameKind::kPython, "augment", "data.py", 1});
+  samples.frames.push_back({0, 0, 12});
+  samples.frames.push_back({0, 0, 90});
+  const auto frame = static_cast<uint32_t>(samples.frames.size() - 2);
+  for (int step = 0; step < kSteps; ++step) {
+    const auto add = [&](int64_t at_ns, uint32_t of) {
+      samples.samples.push_back({.time_ns = BeginOf(step) + at_ns,
+                                 .period_ns = kMs,
+                                 .count = 1,
+                                 .frame = of,
+                                 .thread = worker_});
+    };
+    add(5 * kMs, frame);
+    add(kMs, frame + 1);  // nobody waits for it then
+  }
+  maker_.SetSamples(samples);
+  EXPECT_THAT(EvidenceOfWorker(0, [](int, int) { return kNoSystemFile; }),
+              HasSubstr("PID 9 was in data.py(12): augment for 100 % of that, by samples."));
 }
 
 TEST_F(DataRulesTest, FilesOfBatchesThatTheThreadMakesAreNamed) {

@@ -48,7 +48,7 @@ TEST_F(GilRulesTest, TheHolderIsTheThreadThatGivesItUp) {
   EXPECT_THAT(finding->what, HasSubstr("the main thread waits for Python's interpreter lock"));
   EXPECT_THAT(EvidenceOf(*finding), HasSubstr("It waited 24 times for 60.0 ms, 4.00 ms at the"));
   EXPECT_THAT(EvidenceOf(*finding),
-              HasSubstr("Thread holder (TID 8) held it for 100 % of that time. While it did, that "
+              HasSubstr("Thread holder (TID 8) held it for 100 % of that time. Meanwhile that "
                         "thread worked for 100 % of the time."));
   EXPECT_EQ(finding->next, "--sample 99Hz");
 }

@@ -102,6 +102,17 @@ TEST_F(PythonPlacesTest, NativeCodeThatPythonCallsIsNamed) {
               HasSubstr("runs native code that is no operator"));
 }
 
+TEST_F(PythonPlacesTest, PyTorchsOwnCodeIsNoExtension) {
+  const uint32_t train = AddFrame("train", 7, 0);
+  const uint32_t torch = AddFrame("torch::PythonArgParser::raw_parse", 0, train);
+  samples_.functions.back().kind = SampleFrameKind::kNative;
+  samples_.functions.back().file = "/venv/torch/lib/libtorch_python.so";
+  const Verdict verdict = WhyOf({torch});
+  EXPECT_THAT(TextOf(verdict), HasSubstr("That is PyTorch's own code around operators: 100 % of "
+                                         "the samples are in libtorch_python.so"));
+  EXPECT_THAT(FindKind(verdict, FindingKind::kPython)->what, Not(HasSubstr("native code")));
+}
+
 TEST_F(PythonPlacesTest, TheInterpretersOwnFunctionsArePython) {
   const uint32_t train = AddFrame("train", 7, 0);
   const uint32_t interpreter = AddFrame("list_sort", 0, train);

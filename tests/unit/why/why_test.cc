@@ -69,12 +69,12 @@ class WhyWakerTest : public WhyTest {
     maker_.info().system.sched = true;
     MakeSteps([&](int, int64_t from_ns, int64_t) {
       SystemEvent wait = MakeOffCpu(thread_, WaitReason::kEvent, from_ns, from_ns + 5 * kMs);
-      wait.off_cpu.waker_pid = Pid{7};
-      wait.off_cpu.waker_tid = Tid{8};
+      wait.off_cpu.waker_pid = waker_.pid;
+      wait.off_cpu.waker_tid = waker_.tid;
       maker_.AddSystemEvent(wait);
       if (meanwhile.has_value()) {
         maker_.AddSystemEvent(
-            MakeOffCpu(other_, *meanwhile, from_ns - kMs, from_ns + 4 * kMs, kMs / 2));
+            MakeOffCpu(waker_.thread, *meanwhile, from_ns - kMs, from_ns + 4 * kMs, kMs / 2));
       }
     });
     const Verdict verdict = Why();
@@ -83,6 +83,13 @@ class WhyWakerTest : public WhyTest {
     }
     return std::nullopt;
   }
+
+  struct Waker {
+    ThreadIndex thread;
+    Pid pid;
+    Tid tid;
+  };
+  Waker waker_{other_, Pid{7}, Tid{8}};
 };
 
 TEST_F(WhyWakerTest, AThreadThatWorksIsWaitedFor) {
@@ -91,6 +98,25 @@ TEST_F(WhyWakerTest, AThreadThatWorksIsWaitedFor) {
   EXPECT_THAT(finding->what, HasSubstr("for another thread to finish something"));
   EXPECT_THAT(EvidenceOf(*finding), HasSubstr("that thread worked for 100 % of the time."));
   EXPECT_EQ(finding->certainty, Certainty::kMeasured);
+}
+
+TEST_F(WhyWakerTest, WhatThatThreadWasInIsTold) {
+  for (int step = 0; step < kSteps; ++step) {
+    const int64_t at_ns = BeginOf(step) + 3 * kMs;  // the wait begins here
+    maker_.Add(other_, multiply_, at_ns, at_ns + 4 * kMs);
+  }
+  const std::optional<Finding> finding = FindWait(std::nullopt);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding),
+              HasSubstr("Of its rows it was in aten::mm then, for 80 % of that time."));
+}
+
+TEST_F(WhyWakerTest, AnotherProcessIsNoThread) {
+  waker_ = {maker_.AddThread(9, 9, "child"), Pid{9}, Tid{9}};
+  const std::optional<Finding> finding = FindWait(std::nullopt);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("waits for another process to finish something"));
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("the main thread of process child (PID 9)"));
 }
 
 TEST_F(WhyWakerTest, AThreadThatSleepsIsWaitedFor) {
