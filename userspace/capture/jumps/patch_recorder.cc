@@ -455,6 +455,7 @@ void PatchRecorder::CleanForks(const std::map<uint32_t, Process>& closed) {
     if (closed.contains(Raw(pid))) continue;
     const absl::Status status = RemoveLeftPatches(pid).status();
     if (status.ok() || ExitCodeOf(status) == ExitCode::kNoTarget) continue;
+    if (!HasProgram(pid)) continue;  // it ended meanwhile, and its jumps with it
     guardian_->Watch(pid);
     const std::lock_guard lock(mutex_);
     forks_.erase(pid);
