@@ -14,6 +14,7 @@
 #include "symbols/process/read_budget.h"
 #include "symbols/process/target_entries.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/turns.h"
 
 namespace proftrace {
 namespace {
@@ -77,8 +78,9 @@ std::string KeptFacts::Known(const HeldFile& held, const std::string& build_id) 
   return facts ? Sent(*std::move(facts)) : std::string();
 }
 
-absl::StatusOr<ModuleFacts> KeptFacts::Analyse(const std::shared_ptr<const HeldFile>& held) {
-  const int64_t longest_ns = std::min(longest_ns_, left_ns_);
+absl::StatusOr<ModuleFacts> KeptFacts::Analyse(const std::shared_ptr<const HeldFile>& held,
+                                               int64_t longest_ns,
+                                               std::atomic<int64_t>* cost_ns) const {
   WorkerOrder order;
   order.what = "analyses it";
   if (!held->is_remote()) order.keeps = {held->fd()};
@@ -92,7 +94,7 @@ absl::StatusOr<ModuleFacts> KeptFacts::Analyse(const std::shared_ptr<const HeldF
         return AnalyseHere(held, longest_ns);
       },
       [&](std::string_view question) { return AnswerForFile(*held, question); });
-  left_ns_ -= WorkerCpuNs() - begin_ns;
+  *cost_ns += WorkerCpuNs() - begin_ns;
   if (!bytes.ok()) return bytes.status();
   CacheReader in(*bytes);
   const bool is_cut = in.Number<uint8_t>() != 0;
@@ -105,21 +107,96 @@ absl::StatusOr<ModuleFacts> KeptFacts::Analyse(const std::shared_ptr<const HeldF
   return *std::move(facts);
 }
 
+void KeptFacts::TellOfAnalysis(const HeldFile& held, const std::string& build_id) const {
+  const auto bytes = static_cast<uint64_t>(held.state().bytes);
+  if (bytes >= kLargeFileBytes && on_analysis_) on_analysis_(build_id, bytes);
+}
+
+void KeptFacts::Keep(const std::shared_ptr<const HeldFile>& held, const std::string& build_id,
+                     const absl::StatusOr<ModuleFacts>& facts) {
+  // The facts of a file that was written to meanwhile are not kept.
+  if (!facts.ok() || facts->is_cut || !held->IsUnchanged()) return;
+  if (cache_.MayKeep(*held, build_id)) {
+    cache_.Store(*held, build_id, *facts);
+  } else if (analysed_ != nullptr) {
+    analysed_->Add(held, *facts);
+  }
+}
+
 std::string KeptFacts::Find(const std::shared_ptr<const HeldFile>& held,
                             const std::string& build_id) {
+  const auto prepared = prepared_.find(held->state());
+  if (prepared != prepared_.end()) return Sent(prepared->second.facts);
   if (std::string known = Known(*held, build_id); !known.empty()) return known;
-  const auto bytes = static_cast<uint64_t>(held->state().bytes);
-  if (bytes >= kLargeFileBytes && on_analysis_) on_analysis_(build_id, bytes);
-  const absl::StatusOr<ModuleFacts> facts = Analyse(held);
-  // The facts of a file that was written to meanwhile are not kept.
-  if (facts.ok() && !facts->is_cut && held->IsUnchanged()) {
-    if (cache_.MayKeep(*held, build_id)) {
-      cache_.Store(*held, build_id, *facts);
-    } else if (analysed_ != nullptr) {
-      analysed_->Add(held, *facts);
-    }
-  }
+  TellOfAnalysis(*held, build_id);
+  std::atomic<int64_t> cost_ns = 0;
+  const absl::StatusOr<ModuleFacts> facts =
+      Analyse(held, std::min(longest_ns_, left_ns_), &cost_ns);
+  left_ns_ -= cost_ns;
+  Keep(held, build_id, facts);
   return Sent(facts);
+}
+
+void KeptFacts::Prepare(const std::vector<FactsWanted>& files) {
+  std::vector<FactsWanted> wanted;
+  for (const FactsWanted& file : files) {
+    const FileState& state = file.file->state();
+    const auto is_it = [&state](const FactsWanted& other) { return other.file->state() == state; };
+    if (wanted.size() >= kMostPrepared || prepared_.contains(state) ||
+        std::any_of(wanted.begin(), wanted.end(), is_it) ||
+        !Known(*file.file, file.build_id).empty()) {
+      continue;
+    }
+    wanted.push_back(file);
+  }
+  if (wanted.size() < 2) return;  // Find() does it
+  // The largest takes longest, so it comes first.
+  std::stable_sort(wanted.begin(), wanted.end(), [](const FactsWanted& a, const FactsWanted& b) {
+    return a.file->state().bytes > b.file->state().bytes;
+  });
+  for (const FactsWanted& file : wanted) TellOfAnalysis(*file.file, file.build_id);
+  std::vector<absl::StatusOr<ModuleFacts>> facts(wanted.size(), absl::UnknownError(""));
+  std::atomic<int64_t> cost_ns = 0;
+  const auto at_once = static_cast<int64_t>(std::min(wanted.size(), kMostSharingThreads));
+  ShareTurns(wanted.size(), [&]() -> TurnWorker {
+    return [&](size_t turn) {
+      const int64_t left_ns = (left_ns_ - cost_ns) / at_once;
+      facts[turn] = Analyse(wanted[turn].file, std::min(longest_ns_, left_ns), &cost_ns);
+    };
+  });
+  left_ns_ -= cost_ns;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    Keep(wanted[i].file, wanted[i].build_id, facts[i]);
+    const FileState state = wanted[i].file->state();
+    prepared_.insert({state, {std::move(wanted[i].file), std::move(facts[i])}});
+  }
+}
+
+void AskToPrepare(WorkerChannel* channel, const std::vector<FactsWanted>& files) {
+  std::string question(1, static_cast<char>(EntryQuestion::kPrepare));
+  for (const FactsWanted& wanted : files) {
+    const FileState& state = wanted.file->state();
+    const auto length = static_cast<uint16_t>(wanted.build_id.size());
+    question.append(reinterpret_cast<const char*>(&state), sizeof(state));
+    question.append(reinterpret_cast<const char*>(&length), sizeof(length));
+    question.append(wanted.build_id, 0, length);
+  }
+  channel->Ask(question);
+}
+
+std::vector<std::pair<FileState, std::string>> FilesToPrepare(std::string_view question) {
+  std::vector<std::pair<FileState, std::string>> files;
+  while (files.size() < kMostPrepared) {
+    FileState state;
+    uint16_t length = 0;
+    if (question.size() < sizeof(state) + sizeof(length)) return files;
+    std::memcpy(&state, question.data(), sizeof(state));
+    std::memcpy(&length, question.data() + sizeof(state), sizeof(length));
+    question.remove_prefix(sizeof(state) + sizeof(length));
+    files.emplace_back(state, question.substr(0, length));
+    question.remove_prefix(std::min<size_t>(length, question.size()));
+  }
+  return files;
 }
 
 absl::StatusOr<std::optional<ModuleFacts>> AskForFacts(WorkerChannel* channel, const HeldFile& held,

@@ -90,6 +90,7 @@ std::vector<Module> ModuleReader::ReadAll(const std::vector<MappedFile>& files) 
   std::vector<Module> modules;
   size_t operators = 0;
   for (const bool full : {false, true}) {
+    std::vector<Candidate> candidates;
     for (size_t i = 0; i < std::min(files.size(), kMaxFiles); ++i) {
       if (full && files[i].executable_bytes < kLeastStaticTorchBytes) continue;
       // Files that contributed in the first round are not read again in the second.
@@ -102,7 +103,11 @@ std::vector<Module> ModuleReader::ReadAll(const std::vector<MappedFile>& files) 
         left_.push_back(&files[i]);
         continue;
       }
-      auto module = Read(files[i], full);
+      if (auto candidate = Look(files[i], full)) candidates.push_back(*std::move(candidate));
+    }
+    Prepare(candidates);
+    for (Candidate& candidate : candidates) {
+      auto module = Finish(std::move(candidate));
       if (!module) continue;
       is_cut_ |= module->facts.is_cut;
       operators += CountOperators(module->facts);
@@ -143,7 +148,7 @@ void ModuleReader::NoteUnopened(const MappedFile& mapped, const absl::Status& st
   if (unopened_.ok() || (is_torch && !std::exchange(is_torch_unopened_, true))) unopened_ = status;
 }
 
-std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
+std::optional<ModuleReader::Candidate> ModuleReader::Look(const MappedFile& mapped, bool full) {
   auto opened = OpenMappedFile(pid_, mapped);
   if (!opened.ok()) {
     NoteUnopened(mapped, opened.status());
@@ -186,20 +191,36 @@ std::optional<Module> ModuleReader::Read(const MappedFile& mapped, bool full) {
     return std::nullopt;
   }
   read_.insert(id);
-  if (!is_known) facts = AskForFacts(channel_, *held, module.build_id, /*find=*/true);
+  module.from_cache = is_known;
+  return Candidate{std::move(module), std::move(facts)};
+}
+
+void ModuleReader::Prepare(const std::vector<Candidate>& candidates) {
+  std::vector<FactsWanted> wanted;
+  for (const auto& [module, facts] : candidates) {
+    if (!module.from_cache) wanted.push_back({module.held, module.build_id});
+  }
+  if (wanted.size() > 1) AskToPrepare(channel_, wanted);
+}
+
+std::optional<Module> ModuleReader::Finish(Candidate candidate) {
+  auto& [module, facts] = candidate;
+  if (!module.from_cache) {
+    facts = AskForFacts(channel_, *module.held, module.build_id, /*find=*/true);
+  }
   if (!facts.ok()) {
     const std::string reason(facts.status().message());
+    const std::string& path = module.mapped->path;
     if (ExitCodeOf(facts.status()) == ExitCode::kHostUnfit) {
-      NoteUnopened(mapped, Fail(ExitCode::kHostUnfit, absl::StrCat(mapped.path, ": ", reason)));
+      NoteUnopened(*module.mapped, Fail(ExitCode::kHostUnfit, absl::StrCat(path, ": ", reason)));
     } else {
-      NoteLost(FileName(mapped.path), reason);
+      NoteLost(FileName(path), reason);
     }
     return std::nullopt;
   }
   if (!facts->has_value()) return std::nullopt;
   module.facts = **std::move(facts);
-  module.from_cache = is_known;
-  return module;
+  return std::move(module);
 }
 
 }  // namespace proftrace

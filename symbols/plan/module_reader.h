@@ -62,8 +62,18 @@ class ModuleReader {
   const absl::Status& unopened() const { return unopened_; }
 
  private:
-  // Reads one file; nullopt: it does not contribute. `full`: looks into .symtab too.
-  std::optional<Module> Read(const MappedFile& mapped, bool full);
+  // A file that may contribute.
+  struct Candidate {
+    Module module;
+    absl::StatusOr<std::optional<ModuleFacts>> facts;  // nullopt: they are not known
+  };
+
+  // Looks at one file; nullopt: it does not contribute. `full`: looks into .symtab too.
+  std::optional<Candidate> Look(const MappedFile& mapped, bool full);
+  // Has the candidates analysed whose facts are not known.
+  void Prepare(const std::vector<Candidate>& candidates);
+  // Returns the module with its facts; nullopt: they could not be found.
+  std::optional<Module> Finish(Candidate candidate);
 
   Pid pid_;
   WorkerChannel* channel_;

@@ -100,6 +100,8 @@ WorkerAnswer TargetAnswers::Answer(std::string_view question) {
       return FactsOf(question, /*may_analyse=*/false);
     case EntryQuestion::kFacts:
       return FactsOf(question, /*may_analyse=*/true);
+    case EntryQuestion::kPrepare:
+      return Prepare(question);
   }
   return AnswerWith(EPROTO);
 }
@@ -232,6 +234,18 @@ std::shared_ptr<const HeldFile> TargetAnswers::Hold(const FileState& state) {
   if (place == places_.end()) return nullptr;
   const absl::StatusOr<OpenedFile> opened = OpenAgain(place->second);
   return opened.ok() && opened->file->state() == state ? opened->file : nullptr;
+}
+
+WorkerAnswer TargetAnswers::Prepare(std::string_view question) {
+  if (facts_ == nullptr) return AnswerWith(EPROTO);
+  std::vector<FactsWanted> files;
+  for (const auto& [state, build_id] : FilesToPrepare(question)) {
+    if (std::shared_ptr<const HeldFile> held = Hold(state); held != nullptr) {
+      files.push_back({std::move(held), build_id});
+    }
+  }
+  facts_->Prepare(files);
+  return AnswerWith(0);
 }
 
 WorkerAnswer TargetAnswers::FactsOf(std::string_view question, bool may_analyse) {

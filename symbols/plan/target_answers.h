@@ -52,6 +52,7 @@ class TargetAnswers {
   absl::Status LookAtFiles(bool again);
   absl::StatusOr<OpenedFile> OpenAgain(const FileQuestion& asked);
   WorkerAnswer FactsOf(std::string_view question, bool may_analyse);
+  WorkerAnswer Prepare(std::string_view question);
   std::shared_ptr<const HeldFile> Hold(const FileState& state);
   WorkerAnswer Give(const absl::StatusOr<OpenedFile>& opened, const FileQuestion& question);
 

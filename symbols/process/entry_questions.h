@@ -23,6 +23,10 @@ enum class EntryQuestion : char {
   // known, else nothing.
   kKnownFacts = 'k',
   kFacts = 'f',  // as kKnownFacts, but the file is analysed where its facts are not known
+  // Asks with a list of files, each as for kKnownFacts with the length of its build-id (two bytes,
+  // little-endian) before that; all of them are analysed at the same time, on all processors, and
+  // kFacts gives the results. Gives nothing.
+  kPrepare = 'p',
 };
 
 }  // namespace proftrace

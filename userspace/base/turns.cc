@@ -9,12 +9,6 @@
 #include <vector>
 
 namespace proftrace {
-namespace {
-
-// More threads gain little, because the parts that one thread does alone take as long by then.
-constexpr size_t kMaxThreads = 8;
-
-}  // namespace
 
 void ShareTurns(size_t turns, const std::function<TurnWorker()>& make_worker) {
   std::atomic<size_t> next = 0;
@@ -30,7 +24,8 @@ void ShareTurns(size_t turns, const std::function<TurnWorker()>& make_worker) {
       if (thrown == nullptr) thrown = std::current_exception();
     }
   };
-  const size_t wanted = std::min({size_t{std::thread::hardware_concurrency()}, kMaxThreads, turns});
+  const size_t wanted =
+      std::min({size_t{std::thread::hardware_concurrency()}, kMostSharingThreads, turns});
   std::vector<std::thread> others;
   try {
     while (others.size() + 1 < wanted) others.emplace_back(run);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -257,6 +258,50 @@ TEST(KeptFactsTest, AFileWhoseWorkerIsStoppedIsNamed) {
   KeptFacts facts(options);
   const std::string sent = facts.Find(OwnFile(), "");
   EXPECT_THAT(sent, HasSubstr("the process that analyses it"));
+}
+
+TEST(KeptFactsTest, FilesThatAreAnalysedTogetherHaveTheFactsOfEachAlone) {
+  const auto copy_of = [](const HeldFile& file) {
+    const auto bytes = static_cast<size_t>(file.state().bytes);
+    std::string content(bytes, '\0');
+    EXPECT_EQ(file.ReadAt(0, content.data(), bytes), bytes);
+    UniqueFd fd(memfd_create("copy", MFD_CLOEXEC));
+    EXPECT_EQ(write(fd.get(), content.data(), bytes), static_cast<ssize_t>(bytes));
+    return HeldFile::Hold(std::move(fd));
+  };
+  std::vector<FactsWanted> files;
+  for (int i = 0; i < 3; ++i) files.push_back({copy_of(*OwnFile()), std::to_string(i)});
+  files.push_back(files.front());  // asked for twice
+  PlanOptions options;
+  options.uses_known_plans = false;
+  KeptFacts together(options);
+  together.Prepare(files);
+  for (const FactsWanted& file : files) {
+    KeptFacts alone(options);
+    EXPECT_EQ(together.Find(file.file, file.build_id), alone.Find(file.file, file.build_id));
+  }
+}
+
+TEST(KeptFactsTest, ADamagedQuestionAsksForFewerFiles) {
+  FileState state;
+  state.inode = 7;
+  std::string one(reinterpret_cast<const char*>(&state), sizeof(state));
+  one += std::string(
+      "\x02\x00"
+      "ab",
+      4);
+  const std::string two = one + one;
+  EXPECT_EQ(FilesToPrepare(two).size(), 2u);
+  EXPECT_EQ(FilesToPrepare(two)[1].second, "ab");
+  EXPECT_EQ(FilesToPrepare(two)[1].first, state);
+  for (size_t bytes = 0; bytes < one.size() - 2; ++bytes) {
+    EXPECT_TRUE(FilesToPrepare(std::string_view(one).substr(0, bytes)).empty()) << bytes;
+  }
+  std::string many;
+  for (size_t i = 0; i < 2 * kMostPrepared; ++i) many += one;
+  EXPECT_EQ(FilesToPrepare(many).size(), kMostPrepared);
+  one[sizeof(state)] = '\xff';  // a build-id that is longer than the question
+  EXPECT_EQ(FilesToPrepare(one)[0].second, "ab");
 }
 
 }  // namespace
