@@ -24,6 +24,7 @@ constexpr uint32_t kMagic = 0x4e4b5450;  // "PTKN"
 constexpr uint64_t kBytesBefore = 16;
 constexpr uint64_t kBytesBehind = 48;
 constexpr uint64_t kReadTogether = 4096;
+constexpr uint64_t kPlacesOfNothing = 256;
 // The facts of a libtorch have 600 kB.
 constexpr size_t kMostFactBytes = size_t{64} << 20;
 constexpr int kCompressionLevel = 19;
@@ -55,8 +56,16 @@ std::optional<Entry> TakeEntry(std::string_view* rest) {
   return entry;
 }
 
-// Returns the file offsets of code that the facts name, ascending.
-std::vector<uint64_t> PlacesOf(const ModuleFacts& facts) {
+// Leaves only facts of code, which the digest covers. False: there are addresses of data that
+// nobody looks up again, as ModuleReader does for the Dispatcher's.
+bool LeaveFactsOfCode(ModuleFacts* facts) {
+  facts->dispatcher_slot = 0;
+  return facts->python_node_vtable == 0 && facts->undefined_tensor == 0;
+}
+
+// Returns the file offsets of code that the facts name, ascending. Facts that name none, as of a
+// library that has nothing to probe, are bound to places all over the file.
+std::vector<uint64_t> PlacesOf(const ModuleFacts& facts, uint64_t file_bytes) {
   std::vector<uint64_t> places = {facts.callbacks_entry, facts.callbacks_next};
   for (const ProbedFunction& function : facts.functions) {
     places.insert(places.end(), {function.begin, function.cost_probe, function.callbacks.offset});
@@ -69,14 +78,18 @@ std::vector<uint64_t> PlacesOf(const ModuleFacts& facts) {
   std::sort(places.begin(), places.end());
   places.erase(std::unique(places.begin(), places.end()), places.end());
   if (!places.empty() && places.front() == 0) places.erase(places.begin());
+  if (!places.empty()) return places;
+  for (uint64_t i = 0; i < kPlacesOfNothing; ++i) {
+    places.push_back(file_bytes / kPlacesOfNothing * i);
+  }
   return places;
 }
 
 // Returns a digest of these offsets and of the code around them; nullopt: the code could not be
 // read.
 std::optional<uint64_t> DigestOf(const HeldFile& file, const ModuleFacts& facts) {
-  const std::vector<uint64_t> places = PlacesOf(facts);
   const auto file_bytes = static_cast<uint64_t>(file.state().bytes);
+  const std::vector<uint64_t> places = PlacesOf(facts, file_bytes);
   std::string code;
   std::array<char, kReadTogether + kBytesBefore + kBytesBehind> buffer;
   for (size_t i = 0; i < places.size();) {
@@ -100,19 +113,20 @@ std::optional<uint64_t> DigestOf(const HeldFile& file, const ModuleFacts& facts)
 
 std::optional<ModuleFacts> FindPlanIn(std::string_view entries, const HeldFile& file,
                                       const std::string& build_id) {
-  if (build_id.empty() || file.is_remote()) return std::nullopt;
+  if (file.is_remote()) return std::nullopt;
   while (const std::optional<Entry> entry = TakeEntry(&entries)) {
     const auto file_bytes = static_cast<uint64_t>(file.state().bytes);
-    if (entry->build_id != build_id || entry->version != kAnalysisVersion ||
-        entry->file_bytes != file_bytes || entry->fact_bytes > kMostFactBytes) {
+    if (entry->version != kAnalysisVersion || entry->file_bytes != file_bytes ||
+        entry->fact_bytes > kMostFactBytes) {
       continue;
     }
     std::string bytes(entry->fact_bytes, '\0');
     const size_t made =
         ZSTD_decompress(bytes.data(), bytes.size(), entry->facts.data(), entry->facts.size());
     if (made != bytes.size()) continue;
-    std::optional<ModuleFacts> facts = DecodeFacts(bytes, build_id, file_bytes);
-    if (facts.has_value() && DigestOf(file, *facts) == entry->code_digest) return facts;
+    std::optional<ModuleFacts> facts = DecodeFacts(bytes, entry->build_id, file_bytes);
+    if (!facts.has_value() || DigestOf(file, *facts) != entry->code_digest) continue;
+    if (entry->build_id == build_id || LeaveFactsOfCode(&*facts)) return facts;
   }
   return std::nullopt;
 }

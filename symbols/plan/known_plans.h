@@ -1,10 +1,13 @@
-// The facts of libraries that nearly all users run. They were found beforehand and are shipped
-// inside of the program (scripts/make-known-plans.py), so that an analysis that takes seconds for a
-// libtorch is not needed.
+// The facts of libraries that nearly all users run, also of those in which there is nothing to
+// probe, because that takes as long to find. They were found beforehand and are shipped inside of
+// the program (scripts/make-known-plans.py), so that an analysis that takes seconds for a libtorch
+// is not needed.
 //
-// An entry belongs to one library, by its build-id. Before the entry is used, the code at the
-// places that it names is compared with the file's code, so that a file which only claims the
-// build-id is analysed itself. Entries of another kAnalysisVersion are left out.
+// An entry is that of a file with the same size and the same code at the places that the entry
+// names, so that a file which only claims to be that library is analysed itself. Where the build-id
+// is another one, ModuleFacts::dispatcher_slot is left out, and entries with other addresses of
+// data are not used: libtorch_cuda.so has the same code for each Python, and its data elsewhere.
+// Entries of another kAnalysisVersion are left out.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +24,8 @@ namespace proftrace {
 // `plan_dump --check-known LIBRARY.so`, which the tests run, tells when that is so.
 inline constexpr uint32_t kAnalysisVersion = 1;
 
-// Returns the facts of a file. nullopt: there is no entry, the file's code is not that of the
-// entry, or another process has to read the file. Takes some 30 ms.
+// Returns the facts of a file. nullopt: there is no entry for it, or another process has to read
+// the file. Takes some 30 ms for a libtorch_cpu.so, and next to nothing for a file of another size.
 std::optional<ModuleFacts> FindKnownPlan(const HeldFile& file, const std::string& build_id);
 
 // Does the same with `entries`, which lie one behind the other.

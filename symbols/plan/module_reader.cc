@@ -182,6 +182,10 @@ std::optional<ModuleReader::Candidate> ModuleReader::Look(const MappedFile& mapp
   module.zeroed_data = ZeroedData(**file, place->bias);
   auto facts = AskForFacts(channel_, *held, module.build_id, /*find=*/false);
   const bool is_known = facts.ok() && facts->has_value();
+  // The facts may be those of another build of the same code (known_plans.h).
+  if (is_known && (*facts)->dispatcher_slot == 0) {
+    (*facts)->dispatcher_slot = FindDispatcherSlot(**file);
+  }
   if (!is_known && !MayContribute(**file, full, has_collector_)) {
     if ((*file)->is_cut()) NoteUnread(mapped, (*file)->WhyCut());
     return std::nullopt;

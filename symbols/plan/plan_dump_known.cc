@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@ struct Library {
   std::shared_ptr<const HeldFile> held;
   std::string build_id;
   ModuleFacts facts;
+  uint64_t dispatcher_slot = 0;
 };
 
 std::optional<Library> Analyse(const char* path) {
@@ -38,6 +40,7 @@ std::optional<Library> Analyse(const char* path) {
   }
   library.build_id = (*file)->build_id();
   library.facts = AnalyzeModule(file->get());
+  library.dispatcher_slot = FindDispatcherSlot(**file);
   return library;
 }
 
@@ -46,8 +49,8 @@ std::optional<Library> Analyse(const char* path) {
 int WriteKnownPlan(const char* library) {
   const std::optional<Library> analysed = Analyse(library);
   if (!analysed.has_value()) return 1;
-  if (analysed->build_id.empty() || analysed->facts.functions.empty() || analysed->facts.is_cut) {
-    std::fprintf(stderr, "plan_dump: %s has no build-id, or nothing to probe\n", library);
+  if (analysed->build_id.empty() || analysed->facts.is_cut) {
+    std::fprintf(stderr, "plan_dump: %s has no build-id, or takes too long\n", library);
     return 1;
   }
   const std::string entry = MakeKnownPlan(*analysed->held, analysed->build_id, analysed->facts);
@@ -59,12 +62,14 @@ int WriteKnownPlan(const char* library) {
 int CheckKnownPlan(const char* library) {
   const std::optional<Library> analysed = Analyse(library);
   if (!analysed.has_value()) return 1;
-  const auto known = FindKnownPlan(*analysed->held, analysed->build_id);
+  auto known = FindKnownPlan(*analysed->held, analysed->build_id);
   if (!known.has_value()) {
     std::printf("%s, build %s: no plan is shipped for this analysis (version %u)\n", library,
                 analysed->build_id.c_str(), kAnalysisVersion);
     return kNotShipped;
   }
+  // As ModuleReader does.
+  if (known->dispatcher_slot == 0) known->dispatcher_slot = analysed->dispatcher_slot;
   const bool is_same = EncodeFacts("", *known) == EncodeFacts("", analysed->facts);
   std::printf("%s, build %s: the plan that is shipped %s\n", library, analysed->build_id.c_str(),
               is_same ? "is what the analysis finds"

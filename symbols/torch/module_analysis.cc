@@ -529,6 +529,15 @@ bool MayContribute(ElfFile& file, bool full, bool has_collector) {
   return found || !FindHiddenUnwinders(file).empty();
 }
 
+uint64_t FindDispatcherSlot(ElfFile& file) {
+  uint64_t slot = 0;
+  file.ForEachSymbol(/*full=*/false, [&](const ElfSymbol& symbol) {
+    const bool may_be = slot == 0 && symbol.is_defined && symbol.text[0] == '_';
+    if (may_be && symbol.name() == kDispatcherSlot) slot = symbol.address;
+  });
+  return slot;
+}
+
 ModuleFacts AnalyzeModule(ElfFile* file, int64_t limit_ns) {
   return Analysis(file, limit_ns).Run();
 }

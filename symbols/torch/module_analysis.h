@@ -119,6 +119,9 @@ std::string_view OperatorIdentifier(std::string_view symbol);
 // nothing. `has_collector`: interpreters contribute their garbage collector.
 bool MayContribute(ElfFile& file, bool full, bool has_collector);
 
+// Returns ModuleFacts::dispatcher_slot of the file by its dynamic symbols.
+uint64_t FindDispatcherSlot(ElfFile& file);
+
 // The limit of processor time for one file, because a file made to take long must not hold up the
 // tracer. A real libtorch takes two seconds, or forty on an emulated processor.
 constexpr int64_t kLongestAnalysisNs = 120'000'000'000;
