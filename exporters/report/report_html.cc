@@ -118,7 +118,7 @@ absl::Status ExportReport(const Timeline& timeline, const Aggregates& aggregates
     data.windows =
         ChooseSteps(steps, WindowsThatFit(timeline, aggregates, steps.size()), &data.ranked);
   }
-  AddFacts(FindVerdict(timeline, aggregates, data.parts), &data);
+  AddFacts(FindVerdict(timeline, aggregates), &data);
   for (const auto add : {AddStepsTo, AddTimelineTo, AddOperatorsTo, AddModulesTo, AddStacksTo,
                          AddMemoryTo, AddFilesTo, AddWaitsTo, AddIdleTo}) {
     add(&data);

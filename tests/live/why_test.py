@@ -152,7 +152,7 @@ class WhyTest(LiveTest):
             verdict = self.verdict(job, "churn")
         churn = [finding for finding in verdict["findings"] if finding["kind"] == "allocator"]  # type: ignore[attr-defined]
         self.assertEqual(len(churn), 1, verdict)
-        self.assertRegex(churn[0]["evidence"][1], r"munmap \d\.\d a step, mostly for 50\.3 MB")
+        self.assertRegex(churn[0]["evidence"][1], r"munmap \d\.\d times a step, mostly for 50\.3 MB")
 
     def test_checkpoints_are_between_steps(self) -> None:
         with Job(script=JOB) as job:

@@ -30,8 +30,9 @@ class WaitSummer {
   WaitSummer(const Timeline& timeline, const StepWindows* windows)
       : timeline_(timeline), frames_(timeline), threads_(timeline), shares_(windows) {}
 
-  std::vector<WaitSum> Run(std::vector<WindowShare>* shares) {
-    FindWaits();
+  std::vector<WaitSum> Run(absl::FunctionRef<bool(const SystemEvent&)> is_counted,
+                           std::vector<WindowShare>* shares) {
+    FindWaits(is_counted);
     FindWakersSpans();
     FindWakersCalls();
     for (const Wait& wait : waits_) Add(wait);
@@ -59,7 +60,7 @@ class WaitSummer {
   using Key = std::tuple<uint32_t, WaitReason, uint32_t, uint32_t, int32_t, uint32_t, uint32_t,
                          uint32_t, uint32_t, int32_t, uint32_t>;
 
-  void FindWaits() {
+  void FindWaits(absl::FunctionRef<bool(const SystemEvent&)> is_counted) {
     for (uint32_t i = 0; i < timeline_.system_event_count(); ++i) {
       const SystemEvent& event = timeline_.system_event(i);
       if (event.kind != SystemKind::kOffCpu) continue;
@@ -67,7 +68,7 @@ class WaitSummer {
       if (facts.reason == WaitReason::kPreempted || facts.reason == WaitReason::kNew) continue;
       Wait wait;
       wait.event = i;
-      if (event.runnable_ns() <= event.start_ns) continue;
+      if (event.runnable_ns() <= event.start_ns || !is_counted(event)) continue;
       wait.woken_ns = event.woken_ns();
       const auto waker = threads_.Find(facts.waker_pid, facts.waker_tid);
       if (Raw(facts.waker_tid) != 0 && waker) {
@@ -185,7 +186,12 @@ class WaitSummer {
 
 std::vector<WaitSum> SumWaits(const Timeline& timeline, const StepWindows* windows,
                               std::vector<WindowShare>* shares) {
-  return WaitSummer(timeline, windows).Run(shares);
+  return WaitSummer(timeline, windows).Run([](const SystemEvent&) { return true; }, shares);
+}
+
+std::vector<WaitSum> SumWaits(const Timeline& timeline,
+                              absl::FunctionRef<bool(const SystemEvent&)> is_counted) {
+  return WaitSummer(timeline, nullptr).Run(is_counted, nullptr);
 }
 
 std::string PathText(const Timeline& timeline, PathId path) {

@@ -3,6 +3,8 @@
 // they could go on waited for nobody, and are not here.
 #pragma once
 
+#include <absl/functional/function_ref.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -43,6 +45,10 @@ struct WaitSum {
 // window into `shares`: their number and their blocked time.
 std::vector<WaitSum> SumWaits(const Timeline& timeline, const StepWindows* windows = nullptr,
                               std::vector<WindowShare>* shares = nullptr);
+
+// Sums up the waits for which `is_counted` is true.
+std::vector<WaitSum> SumWaits(const Timeline& timeline,
+                              absl::FunctionRef<bool(const SystemEvent&)> is_counted);
 
 // Returns the names of a path from the root: "step/planted_lock"; empty for kRootPath.
 std::string PathText(const Timeline& timeline, PathId path);

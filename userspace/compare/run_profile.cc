@@ -201,7 +201,7 @@ void ProfileRecording(const Timeline& timeline, Pid pid, RunProfile* profile) {
 }  // namespace
 
 std::optional<RunProfile> ProfileRun(const Timeline& timeline, const Aggregates& aggregates) {
-  const std::optional<StepParts> parts = SplitSteps(timeline, aggregates.steps);
+  const std::optional<StepParts> parts = SplitSettledSteps(timeline, aggregates.steps);
   if (!parts.has_value()) return std::nullopt;
   RunProfile profile;
   ProfileRecording(timeline, parts->pid, &profile);

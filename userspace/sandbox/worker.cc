@@ -41,6 +41,8 @@ constexpr int64_t kLongestLastingS = int64_t{365} * 24 * 3600;
 // Far more than any worker needs: a process has some hundred files, and each costs a few questions.
 constexpr int64_t kMostQuestions = 1 << 20;
 
+constexpr int kNiceOfLasting = 5;
+
 thread_local int64_t worker_cpu_ns = 0;
 
 // Closes the descriptors from `first` to `last`: one by one where there is no close_range(2)
@@ -71,6 +73,8 @@ void GiveUpRights(const WorkerOrder& order) {
   // other processes.
   const sched_param normal{};
   (void)sched_setscheduler(0, SCHED_OTHER, &normal);
+  // What works beside the job for a whole recording gives way to the job where CPUs are few.
+  if (order.is_lasting) (void)setpriority(PRIO_PROCESS, 0, kNiceOfLasting);
   LimitUse(order.is_lasting ? kLongestLastingS : order.longest_s);
   LimitReach({});
   DropCapabilities({});

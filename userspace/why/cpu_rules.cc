@@ -224,7 +224,8 @@ std::optional<Finding> FindRunQueue(const Case& job) {
     text += absl::StrFormat("; with those that waited for one, they wanted %.1f", use.wanted);
   }
   finding.evidence.push_back(text + ".");
-  if (allowed.count > 0 && use.on_cpu < 0.75 * allowed.count) {
+  const bool wants_more = use.wanted > kMuchMore * allowed.count;
+  if (allowed.count > 0 && use.on_cpu < 0.75 * allowed.count && !wants_more) {
     finding.evidence.push_back(OthersText(delays, allowed, quotas.has_value()));
     finding.certainty = Certainty::kLikely;
   } else if (allowed.count > 0) {

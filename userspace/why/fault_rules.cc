@@ -87,10 +87,10 @@ void Count(const SystemEvent& event, GivenBack* given) {
   if (bytes > 0) ++given->by_bytes[bytes];
 }
 
-// Returns a count for each step: "1.5 a step".
+// Returns a count for each step: "1.5 times a step".
 std::string AStepText(uint64_t count, size_t steps) {
   const uint64_t tenths = 10 * count / steps;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " a step";
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " times a step";
 }
 
 // Returns the size of most pieces of memory that were given back; 0: there is no such size.
@@ -160,7 +160,7 @@ std::optional<Finding> FindFaults(const Case& job) {
       Count(event, &given);
     }
   }
-  std::string text = std::to_string(faults.count / job.steps()) + " faults a step";
+  std::string text = CountText(faults.count / job.steps(), "fault", "faults") + " a step";
   if (faults.major > 0) {
     text += ", " + std::to_string(faults.major / job.steps()) + " of them read from a disk";
   }

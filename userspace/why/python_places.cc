@@ -11,6 +11,7 @@
 #include "userspace/aggregate/python_text.h"
 #include "userspace/aggregate/sample_text.h"
 #include "userspace/base/shown_text.h"
+#include "userspace/base/text.h"
 #include "userspace/why/rules.h"
 
 namespace proftrace {
@@ -121,6 +122,19 @@ void ForEachLook(const Case& job, ThreadIndex thread, const TimeIntervals& times
   }
 }
 
+// Returns whether Python runs in this look, and not an operator that Python called: there is no
+// function of PyTorch inside of the innermost one of Python.
+bool RunsPython(const Timeline& timeline, const Sample& sample) {
+  for (uint32_t frame = sample.frame; frame != 0; frame = timeline.sample_frames()[frame].parent) {
+    const SampleFunction& function = timeline.sample_function(timeline.sample_frames()[frame]);
+    if (function.kind == SampleFrameKind::kPython) return true;
+    if (function.kind == SampleFrameKind::kNative && IsOfTorch(FileNameOf(function.file))) {
+      return false;
+    }
+  }
+  return false;
+}
+
 PythonPlaces PlacesOfSamples(const Case& job, ThreadIndex thread, const TimeIntervals& times) {
   PythonPlaces places;
   places.are_samples = true;
@@ -178,7 +192,8 @@ std::string SpreadText(const PythonPlaces& places, const std::string& who) {
   text += ".";
   const std::pair<const std::string, Caller>* inmost = nullptr;
   for (const auto& function : places.callers) {
-    if (2 * function.second.count <= places.all) continue;
+    // All of a script is in its <module>.
+    if (2 * function.second.count <= places.all || function.first.ends_with(": <module>")) continue;
     if (inmost == nullptr || function.second.depth > inmost->second.depth) inmost = &function;
   }
   if (inmost != nullptr) {
@@ -202,6 +217,30 @@ PythonSource AddPython(const Case& job, StepPart part, Finding* finding) {
   return AddPython(job, job.parts.thread, TimesOf(job, part), "It", finding);
 }
 
+double AddCalledPython(const Case& job, StepPart part, Finding* finding) {
+  int64_t all = 0;
+  PythonPlaces places;
+  ForEachLook(job, job.parts.thread, TimesOf(job, part), [&](const Sample& sample) {
+    if (sample.native_cut) return;
+    ++all;
+    if (!RunsPython(job.timeline, sample)) return;
+    ++places.all;
+    AddStack(job.timeline, sample.frame, &places);
+  });
+  if (all < kFewestSamples || 5 * places.all < all) return 0;
+  const auto most = LargestValue(places.by_function);
+  finding->evidence.push_back(
+      PercentText(places.all, all) +
+      " of the samples there are in Python that operators call: " + PlaceText(places, most->first) +
+      " has " + PercentText(most->second, places.all) + " of these.");
+  if (Contains(most->first, "traceback.py(") || Contains(most->first, "linecache.py(")) {
+    finding->evidence.emplace_back(
+        "Stacks are written down for each operator, as torch.autograd.set_detect_anomaly(True) "
+        "has it.");
+  }
+  return static_cast<double>(places.all) / static_cast<double>(all);
+}
+
 bool AddNative(const Case& job, StepPart part, Finding* finding) {
   int64_t all = 0;
   std::map<std::string, NativeUse> libraries;
@@ -221,6 +260,9 @@ bool AddNative(const Case& job, StepPart part, Finding* finding) {
   const auto function = LargestValue(use.functions);
   if (function != use.functions.end()) text += ", most of them in " + function->first;
   finding->evidence.push_back(text + ".");
+  if (function != use.functions.end() && Contains(function->first, "sched_yield")) {
+    finding->evidence.emplace_back(kYields);
+  }
   return !IsOfTorch(library);
 }
 

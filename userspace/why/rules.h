@@ -15,6 +15,10 @@ namespace proftrace {
 // The option that tells waits and system calls apart.
 inline constexpr char kMoreOfKernel[] = "--activities cpu,sched,syscalls";
 
+// What a thread does that calls sched_yield() in a loop.
+inline constexpr char kYields[] =
+    "A loop that calls sched_yield() waits for another thread without sleeping (a busy wait).";
+
 // With fewer steps, one that differs from the others means nothing.
 inline constexpr size_t kFewestStepsToCompare = 8;
 
@@ -71,6 +75,10 @@ PythonSource AddPython(const Case& job, StepPart part, Finding* finding);
 // thread's samples in that part. Functions of the interpreter itself count as Python. Returns
 // whether there is one that is not PyTorch's own.
 bool AddNative(const Case& job, StepPart part, Finding* finding);
+// Adds the function of Python that operators call (hooks, autograd Functions) if such functions
+// have a fifth of the driving thread's samples in that part. Returns their share, 0 to 1; 0: it is
+// less, or not known.
+double AddCalledPython(const Case& job, StepPart part, Finding* finding);
 // Adds the function in which `thread` was most during `times`; `who`: the thread's name in the
 // sentence.
 PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals& times,

@@ -13,6 +13,7 @@
 #include "userspace/aggregate/device_idle.h"
 #include "userspace/aggregate/each_span.h"
 #include "userspace/base/shown_text.h"
+#include "userspace/base/text.h"
 #include "userspace/why/rules.h"
 
 namespace proftrace {
@@ -30,6 +31,7 @@ constexpr size_t kNamedOperators = 3;
 struct OperatorSums {
   int64_t self_ns = 0;
   uint64_t calls = 0;
+  int64_t double_ns = 0;  // with an input of type double
   absl::flat_hash_map<std::string_view, int64_t> by_shapes;
 };
 
@@ -73,7 +75,8 @@ class OperatorTable {
     const auto most = LargestValue(sums.by_shapes);
     if (most == sums.by_shapes.end()) return "";
     return PercentText(most->second, sums.self_ns) + " of it with inputs of " +
-           ShownText(most->first);
+           ShownText(most->first) +
+           (2 * sums.double_ns > sums.self_ns ? ", most of it of type double (float64)" : "");
   }
 
  private:
@@ -81,6 +84,7 @@ class OperatorTable {
     int64_t end_ns = 0;
     LabelId label{};
     std::string_view shapes;  // empty: not recorded
+    bool has_double = false;
   };
 
   void Add(SpanId id, const Span& span) {
@@ -90,7 +94,8 @@ class OperatorTable {
     const LabelId label = first_of_[Raw(span.label)];
     const OperatorInputs* inputs = job_.timeline.inputs_of(id);
     open_.push_back({span.end_ns(), label,
-                     inputs == nullptr ? std::string_view() : std::string_view(inputs->shapes)});
+                     inputs == nullptr ? std::string_view() : std::string_view(inputs->shapes),
+                     inputs != nullptr && Contains(inputs->types, "\"double\"")});
     const PartMoment* moment = job_.parts.At(span.start_ns);
     if (moment == nullptr || moment->part == StepPart::kData ||
         moment->part == StepPart::kBetween) {
@@ -120,6 +125,7 @@ class OperatorTable {
       OperatorSums& sums = sums_[Raw(open_.back().label)];
       sums.self_ns += ns;
       if (!open_.back().shapes.empty()) sums.by_shapes[open_.back().shapes] += ns;
+      if (open_.back().has_double) sums.double_ns += ns;
     }
   }
 
@@ -181,22 +187,72 @@ bool TellOwnFunction(const Case& job, LabelId first, Finding* finding) {
   return true;
 }
 
-// Returns the module with most time in its own operators, forward and backward; empty: not
-// recorded, or the module has little to do with the `operators_ns`.
+// Adds what operators call in Python. Makes the finding one about that, if it is half of the time
+// or more.
+bool TellCalledPython(const Case& job, Finding* finding) {
+  Finding called;
+  const bool is_most = AddCalledPython(job, StepPart::kOperators, &called) >= 0.5;
+  const auto at = is_most ? finding->evidence.begin() : finding->evidence.end();
+  finding->evidence.insert(at, called.evidence.begin(), called.evidence.end());
+  if (!is_most) return false;
+  finding->kind = FindingKind::kPython;
+  finding->what = DriverText(job) + " runs Python that operators call";
+  return true;
+}
+
+// Returns the class of modules with most time of its own, forward and backward, or the module if
+// the class has one only; empty: not recorded, or it has little to do with the `operators_ns`.
 std::string ModuleText(const Case& job, int64_t operators_ns) {
-  const ModuleTimes* most = nullptr;
-  const auto self_ns = [](const ModuleTimes& times) {
-    return times.self_forward_ns + times.self_backward_ns;
+  struct OfClass {
+    int64_t forward_ns = 0;
+    int64_t backward_ns = 0;
+    uint64_t modules = 0;
+    uint32_t first = 0;  // an index into python_modules()
+
+    int64_t ns() const { return forward_ns + backward_ns; }
   };
+  const std::vector<PythonModule>& modules = job.timeline.python_modules();
+  std::map<std::string, OfClass> by_class;
   for (const ModuleTimes& times : job.aggregates.modules.modules) {
-    if (most == nullptr || self_ns(times) > self_ns(*most)) most = &times;
+    OfClass& sums = by_class[modules[times.module].class_name];
+    if (sums.modules == 0) sums.first = times.module;
+    sums.modules += times.instances;
+    sums.forward_ns += times.self_forward_ns;
+    sums.backward_ns += times.self_backward_ns;
   }
-  if (most == nullptr || !IsWorthTelling(self_ns(*most), operators_ns)) return "";
-  const PythonModule& module = job.timeline.python_modules()[most->module];
-  std::string text = "Of the modules, " + ShownText(module.class_name);
-  if (module.has_path && !module.path.empty()) text += " " + ShownText(module.path);
-  return text + " takes the most: " + DurationText(job.AStep(most->self_forward_ns)) +
-         " forward and " + DurationText(job.AStep(most->self_backward_ns)) + " backward a step.";
+  const auto most =
+      std::max_element(by_class.begin(), by_class.end(),
+                       [](const auto& a, const auto& b) { return a.second.ns() < b.second.ns(); });
+  if (most == by_class.end() || !IsWorthTelling(most->second.ns(), operators_ns)) return "";
+  const OfClass& sums = most->second;
+  std::string text = "Of the modules, ";
+  if (sums.modules > 1) {
+    text += "the " + std::to_string(sums.modules) + " of class " + ShownText(most->first) + " take";
+  } else {
+    const PythonModule& module = modules[sums.first];
+    text += ShownText(module.class_name);
+    if (module.has_path && !module.path.empty()) text += " " + ShownText(module.path);
+    text += " takes";
+  }
+  return text +
+         " the most, without the modules in it: " + DurationText(job.AStep(sums.forward_ns)) +
+         " forward and " + DurationText(job.AStep(sums.backward_ns)) + " backward a step.";
+}
+
+// Adds what is known of the operator that takes most.
+void AddFacts(const Case& job, const OperatorTable& table, Finding* finding) {
+  if (FetchesValue(job.timeline.label(table.order().front()).name) &&
+      job.timeline.has_device_records()) {
+    finding->evidence.push_back(
+        ShownText(job.timeline.label(table.order().front()).name) +
+        " fetches a value from the GPU (.item(), print(loss), an `if` on a tensor): the CPU waits "
+        "there for all that was asked for before.");
+  }
+  const std::string shapes = table.ShapesText(table.order().front());
+  if (!shapes.empty()) {
+    finding->evidence.push_back(ShownText(job.timeline.label(table.order().front()).name) +
+                                " spent " + shapes + ".");
+  }
 }
 
 }  // namespace
@@ -235,19 +291,9 @@ std::optional<Finding> FindOperators(const Case& job) {
             table.Text(table.order()[i]);
   }
   finding.evidence.push_back(text + ".");
-  if (FetchesValue(job.timeline.label(table.order().front()).name) &&
-      job.timeline.has_device_records()) {
-    finding.evidence.push_back(
-        ShownText(job.timeline.label(table.order().front()).name) +
-        " fetches a value from the GPU (.item(), print(loss), an `if` on a tensor): the CPU waits "
-        "there for all that was asked for before.");
-  }
-  const std::string shapes = table.ShapesText(table.order().front());
-  if (!shapes.empty()) {
-    finding.evidence.push_back(ShownText(job.timeline.label(table.order().front()).name) +
-                               " spent " + shapes + ".");
-  }
+  AddFacts(job, table, &finding);
   const bool is_one = finding.kind == FindingKind::kOneOperator;
+  if (TellCalledPython(job, &finding)) return finding;
   const std::string module = ModuleText(job, finding.ns);
   if (!module.empty()) finding.evidence.push_back(module);
   if (is_one && TellOwnFunction(job, table.order().front(), &finding)) return finding;

@@ -221,7 +221,23 @@ PartTimes StepParts::TimesIn(const TimeIntervals& times) const {
   return parts;
 }
 
-std::optional<StepParts> SplitSteps(const Timeline& timeline, const Steps& steps) {
+namespace {
+
+// The time in which proftrace itself still starts: it reads names, and the tables by which stacks
+// are walked. On a busy host the job lacks that time of the CPUs.
+constexpr int64_t kStartNs = 500'000'000;
+
+// Leaves out the steps that began while the recording started, if there are enough others.
+void LeaveOutStart(const RecordingInfo& info, TimeIntervals* steps) {
+  const bool is_start = !info.flight.has_value();  // a flight recorder's window begins later
+  if (!is_start || info.window.duration_ns < 5 * kStartNs) return;
+  const auto first = std::find_if(steps->begin(), steps->end(), [&info](const auto& step) {
+    return step.first >= info.window.start_ns + kStartNs;
+  });
+  if (3 * (first - steps->begin()) <= steps->end() - first) steps->erase(steps->begin(), first);
+}
+
+std::optional<StepParts> Split(const Timeline& timeline, const Steps& steps, bool leave_out_start) {
   StepParts parts;
   if (steps.main.has_value()) {
     const ProcessSteps& process = steps.processes[*steps.main];
@@ -230,6 +246,7 @@ std::optional<StepParts> SplitSteps(const Timeline& timeline, const Steps& steps
     for (const Step& step : process.timed_steps()) {
       parts.intervals.emplace_back(step.start_ns, step.end_ns);
     }
+    if (leave_out_start) LeaveOutStart(timeline.info(), &parts.intervals);
   } else {
     const std::optional<ThreadIndex> thread = FindMainThread(timeline);
     if (!thread.has_value()) return std::nullopt;
@@ -243,6 +260,16 @@ std::optional<StepParts> SplitSteps(const Timeline& timeline, const Steps& steps
   Splitter(timeline, &parts).Run();
   if (parts.total_ns <= 0) return std::nullopt;
   return parts;
+}
+
+}  // namespace
+
+std::optional<StepParts> SplitSteps(const Timeline& timeline, const Steps& steps) {
+  return Split(timeline, steps, /*leave_out_start=*/false);
+}
+
+std::optional<StepParts> SplitSettledSteps(const Timeline& timeline, const Steps& steps) {
+  return Split(timeline, steps, /*leave_out_start=*/true);
 }
 
 }  // namespace proftrace

@@ -84,5 +84,8 @@ struct StepParts {
 // Splits the time of the steps. nullopt: the recording has no thread, or no time. Memory: some
 // words for each row at the top level of the thread and for each of its events.
 std::optional<StepParts> SplitSteps(const Timeline& timeline, const Steps& steps);
+// Does the same without the steps that began while the recording itself still started, where there
+// are enough others.
+std::optional<StepParts> SplitSettledSteps(const Timeline& timeline, const Steps& steps);
 
 }  // namespace proftrace

@@ -84,16 +84,50 @@ std::string GrownRow(const Case& job, const std::vector<bool>& is_slow, size_t s
   if (grown == nullptr || 5 * grown->second.ns < static_cast<double>(more_ns)) return "";
   return "Of the rows, " + NameOf(job, grown->first) +
          " grows most: " + DurationText(static_cast<int64_t>(grown->second.ns)) +
-         " more in a slow step.";
+         " more in such a step.";
+}
+
+// Steps of two kinds, of which each has at least this part of all, differ by this factor at least.
+constexpr size_t kKindPart = 5;
+constexpr double kKindsApart = 2;
+
+// Two kinds of steps: a loop that does something else with every second batch, for example.
+struct StepKinds {
+  int64_t short_ns = 0;  // medians
+  int64_t long_ns = 0;
+  int64_t least_long_ns = 0;  // the shortest of the long ones
+};
+
+// Finds whether the steps are of two kinds, between which there is nothing; nullopt: they are not.
+std::optional<StepKinds> FindKinds(std::vector<int64_t> lengths) {
+  std::sort(lengths.begin(), lengths.end());
+  const size_t fewest = std::max<size_t>(2, lengths.size() / kKindPart);
+  size_t at = 0;  // where the long ones begin: behind the widest gap
+  double widest = kSlow;
+  for (size_t i = fewest; i + fewest <= lengths.size(); ++i) {
+    const double gap =
+        static_cast<double>(lengths[i]) / static_cast<double>(std::max<int64_t>(1, lengths[i - 1]));
+    if (gap <= widest) continue;
+    widest = gap;
+    at = i;
+  }
+  if (at == 0) return std::nullopt;
+  const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(at);
+  const StepKinds kinds{Median(std::vector<int64_t>(lengths.begin(), middle)),
+                        Median(std::vector<int64_t>(middle, lengths.end())), lengths[at]};
+  const auto least_ns = kKindsApart * static_cast<double>(kinds.short_ns);
+  if (static_cast<double>(kinds.long_ns) < least_ns) return std::nullopt;
+  return kinds;
 }
 
 // The steps that take much longer than the median. Where some of them follow a rhythm, only those
 // of the rhythm: others that are slow now and then have other reasons.
 struct SlowSteps {
-  int64_t middle_ns = 0;  // the median
+  int64_t middle_ns = 0;  // the median; where there are two kinds, that of the short ones
   int64_t longest_ns = 0;
   size_t count = 0;
   std::vector<bool> is_slow;  // by step
+  std::optional<StepKinds> kinds;
   std::optional<Period> period;
 };
 
@@ -103,14 +137,19 @@ SlowSteps FindSlowSteps(const StepParts& parts) {
   for (size_t i = 0; i < parts.intervals.size(); ++i) lengths.push_back(LengthOf(parts, i));
   slow.middle_ns = Median(lengths);
   for (const int64_t ns : lengths) distances.push_back(std::abs(ns - slow.middle_ns));
-  const int64_t least_ns =
-      std::max(static_cast<int64_t>(kSlow * static_cast<double>(slow.middle_ns)),
-               slow.middle_ns + kDistances * Median(distances));
+  int64_t least_ns = std::max(static_cast<int64_t>(kSlow * static_cast<double>(slow.middle_ns)),
+                              slow.middle_ns + kDistances * Median(distances));
+  slow.kinds = FindKinds(lengths);
+  if (slow.kinds.has_value()) {
+    slow.middle_ns = slow.kinds->short_ns;
+    least_ns = slow.kinds->least_long_ns;
+  }
   std::vector<int64_t> excess_ns;
   for (const int64_t ns : lengths) excess_ns.push_back(ns >= least_ns ? ns - slow.middle_ns : 0);
   slow.period = FindPeriod(excess_ns);
   for (size_t i = 0; i < lengths.size(); ++i) {
-    slow.is_slow.push_back(excess_ns[i] > 0 && (!slow.period || slow.period->Has(i)));
+    const bool has_rhythm = slow.period.has_value() && !slow.kinds.has_value();
+    slow.is_slow.push_back(excess_ns[i] > 0 && (!has_rhythm || slow.period->Has(i)));
     if (!slow.is_slow.back()) continue;
     ++slow.count;
     slow.longest_ns = std::max(slow.longest_ns, lengths[i]);
@@ -137,6 +176,27 @@ std::string SeriesText(const StepParts& parts, const SlowSteps& slow) {
       DurationText(after_ns));
 }
 
+// Returns "steps are of two kinds: 61 take 6.5 ms, 60 take 68.0 ms (medians); every 2nd is long".
+std::string KindsText(const SlowSteps& slow, size_t steps) {
+  return absl::StrFormat("steps are of two kinds: %d take %s, %d take %s (medians)",
+                         steps - slow.count, DurationText(slow.kinds->short_ns), slow.count,
+                         DurationText(slow.kinds->long_ns)) +
+         (slow.period ? "; " + EveryText(*slow.period) + " is long" : "");
+}
+
+// Returns words that one slow step has most of what slow steps have of that part; empty: none has.
+std::string MostlyInOne(const StepParts& parts, const SlowSteps& slow, StepPart part) {
+  int64_t all_ns = 0, most_ns = 0;
+  for (size_t i = 0; i < slow.is_slow.size(); ++i) {
+    if (!slow.is_slow[i]) continue;
+    const int64_t ns = parts.by_step[i][static_cast<size_t>(part)];
+    all_ns += ns;
+    most_ns = std::max(most_ns, ns);
+  }
+  if (slow.count < 2 || 2 * most_ns <= all_ns) return "";
+  return " on average, of which one step alone has " + PercentText(most_ns, all_ns);
+}
+
 StepPart LargestOf(const PartTimes& times) {
   return static_cast<StepPart>(std::max_element(times.begin(), times.end()) - times.begin());
 }
@@ -148,7 +208,7 @@ std::optional<Finding> FindUnevenSteps(const Case& job) {
   if (!parts.are_steps || parts.intervals.size() < kFewestStepsToCompare) return std::nullopt;
   const SlowSteps slow = FindSlowSteps(parts);
   const size_t steps = parts.intervals.size();
-  if (slow.count == 0 || 2 * slow.count > steps) return std::nullopt;
+  if (slow.count == 0 || (!slow.kinds && 2 * slow.count > steps)) return std::nullopt;
   PartTimes in_slow{}, in_others{};
   Finding finding;
   finding.kind = FindingKind::kUnevenSteps;
@@ -157,12 +217,14 @@ std::optional<Finding> FindUnevenSteps(const Case& job) {
     for (size_t part = 0; part < kStepParts; ++part) sums[part] += parts.by_step[i][part];
     if (slow.is_slow[i]) finding.ns += LengthOf(parts, i) - slow.middle_ns;
   }
-  finding.what = (slow.period ? EveryText(*slow.period)
-                              : absl::StrFormat("%d of %d steps", slow.count, steps)) +
-                 (slow.count == 1 ? " takes longer than the others: "
-                  : slow.period   ? " takes longer than the others: up to "
-                                  : " take longer than the others: up to ") +
-                 DurationText(slow.longest_ns) + " instead of " + DurationText(slow.middle_ns);
+  finding.what = slow.kinds ? KindsText(slow, steps)
+                            : (slow.period ? EveryText(*slow.period)
+                                           : absl::StrFormat("%d of %d steps", slow.count, steps)) +
+                                  (slow.count == 1 ? " takes longer than the others: "
+                                   : slow.period   ? " takes longer than the others: up to "
+                                                   : " take longer than the others: up to ") +
+                                  DurationText(slow.longest_ns) + " instead of " +
+                                  DurationText(slow.middle_ns);
   const auto slow_steps = static_cast<int64_t>(slow.count);
   const auto other_steps = static_cast<int64_t>(steps - slow.count);
   PartTimes more{};
@@ -170,8 +232,10 @@ std::optional<Finding> FindUnevenSteps(const Case& job) {
     more[part] = in_slow[part] / slow_steps - in_others[part] / other_steps;
   }
   const StepPart most = LargestOf(more);
-  finding.evidence.push_back("A slow step has " + DurationText(more[static_cast<size_t>(most)]) +
-                             " more of " + std::string(StepPartText(most)) + ".");
+  const std::string a_slow = slow.kinds ? "A long step has " : "A slow step has ";
+  finding.evidence.push_back(a_slow + DurationText(more[static_cast<size_t>(most)]) + " more of " +
+                             std::string(StepPartText(most)) + MostlyInOne(parts, slow, most) +
+                             ".");
   const std::string series = SeriesText(parts, slow);
   if (!series.empty()) finding.evidence.push_back(series);
   const int64_t more_ns = finding.ns / slow_steps;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <utility>
 
+#include "userspace/base/median.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/why/rules.h"
 
@@ -46,11 +47,17 @@ std::string AboutText(const Case& job, int64_t median_ns) {
   return absl::StrFormat("Steps take %s (median of %d).", DurationText(median_ns), job.steps());
 }
 
+// Returns the waits that belong to parts which are about waits: those between steps, or in the
+// DataLoader, say nothing about the others.
 std::vector<WaitSum> WaitsOf(const Timeline& timeline, const StepParts& parts) {
   if (!parts.has_kernel) return {};
-  std::vector<WaitSum> waits = SumWaits(timeline);
-  std::erase_if(waits, [&](const WaitSum& wait) { return wait.thread != parts.thread; });
-  return waits;
+  return SumWaits(timeline, [&parts](const SystemEvent& event) {
+    if (event.thread != parts.thread) return false;
+    const PartMoment* moment = parts.At(event.start_ns);
+    return moment != nullptr && moment->part != StepPart::kData &&
+           moment->part != StepPart::kCollection && moment->part != StepPart::kCollective &&
+           moment->part != StepPart::kBetween;
+  });
 }
 
 // Keeps the findings that are worth a sentence, the largest first. Findings whose time is part of
@@ -177,6 +184,11 @@ void AddRemarks(const Case& job, Verdict* verdict) {
                         reason);
     }
   }
+  if (job.parts.are_steps && 2 * job.parts.total_ns < timeline.info().window.duration_ns) {
+    remarks.push_back("The steps take " + DurationText(job.parts.total_ns) +
+                      " of the recording's " + DurationText(timeline.info().window.duration_ns) +
+                      ": for most of it the thread made no step.");
+  }
   if (job.parts.are_steps && job.steps() < kFewSteps) {
     remarks.push_back("These are few steps: a longer recording tells more.");
   }
@@ -214,7 +226,7 @@ void AddRemarks(const Case& job, Verdict* verdict) {
 }  // namespace
 
 Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates) {
-  return FindVerdict(timeline, aggregates, SplitSteps(timeline, aggregates.steps));
+  return FindVerdict(timeline, aggregates, SplitSettledSteps(timeline, aggregates.steps));
 }
 
 Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
@@ -230,7 +242,9 @@ Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
   verdict.total_ns = parts->total_ns;
   if (parts->are_steps) {
     verdict.steps = parts->intervals.size();
-    verdict.median_step_ns = aggregates.steps.processes[*aggregates.steps.main].median_ns;
+    std::vector<int64_t> lengths;
+    for (const auto& [start_ns, end_ns] : parts->intervals) lengths.push_back(end_ns - start_ns);
+    verdict.median_step_ns = Median(std::move(lengths));
   }
   verdict.about = AboutText(job, verdict.median_step_ns);
   if (!FindDevice(job, &verdict)) {

@@ -328,6 +328,10 @@ void AddLongestCalls(const Case& job, const OtherTimes& times, Finding* finding)
             (i == 0 && job.parts.are_steps ? " a step" : "");
   }
   if (!text.empty()) finding->evidence.push_back(text + ".");
+  if (!calls.empty() && calls.front().first == "sched_yield") {
+    finding->evidence.emplace_back(kYields);
+    AddPython(job, StepPart::kOther, finding);
+  }
 }
 
 }  // namespace

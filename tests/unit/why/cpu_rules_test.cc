@@ -118,6 +118,23 @@ TEST_F(CpuRulesTest, WhatIsNotKnownOfQuotasIsSaidAsBefore) {
   EXPECT_THAT(EvidenceOf(*finding), HasSubstr("a CPU mask or quota of the job"));
 }
 
+TEST_F(CpuRulesTest, ManyThreadsOfItsOwnAreNoOtherPrograms) {
+  maker_.info().host.cpus = 2;
+  maker_.info().system.sched = true;
+  for (uint32_t i = 0; i < 7; ++i) {
+    const ThreadIndex worker = maker_.AddThread(7, 20 + i, "python");
+    for (int step = 0; step < kSteps; ++step) {
+      const int64_t at_ns = BeginOf(step) + i * kMs / 2;
+      maker_.AddSystemEvent(
+          MakeOffCpu(worker, WaitReason::kPreempted, at_ns, at_ns + 95 * kMs / 10, 95 * kMs / 10));
+    }
+  }
+  const std::optional<Finding> finding = FindKind(WhyOfWaits(1), FindingKind::kRunQueue);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("set_num_threads"));
+  EXPECT_THAT(EvidenceOf(*finding), Not(HasSubstr("ther programs")));
+}
+
 TEST_F(CpuRulesTest, AMaskIsTheCpusThatCount) {
   maker_.info().host.cpus = 8;
   maker_.info().cpu_masks = {{7, {1, "3"}}, {9, {8, "0-7"}}};

@@ -157,5 +157,81 @@ TEST_F(SlowStepsTest, ARowThatExplainsItIs) {
   EXPECT_THAT(TextOf(3, 7, true), HasSubstr("Of the rows, aten::mm grows most: 18.0 ms more"));
 }
 
+// Steps that alternate between two kinds.
+class StepKindsTest : public WhyTest {
+ protected:
+  // `length_of(step)`: ns. Returns what is said of uneven steps.
+  template <typename LengthOf>
+  std::string TextOf(LengthOf&& length_of) {
+    int64_t at_ns = 10 * kMs;
+    for (int step = 0; step < 60; ++step) {
+      const int64_t end_ns = at_ns + length_of(step);
+      maker_.Begin(thread_, maker_.AddAnnotation("ProfilerStep#" + std::to_string(step)), at_ns);
+      maker_.Add(thread_, multiply_, at_ns + kMs / 10, end_ns - kMs / 10);
+      maker_.End(thread_, end_ns);
+      at_ns = end_ns;
+    }
+    maker_.info().window.duration_ns = at_ns + kMs;
+    const std::optional<Finding> finding = FindKind(Why(), FindingKind::kUnevenSteps);
+    return finding.has_value() ? finding->what + ": " + EvidenceOf(*finding) : "";
+  }
+};
+
+TEST_F(StepKindsTest, EverySecondStepIsLong) {
+  EXPECT_THAT(
+      TextOf([](int step) { return step % 2 == 0 ? (2 + step % 5) * kMs : (45 + step) * kMs; }),
+      HasSubstr("steps are of two kinds: 30 take 4.00 ms, 30 take 76.0 ms (medians); every "
+                "2nd step is long: A long step has"));
+}
+
+TEST_F(StepKindsTest, MostStepsMayBeLong) {
+  EXPECT_THAT(TextOf([](int step) { return step % 3 == 0 ? 2 * kMs : 20 * kMs; }),
+              HasSubstr("steps are of two kinds: 20 take 2.00 ms, 40 take 20.0 ms (medians): "));
+}
+
+TEST_F(StepKindsTest, LengthsThatVaryAreOfNoKind) {
+  EXPECT_EQ(TextOf([](int step) { return (5 + step % 17) * kMs; }), "");
+}
+
+TEST_F(StepKindsTest, AFewLongStepsAreNoKind) {
+  EXPECT_THAT(TextOf([](int step) { return step % 10 == 9 ? 50 * kMs : 5 * kMs; }),
+              HasSubstr("every 10th step takes longer than the others: up to 50.0 ms"));
+}
+
+TEST_F(WhyTest, WaitsOutsideOfStepsAreNotCounted) {
+  maker_.info().system.sched = true;
+  MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+    maker_.AddSystemEvent(MakeOffCpu(thread_, WaitReason::kSleep, from_ns, to_ns, 0));
+  });
+  const int64_t end_ns = BeginOf(kSteps);
+  maker_.AddSystemEvent(
+      MakeOffCpu(thread_, WaitReason::kSleep, end_ns + kMs, end_ns + 2000 * kMs, 0));
+  const std::optional<Finding> sleep = FindKind(Why(), FindingKind::kSleep);
+  ASSERT_TRUE(sleep.has_value());
+  EXPECT_THAT(EvidenceOf(*sleep), HasSubstr("It waited 12 times for 72.0 ms"));
+}
+
+// A recording takes CPU time itself while it starts.
+TEST_F(WhyTest, StepsInTheFirstHalfSecondAreLeftOut) {
+  const auto steps_from = [](int64_t start_ns) {
+    TimelineMaker maker;
+    const ThreadIndex thread = maker.AddThread(7, 7, "main");
+    const LabelId multiply = maker.AddOperator("aten::mm");
+    for (int step = 0; step < 60; ++step) {
+      const int64_t at_ns = step * 50 * kMs;
+      maker.Begin(thread, maker.AddAnnotation("ProfilerStep#" + std::to_string(step)), at_ns);
+      maker.Add(thread, multiply, at_ns + kMs, at_ns + 40 * kMs);
+      maker.End(thread, at_ns + 50 * kMs);
+    }
+    maker.info().window = {.start_ns = start_ns, .duration_ns = 3'000'000'000};
+    const std::unique_ptr<Timeline> timeline = maker.Finish();
+    const Aggregates aggregates = Aggregate(*timeline, {});
+    return FindVerdict(*timeline, aggregates).steps;
+  };
+  EXPECT_EQ(steps_from(0), 50u);
+  EXPECT_EQ(steps_from(-500 * kMs), 60u);
+  EXPECT_EQ(steps_from(1500 * kMs), 60u);  // too few others
+}
+
 }  // namespace
 }  // namespace proftrace

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <string>
 #include <vector>
 
@@ -119,6 +121,70 @@ TEST_F(PythonPlacesTest, TheInterpretersOwnFunctionsArePython) {
   samples_.functions.back().kind = SampleFrameKind::kNative;
   samples_.functions.back().file = "/usr/lib/libpython3.11.so.1.0";
   EXPECT_THAT(TextOf(WhyOf({interpreter})), Not(HasSubstr("native code")));
+}
+
+// Looks at the operator in the middle of each step.
+class CalledPythonTest : public PythonPlacesTest {
+ protected:
+  uint32_t AddNative(const std::string& file, uint32_t caller) {
+    const uint32_t frame = AddFrame("native in " + file, 0, caller);
+    samples_.functions.back().kind = SampleFrameKind::kNative;
+    samples_.functions.back().file = file;
+    return frame;
+  }
+
+  Verdict WhyOfOperators(const std::vector<uint32_t>& frames) {
+    size_t turn = 0;
+    MakeSteps([&](int, int64_t from_ns, int64_t) {
+      for (int i = 0; i < 4; ++i) {
+        samples_.samples.push_back({.time_ns = from_ns - 2 * kMs + i * kMs / 2,
+                                    .period_ns = kMs / 2,
+                                    .count = 1,
+                                    .frame = frames[turn++ % frames.size()],
+                                    .thread = thread_});
+      }
+    });
+    maker_.SetSamples(samples_);
+    return Why();
+  }
+
+  uint32_t train_ = AddFrame("train", 7, 0);
+  uint32_t operator_ = AddNative("/venv/torch/lib/libtorch_cpu.so", train_);
+};
+
+TEST_F(CalledPythonTest, HooksAreNoOperator) {
+  const uint32_t hook = AddFrame("hook", 3, operator_);
+  const uint32_t sorted = AddNative("/usr/bin/python3.11", hook);
+  const Verdict verdict = WhyOfOperators({hook, sorted, hook, operator_});
+  ASSERT_FALSE(verdict.findings.empty());
+  const auto calls_python = [](const Finding& finding) {
+    return finding.what.find("runs Python that operators call") != std::string::npos;
+  };
+  const auto found = std::find_if(verdict.findings.begin(), verdict.findings.end(), calls_python);
+  ASSERT_NE(found, verdict.findings.end());
+  EXPECT_EQ(found->kind, FindingKind::kPython);
+  EXPECT_EQ(found->next, "");
+  EXPECT_THAT(EvidenceOf(*found),
+              HasSubstr("75 % of the samples there are in Python that operators call: "
+                        "loop.py(3): hook has 100 % of these."));
+}
+
+TEST_F(CalledPythonTest, OperatorsThatPythonCallsAreOperators) {
+  const Verdict verdict = WhyOfOperators({operator_, AddNative("/lib/libc.so.6", operator_)});
+  for (const Finding& finding : verdict.findings) {
+    EXPECT_THAT(finding.what, Not(HasSubstr("that operators call")));
+    EXPECT_THAT(EvidenceOf(finding), Not(HasSubstr("that operators call")));
+  }
+}
+
+TEST_F(CalledPythonTest, StacksForEachOperatorAreExplained) {
+  const uint32_t extract = AddFrame("extract", 3, operator_);
+  samples_.functions.back().file = "traceback.py";
+  const Verdict verdict = WhyOfOperators({extract, operator_, operator_});
+  const std::optional<Finding> finding = FindKind(verdict, FindingKind::kOperators);
+  const std::string text = finding.has_value() ? EvidenceOf(*finding) : "";
+  EXPECT_THAT(text, HasSubstr("33 % of the samples there"));
+  EXPECT_THAT(text, HasSubstr("set_detect_anomaly"));
 }
 
 TEST_F(PythonPlacesTest, WithoutSamplesTheyAreAdvised) {

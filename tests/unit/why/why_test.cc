@@ -196,7 +196,7 @@ TEST_F(WhyFaultTest, AnAllocatorThatGivesMemoryBackIsNamed) {
   EXPECT_EQ(finding.kind, FindingKind::kAllocator);
   EXPECT_EQ(finding.certainty, Certainty::kMeasured);
   EXPECT_EQ(finding.ns, kSteps * 4 * kMs);
-  EXPECT_THAT(EvidenceOf(finding), HasSubstr("munmap 1.0 a step, mostly for 48.0 MB"));
+  EXPECT_THAT(EvidenceOf(finding), HasSubstr("munmap 1.0 times a step, mostly for 48.0 MB"));
 }
 
 TEST_F(WhyFaultTest, MemoryThatGrowsIsNoChurn) {
