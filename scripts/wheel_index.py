@@ -1,7 +1,7 @@
 """Finds wheels in a package index and reads single members of them, without fetching the rest: a wheel of PyTorch has some 0.9 GB.
 
-The index answers in JSON (PEP 691), and answers requests for a range of bytes. Fails with
-urllib.error.URLError where it cannot be asked, or with ValueError where it sends whole files only.
+The index answers in JSON (PEP 691), and to requests for a range of bytes. Fails with urllib.error.URLError where it cannot be asked, or with
+ValueError where it sends whole files only.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def size_of_member(wheel: Wheel, ending: str) -> int | None:
 
 
 def pinned(wheel: Wheel, pattern: str) -> tuple[str, str] | None:
-    """Returns the project and version that the wheel asks for by "project==version" or "project==version.*", where the project matches; None: it asks for no such."""
+    """Returns the project and version that the wheel asks for ("project==version", also with ".*"), where the project matches; None: no such."""
     with opened(wheel) as archive:
         metadata = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         found = re.search(rf"^Requires-Dist: ({pattern})(?:\[.*\])?\s*\(?==\s*([0-9.]*[0-9])", archive.read(metadata).decode(), re.MULTILINE)

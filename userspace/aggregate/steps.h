@@ -37,8 +37,7 @@ struct ProcessSteps {
   std::string how;                  // the evidence as a phrase
   double confidence = 0;            // 0 to 1
   // Whether the steps of all threads take about as long, as in a server's pool. Where they do not,
-  // as where two models are trained side by side, `median_ns` and `p99_ns` are of
-  // `thread` alone.
+  // as where two models are trained side by side, `median_ns` and `p99_ns` are of `thread` alone.
   bool are_alike = true;
   int64_t own_median_ns = 0;  // of the steps of `thread`
   int64_t median_ns = 0;

@@ -44,8 +44,8 @@ AllowedCpus AllowedFor(const RecordingInfo& info, Pid pid) {
   return {mask->second.count, mask->second.cpus, true};
 }
 
-// Returns "of the host's 8 CPUs", or "of the 2 CPUs that this job may use (CPU 0-1 of the host's
-// 8: …)".
+// Returns "of the host's 8 CPUs", or "of the 2 CPUs that the job may use (CPU 0-1 of the host's 8,
+// by taskset or a cpuset)".
 std::string AllowedText(const AllowedCpus& allowed, uint32_t cpus_of_host) {
   if (!allowed.is_masked()) return absl::StrFormat("of the host's %u CPUs", cpus_of_host);
   return "of the " + CountText(allowed.count, "CPU", "CPUs") + " that the job may use (CPU " +
@@ -177,8 +177,7 @@ void TellThrottling(const Case& job, const CpuQuota& quota, const Delays& delays
 std::string OthersText(const Delays& delays, const AllowedCpus& allowed, bool is_quota_known) {
   if (allowed.is_masked()) {
     return "Other programs have the rest of these CPUs: more CPUs for the job, or fewer programs "
-           "on "
-           "them, would help.";
+           "on them, would help.";
   }
   if (is_quota_known && allowed.is_known) {
     return "The recorded processes leave CPUs to others: other programs keep it from them.";

@@ -176,7 +176,8 @@ std::string SeriesText(const StepParts& parts, const SlowSteps& slow) {
       DurationText(after_ns));
 }
 
-// Returns "steps are of two kinds: 61 take 6.5 ms, 60 take 68.0 ms (medians); every 2nd is long".
+// Returns "steps are of two kinds: 61 take 6.5 ms, 60 take 68.0 ms (medians); every 2nd step is
+// long".
 std::string KindsText(const SlowSteps& slow, size_t steps) {
   return absl::StrFormat("steps are of two kinds: %d take %s, %d take %s (medians)",
                          steps - slow.count, DurationText(slow.kinds->short_ns), slow.count,
