@@ -103,7 +103,7 @@ JobFacts JobOf(const Environment& environment, const PodPlace& place) {
 }
 
 JobFacts ReadJobFacts(Pid pid, const std::vector<MappedFile>& files) {
-  static const std::vector<std::string> names = NamesOfVariables();
+  const std::vector<std::string> names = NamesOfVariables();
   const std::string folder = absl::StrCat("/proc/", Raw(pid));
   const Environment environment = ReadEnvironment(pid, files, names);
   PodPlace place;

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "userspace/base/of_this_process.h"
+
 namespace proftrace {
 namespace {
 
@@ -62,16 +64,19 @@ std::string BuildIdAt(Function* function) {
   return search.build_id;
 }
 
-}  // namespace
-
-const std::string& ProgramIdentity() {
-  static const auto* const identity = [] {
+struct Identity {
+  std::string text = [] {
     const std::string program = BuildIdAt(&ProgramIdentity);
     const std::string disassembler = BuildIdAt(&cs_disasm);
     const bool is_known = !program.empty() && !disassembler.empty();
-    return new std::string(is_known ? absl::StrCat(program, " ", disassembler) : "");
+    return is_known ? absl::StrCat(program, " ", disassembler) : std::string();
   }();
-  return *identity;
-}
+};
+
+constinit OfThisProcess<Identity> program_identity;
+
+}  // namespace
+
+const std::string& ProgramIdentity() { return program_identity.Get().text; }
 
 }  // namespace proftrace

@@ -11,6 +11,7 @@
 
 #include "symbols/process/process_maps.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/of_this_process.h"
 #include "userspace/base/text.h"
 
 namespace proftrace {
@@ -114,12 +115,11 @@ class MountTables {
   std::map<Pid, Known> known_;
 };
 
+constinit OfThisProcess<MountTables> mount_tables;
+
 }  // namespace
 
-std::shared_ptr<const MountTable> MountsOf(Pid pid) {
-  static MountTables tables;
-  return tables.Of(pid);
-}
+std::shared_ptr<const MountTable> MountsOf(Pid pid) { return mount_tables.Get().Of(pid); }
 
 OverlayLayers LayersOf(const MountLine& mount) {
   OverlayLayers layers;
@@ -232,9 +232,10 @@ class OverlayFacts {
   std::map<std::pair<Pid, std::string>, Known> known_;
 };
 
+constinit OfThisProcess<OverlayFacts> overlay_facts;
+
 bool IsRemoteOverlay(Pid pid, const MountLine& mount) {
-  static OverlayFacts overlays;
-  return mount.type == "overlay" && overlays.AreRemote(pid, mount);
+  return mount.type == "overlay" && overlay_facts.Get().AreRemote(pid, mount);
 }
 
 // Returns the facts of a mount and of the layers below it.

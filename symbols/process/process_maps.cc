@@ -28,6 +28,7 @@
 #include "symbols/process/target_entries.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/of_this_process.h"
 #include "userspace/base/text.h"
 
 namespace proftrace {
@@ -268,12 +269,13 @@ class LivingThreads {
   std::map<Pid, Known> known_;
 };
 
+constinit OfThisProcess<LivingThreads> living_threads;
+
 }  // namespace
 
 Pid LivingThread(Pid pid) {
   if (EntryChannel() == nullptr) return FindLivingThread(pid);
-  static LivingThreads threads;
-  return threads.Of(pid);
+  return living_threads.Get().Of(pid);
 }
 
 absl::StatusOr<std::vector<Mapping>> ReadMaps(Pid pid) {

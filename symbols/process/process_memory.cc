@@ -10,6 +10,7 @@
 #include "symbols/process/process_maps.h"
 #include "symbols/process/read_budget.h"
 #include "symbols/process/target_entries.h"
+#include "userspace/base/of_this_process.h"
 #include "userspace/base/unique_fd.h"
 
 namespace proftrace {
@@ -22,13 +23,10 @@ struct Memories {
   std::map<Pid, UniqueFd> files;
 };
 
-Memories& OpenMemories() {
-  static Memories memories;
-  return memories;
-}
+constinit OfThisProcess<Memories> open_memories;
 
 int MemoryOf(Pid pid) {
-  Memories& memories = OpenMemories();
+  Memories& memories = open_memories.Get();
   const std::lock_guard lock(memories.mutex);
   UniqueFd& memory = memories.files[pid];
   if (!memory.valid()) {
@@ -53,7 +51,7 @@ bool ReadThrough(int fd, uint64_t address, void* buffer, size_t bytes) {
 }  // namespace
 
 void ForgetMemory(Pid pid) {
-  Memories& memories = OpenMemories();
+  Memories& memories = open_memories.Get();
   const std::lock_guard lock(memories.mutex);
   memories.files.erase(pid);
 }

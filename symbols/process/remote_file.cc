@@ -27,6 +27,7 @@
 #include "symbols/process/read_budget.h"
 #include "symbols/process/volume_identity.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/of_this_process.h"
 #include "userspace/sandbox/messages.h"
 
 namespace proftrace {
@@ -255,21 +256,20 @@ struct SilentDevices {
   std::map<uint64_t, int64_t> until_ns;
 };
 
-SilentDevices& Silent() {
-  static SilentDevices devices;
-  return devices;
-}
+constinit OfThisProcess<SilentDevices> silent_devices;
 
 bool IsSilent(std::optional<uint64_t> device) {
   if (!device.has_value()) return false;
-  const std::lock_guard lock(Silent().mutex);
-  const auto found = Silent().until_ns.find(*device);
-  return found != Silent().until_ns.end() && MonotonicNs() < found->second;
+  SilentDevices& silent = silent_devices.Get();
+  const std::lock_guard lock(silent.mutex);
+  const auto found = silent.until_ns.find(*device);
+  return found != silent.until_ns.end() && MonotonicNs() < found->second;
 }
 
 void NoteSilent(uint64_t device) {
-  const std::lock_guard lock(Silent().mutex);
-  Silent().until_ns[device] = MonotonicNs() + kBetweenQuestionsNs;
+  SilentDevices& silent = silent_devices.Get();
+  const std::lock_guard lock(silent.mutex);
+  silent.until_ns[device] = MonotonicNs() + kBetweenQuestionsNs;
 }
 
 }  // namespace

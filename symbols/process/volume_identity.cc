@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "symbols/process/process_maps.h"
+#include "userspace/base/of_this_process.h"
 
 namespace proftrace {
 namespace {
@@ -32,6 +33,12 @@ std::string MediumNumber(uint64_t device) {
   return own.empty() ? ReadLine(folder + "/../diskseq") : own;
 }
 
+struct Boot {
+  std::string id = ReadLine("/proc/sys/kernel/random/boot_id");
+};
+
+constinit OfThisProcess<Boot> boot_of_host;
+
 }  // namespace
 
 uint64_t UniqueMountNumber(int fd) {
@@ -43,7 +50,7 @@ uint64_t UniqueMountNumber(int fd) {
 
 std::string VolumeIdentity(const HeldFile& file) {
   const uint64_t device = file.status().st_dev;
-  static const std::string boot = ReadLine("/proc/sys/kernel/random/boot_id");
+  const std::string& boot = boot_of_host.Get().id;
   const bool is_block_device = major(device) != 0;
   const uint64_t mount = file.is_remote() ? file.mount() : UniqueMountNumber(file.fd());
   const std::string number = is_block_device ? MediumNumber(device)

@@ -62,7 +62,8 @@ struct WorkerOrder {
 // the worker's questions. Fails as `work` does. Where the worker ends early, by a mistake or a
 // limit, fails with kHostUnfit or kBug and a sentence; where `order.stop` was set, fails with
 // kNoTarget. The child has a copy of this process's memory, so that `work` may use objects in it,
-// but it must not take a lock that another thread may hold.
+// but it must not take a lock that another thread may hold: process-wide tables belong into an
+// OfThisProcess. May be called by several threads at the same time.
 absl::StatusOr<std::string> RunWorker(
     const WorkerOrder& order,
     const std::function<absl::StatusOr<std::string>(WorkerChannel* channel)>& work,

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -16,7 +17,9 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "symbols/elf/elf_file.h"
 #include "symbols/plan/file_facts.h"
@@ -25,6 +28,7 @@
 #include "symbols/plan/target_worker.h"
 #include "symbols/process/cache_bytes.h"
 #include "symbols/process/entry_questions.h"
+#include "symbols/process/mounts.h"
 #include "symbols/process/process_maps.h"
 #include "symbols/process/process_memory.h"
 #include "symbols/process/target_entries.h"
@@ -302,6 +306,44 @@ TEST(KeptFactsTest, ADamagedQuestionAsksForFewerFiles) {
   EXPECT_EQ(FilesToPrepare(many).size(), kMostPrepared);
   one[sizeof(state)] = '\xff';  // a build-id that is longer than the question
   EXPECT_EQ(FilesToPrepare(one)[0].second, "ab");
+}
+
+// Several processes are planned at the same time, each in a worker. A worker is forked while other
+// threads hold the locks of the tables that both use.
+TEST(ReadInWorkerTest, AWorkerNeverWaitsForALockOfItsParentsThreads) {
+  const absl::StatusOr<std::vector<Mapping>> maps = ReadMaps(OwnPid());
+  ASSERT_TRUE(maps.ok());
+  const auto file = std::find_if(maps->begin(), maps->end(),
+                                 [](const Mapping& mapping) { return mapping.inode != 0; });
+  ASSERT_NE(file, maps->end());
+  const uint64_t device = file->device;
+  std::atomic<bool> is_done = false;
+  std::vector<std::jthread> lookers;
+  for (int i = 0; i < 3; ++i) {
+    lookers.emplace_back([&] {
+      while (!is_done) {
+        (void)MountOfDevice(OwnPid(), device);
+        ForgetMemory(OwnPid());
+      }
+    });
+  }
+  int answered = 0;
+  for (int i = 0; i < 300; ++i) {
+    const absl::StatusOr<std::string> read =
+        ReadInWorker(OwnPid(), 1, [device]() -> absl::StatusOr<std::string> {
+          (void)MountOfDevice(OwnPid(), device);
+          uint64_t word = 0;
+          (void)ProcessMemory(OwnPid()).Read(uint64_t{1} << 12, &word, sizeof(word));
+          return std::string("read");
+        });
+    if (!read.ok() || *read != "read") {
+      ADD_FAILURE() << read.status() << " at the worker number " << i;
+      break;
+    }
+    ++answered;
+  }
+  is_done = true;
+  EXPECT_EQ(answered, 300);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "symbols/process/process_maps.h"
+#include "userspace/base/turns.h"
 #include "userspace/capture/plans/process_plan.h"
 #include "userspace/capture/session/record_session.h"
 #include "userspace/capture/targets/process_watch.h"
@@ -84,17 +85,9 @@ ProcessSet::Plans RecordSession::PlanTogether(const std::vector<Pid>& pids) {
     }
   }
   std::vector<std::optional<absl::StatusOr<ProbePlan>>> made(rest.size());
-  std::atomic<size_t> next = 0;
-  const auto plan_some = [&] {
-    for (size_t i = next++; i < rest.size(); i = next++) {
-      made[i] = PlanRunning(rest[i].first, rest[i].second);
-    }
-  };
-  {
-    const size_t most = std::max(1U, std::thread::hardware_concurrency());
-    std::vector<std::jthread> threads;
-    while (threads.size() < std::min(most, rest.size())) threads.emplace_back(plan_some);
-  }
+  ShareTurns(rest.size(), [&]() -> TurnWorker {
+    return [&](size_t turn) { made[turn] = PlanRunning(rest[turn].first, rest[turn].second); };
+  });
   for (size_t i = 0; i < rest.size(); ++i) plans.emplace(Raw(rest[i].first), *std::move(made[i]));
   return plans;
 }
