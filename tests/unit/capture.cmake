@@ -24,6 +24,7 @@ proftrace_unit_test(capture_test
     capture/process_watch_test.cc
     capture/record_blocks_test.cc
     capture/record_merger_test.cc
+    capture/sample_writer_test.cc
     capture/silent_processes_test.cc
     capture/stack_merger_test.cc
     capture/step_watch_test.cc

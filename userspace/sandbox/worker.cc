@@ -22,6 +22,7 @@
 
 #include "userspace/base/clock.h"
 #include "userspace/base/exit_status.h"
+#include "userspace/base/give_way.h"
 #include "userspace/sandbox/confined.h"
 #include "userspace/sandbox/filter.h"
 #include "userspace/sandbox/messages.h"
@@ -40,8 +41,6 @@ constexpr timeval kLongestMessage{.tv_sec = 10, .tv_usec = 0};
 constexpr int64_t kLongestLastingS = int64_t{365} * 24 * 3600;
 // Far more than any worker needs: a process has some hundred files, and each costs a few questions.
 constexpr int64_t kMostQuestions = 1 << 20;
-
-constexpr int kNiceOfLasting = 5;
 
 thread_local int64_t worker_cpu_ns = 0;
 
@@ -74,7 +73,7 @@ void GiveUpRights(const WorkerOrder& order) {
   const sched_param normal{};
   (void)sched_setscheduler(0, SCHED_OTHER, &normal);
   // What works beside the job for a whole recording gives way to the job where CPUs are few.
-  if (order.is_lasting) (void)setpriority(PRIO_PROCESS, 0, kNiceOfLasting);
+  if (order.is_lasting) GiveWay();
   LimitUse(order.is_lasting ? kLongestLastingS : order.longest_s);
   LimitReach({});
   DropCapabilities({});

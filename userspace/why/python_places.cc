@@ -1,9 +1,11 @@
 // Finds the function of Python, or of native code that Python called, in which a thread was in a
 // part of the steps.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -43,7 +45,8 @@ struct PythonPlaces {
   std::map<std::string, std::map<std::string, int64_t>> lines;  // by function
   std::map<std::string, Caller> callers;
   int64_t all = 0;
-  int64_t waiting = 0;  // of samples
+  int64_t waiting = 0;     // of samples
+  int64_t collecting = 0;  // of samples: Python's garbage collector ran
   bool are_samples = false;
 };
 
@@ -135,6 +138,22 @@ bool RunsPython(const Timeline& timeline, const Sample& sample) {
   return false;
 }
 
+// Returns whether Python's garbage collector runs in this look, called by the innermost function of
+// Python. Interpreters without symbols do not tell.
+bool IsCollecting(const Timeline& timeline, const Sample& sample) {
+  static constexpr std::string_view kCollectors[] = {"gc_collect_main", "gc_collect_region",
+                                                     "deduce_unreachable"};
+  for (uint32_t frame = sample.frame; frame != 0; frame = timeline.sample_frames()[frame].parent) {
+    const SampleFunction& function = timeline.sample_function(timeline.sample_frames()[frame]);
+    if (function.kind == SampleFrameKind::kPython) return false;
+    if (std::find(std::begin(kCollectors), std::end(kCollectors), function.name) !=
+        std::end(kCollectors)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 PythonPlaces PlacesOfSamples(const Case& job, ThreadIndex thread, const TimeIntervals& times) {
   PythonPlaces places;
   places.are_samples = true;
@@ -143,6 +162,7 @@ PythonPlaces PlacesOfSamples(const Case& job, ThreadIndex thread, const TimeInte
     if (sample.state == SampleState::kSleeping || sample.state == SampleState::kUninterruptible) {
       ++places.waiting;
     }
+    if (IsCollecting(job.timeline, sample)) ++places.collecting;
     AddStack(job.timeline, sample.frame, &places);
   });
   return places;
@@ -277,6 +297,11 @@ PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals&
     if (!places.are_samples) return PythonSource::kNone;
     finding->evidence.push_back(SpreadText(places, who));
     return PythonSource::kSamples;
+  }
+  if (2 * places.collecting > places.all) {
+    finding->evidence.push_back(PercentText(places.collecting, places.all) +
+                                " of that, by samples, Python's garbage collector runs; "
+                                "--python-gc tells how often.");
   }
   const std::string share = PercentText(most->second, places.all);
   if (!places.are_samples) {

@@ -123,6 +123,15 @@ TEST_F(PythonPlacesTest, TheInterpretersOwnFunctionsArePython) {
   EXPECT_THAT(TextOf(WhyOf({interpreter})), Not(HasSubstr("native code")));
 }
 
+TEST_F(PythonPlacesTest, ACollectorThatRunsIsTold) {
+  const uint32_t train = AddFrame("train", 7, 0);
+  const uint32_t collector = AddFrame("gc_collect_main", 0, train);
+  samples_.functions.back().kind = SampleFrameKind::kNative;
+  samples_.functions.back().file = "/usr/bin/python3.11";
+  EXPECT_THAT(TextOf(WhyOf({collector, collector, train})),
+              HasSubstr("67 % of that, by samples, Python's garbage collector runs"));
+}
+
 // Looks at the operator in the middle of each step.
 class CalledPythonTest : public PythonPlacesTest {
  protected:

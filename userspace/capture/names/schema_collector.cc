@@ -9,6 +9,7 @@
 #include "symbols/plan/planner.h"
 #include "symbols/plan/process.h"
 #include "symbols/plan/process_groups.h"
+#include "userspace/base/give_way.h"
 #include "userspace/capture/plans/process_plan.h"
 #include "userspace/capture/targets/target_info.h"
 
@@ -130,6 +131,7 @@ void SchemaCollector::CollectGroups(Pid pid, const ProbePlan& plan) {
 }
 
 void SchemaCollector::Run() {
+  GiveWay();
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stop_ || (started_ && !jobs_.empty()); });

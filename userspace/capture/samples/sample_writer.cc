@@ -16,6 +16,19 @@ size_t BytesOf(const SampleReading& reading) {
 
 }  // namespace
 
+SampleOf WithoutLooksBefore(int64_t start_ns, SampleOf sample, int64_t period_ns) {
+  const int64_t early_ns = start_ns - sample.time_ns;
+  if (early_ns <= 0) return sample;
+  int64_t early = sample.count;
+  if (Raw(sample.woken) == 0 && period_ns > 0) {
+    early = std::min(early, (early_ns - 1) / period_ns + 1);
+  }
+  sample.woken = Tid{};
+  sample.count -= static_cast<uint32_t>(early);
+  sample.time_ns += early * period_ns;
+  return sample;
+}
+
 SampleWriter::SampleWriter(int64_t period_ns) : period_ns_(period_ns) {
   thread_ = std::thread([this] { Run(); });
 }
@@ -49,7 +62,9 @@ bool SampleWriter::Add(SampleReading reading) {
   return true;
 }
 
-void SampleWriter::Add(const SampleOf& sample) { Queue(sample); }
+void SampleWriter::Add(const SampleOf& sample) {
+  Queue(WithoutLooksBefore(start_ns_, sample, period_ns_));
+}
 
 std::optional<SampleTask> SampleWriter::Next() {
   std::unique_lock lock(mutex_);

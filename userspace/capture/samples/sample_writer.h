@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -37,6 +38,10 @@ struct SampleOf {
   Tid woken{};        // for a sample of a waker: the thread that it woke; 0: for looks
 };
 
+// Returns the sample without the looks before `start_ns`; `count` may become 0. The sample of a
+// waker before it becomes one of no look.
+SampleOf WithoutLooksBefore(int64_t start_ns, SampleOf sample, int64_t period_ns);
+
 class SampleWriter {
  public:
   // How many bytes of readings may wait to be named; no more are taken.
@@ -54,7 +59,10 @@ class SampleWriter {
   // Adds a reading. Returns false where there is no room; samples that refer to it are then left
   // out, and counted.
   bool Add(SampleReading reading);
+  // Adds a sample, without its looks before the window.
   void Add(const SampleOf& sample);
+  // Begins the window. Until then readings are named, and no samples are kept.
+  void BeginWindow(int64_t start_ns) { start_ns_ = start_ns; }
   void Wake() { changed_.notify_all(); }
 
   // Waits until all items are dealt with, or `longest_ns` are over. Returns how many looks still
@@ -81,6 +89,7 @@ class SampleWriter {
   void Write(const SampleOf& sample);
 
   int64_t period_ns_;
+  std::atomic<int64_t> start_ns_ = std::numeric_limits<int64_t>::max();
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> items_;

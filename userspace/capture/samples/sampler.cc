@@ -79,6 +79,12 @@ absl::Status Sampler::Start() {
   return absl::OkStatus();
 }
 
+void Sampler::BeginWindow(int64_t start_ns) {
+  before_.lost = programs_->lost();
+  before_.unsteady = unsteady_.load();
+  writer_.BeginWindow(start_ns);
+}
+
 void Sampler::Stop() {
   stop_ = true;
   if (thread_.joinable()) thread_.join();

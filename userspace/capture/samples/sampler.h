@@ -38,8 +38,10 @@ class Sampler {
   absl::Status AddProcess(Pid pid, const SampledProcess& process);
   void RemoveProcess(Pid pid);
 
-  // Takes samples from here on.
+  // Takes samples from here on. Those before BeginWindow() are not kept; they make the tables ready
+  // by which stacks are walked, so that this takes no CPU time from the job in the window.
   absl::Status Start();
+  void BeginWindow(int64_t start_ns);
   // Takes no more samples. TakeRecords() still gives the samples that were taken.
   void Stop();
 
@@ -51,10 +53,10 @@ class Sampler {
   // Waits until all samples have names, or `longest_ns` are over (SampleWriter::Settle()).
   uint64_t Settle(int64_t longest_ns) { return writer_.Settle(longest_ns); }
 
-  // Return how many looks until now had no room, and how many were at threads that ran while they
-  // were read. May be called on any thread.
-  uint64_t lost() const { return programs_->lost() + writer_.lost(); }
-  uint64_t unsteady() const { return unsteady_; }
+  // Return how many looks in the window had no room, and how many were at threads that ran while
+  // they were read. May be called on any thread.
+  uint64_t lost() const { return programs_->lost() - before_.lost + writer_.lost(); }
+  uint64_t unsteady() const { return unsteady_ - before_.unsteady; }
   // Returns the result of SampleWriter::failure().
   std::string failure() const { return writer_.failure(); }
 
@@ -82,6 +84,11 @@ class Sampler {
     absl::flat_hash_map<uint64_t, uint64_t> by_thread;
     int64_t next_search_ns = 0;
   };
+  // Looks before the window.
+  struct Missed {
+    std::atomic<uint64_t> lost = 0;
+    std::atomic<uint64_t> unsteady = 0;
+  };
   struct News {
     Pid pid;
     std::optional<SampledProcess> process;  // nullopt: the process is not sampled any more
@@ -104,6 +111,7 @@ class Sampler {
   int64_t period_ns_;
   std::atomic<bool> stop_ = false;
   std::atomic<uint64_t> unsteady_ = 0;
+  Missed before_;
   std::thread thread_;
 
   std::mutex mutex_;

@@ -33,6 +33,9 @@ constexpr int64_t kLongestImportNs = 10'000'000'000;
 constexpr int64_t kImportPollNs = 100'000'000;
 // How long before --start-at attaching begins. It takes less, except for many processes.
 constexpr int64_t kAttachLeadNs = 2'000'000'000;
+// The first stacks of a job of PyTorch take a fifth of a second of CPU time, later ones next to
+// none.
+constexpr int64_t kSamplerLeadNs = 300'000'000;
 constexpr int64_t kAgentLeadNs = kAttachLeadNs + 6'000'000'000;
 // How long a flight recorder waits for records after an event, until the ring is empty. With agents
 // or samples it waits for kLateSettleNs, until agents have handed over their records, and samples
@@ -374,10 +377,11 @@ absl::Status RecordSession::Start() {
   if (absl::Status status = PlanInTime(start_ns); !status.ok()) return status;
   if (absl::Status status = LoadSources(); !status.ok()) return status;
   if (absl::Status status = PutProbesIn(); !status.ok()) return status;
+  if (absl::Status status = StartSampler(); !status.ok()) return status;
   if (agents_ != nullptr) agents_->BeginWindow();
   const int64_t attached_ns = MonotonicNs();
   if (absl::Status status = AwaitStart(start_ns, attached_ns); !status.ok()) return status;
-  // A signal may have ended the wait before `start_ns`.
+  // A signal may have ended the wait.
   const int64_t ready_ns = std::max(attached_ns, std::min(start_ns, MonotonicNs()));
   MakeObservers(ready_ns);
   if (absl::Status status = BeginWindow(ready_ns, attached_ns); !status.ok()) return status;
@@ -440,6 +444,11 @@ absl::Status RecordSession::PutProbesIn() {
   return cost_.MeasureInJob();
 }
 
+absl::Status RecordSession::StartSampler() {
+  absl::Status status = sampler_ == nullptr ? absl::OkStatus() : sampler_->Start();
+  return sampler_ == nullptr || !status.ok() ? status : WaitUntil(MonotonicNs() + kSamplerLeadNs);
+}
+
 absl::Status RecordSession::AwaitStart(int64_t start_ns, int64_t attached_ns) {
   if (!options_.start_unix_ns.has_value()) return absl::OkStatus();
   if (absl::Status status = WaitUntil(start_ns); !status.ok()) return status;
@@ -492,9 +501,7 @@ absl::Status RecordSession::BeginWindow(int64_t ready_ns, int64_t attached_ns) {
   sink_.AddMetadata([this](MetadataWriter& writer) { writer.AddRecording(info_); });
   TellClocks();
   TellQuotas(/*is_asked=*/true);
-  if (sampler_ != nullptr) {
-    if (absl::Status status = sampler_->Start(); !status.ok()) return status;
-  }
+  if (sampler_ != nullptr) sampler_->BeginWindow(ready_ns);
   cost_.CountOwnTime();
   lost_before_start_ = programs_->ReadCounters().ring_lost;
   if (patch_ != nullptr) lost_before_start_ += patch_->lost();
