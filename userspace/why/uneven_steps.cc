@@ -90,6 +90,9 @@ std::string GrownRow(const Case& job, const std::vector<bool>& is_slow, size_t s
 // Steps of two kinds, of which each has at least this part of all, differ by this factor at least.
 constexpr size_t kKindPart = 5;
 constexpr double kKindsApart = 2;
+// Among few steps a gap comes about by chance, so it has to be this wide.
+constexpr size_t kFewForKinds = 20;
+constexpr double kWideGap = 3;
 
 // Two kinds of steps: a loop that does something else with every second batch, for example.
 struct StepKinds {
@@ -103,7 +106,7 @@ std::optional<StepKinds> FindKinds(std::vector<int64_t> lengths) {
   std::sort(lengths.begin(), lengths.end());
   const size_t fewest = std::max<size_t>(2, lengths.size() / kKindPart);
   size_t at = 0;  // where the long ones begin: behind the widest gap
-  double widest = kSlow;
+  double widest = lengths.size() < kFewForKinds ? kWideGap : kSlow;
   for (size_t i = fewest; i + fewest <= lengths.size(); ++i) {
     const double gap =
         static_cast<double>(lengths[i]) / static_cast<double>(std::max<int64_t>(1, lengths[i - 1]));

@@ -189,6 +189,19 @@ TEST_F(StepKindsTest, MostStepsMayBeLong) {
               HasSubstr("steps are of two kinds: 20 take 2.00 ms, 40 take 20.0 ms (medians): "));
 }
 
+// A gap among few steps is chance.
+TEST_F(WhyTest, FewStepsThatVaryAreOfNoKind) {
+  int64_t at_ns = 10 * kMs;
+  for (const int64_t length_ms : {12, 31, 10, 20, 40, 11, 21, 30}) {
+    maker_.Begin(thread_, maker_.AddAnnotation("ProfilerStep#" + std::to_string(at_ns)), at_ns);
+    maker_.Add(thread_, multiply_, at_ns + kMs, at_ns + (length_ms - 1) * kMs);
+    maker_.End(thread_, at_ns + length_ms * kMs);
+    at_ns += length_ms * kMs;
+  }
+  maker_.info().window.duration_ns = at_ns + kMs;
+  EXPECT_FALSE(FindKind(Why(), FindingKind::kUnevenSteps).has_value());
+}
+
 TEST_F(StepKindsTest, LengthsThatVaryAreOfNoKind) {
   EXPECT_EQ(TextOf([](int step) { return (5 + step % 17) * kMs; }), "");
 }
