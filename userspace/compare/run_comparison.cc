@@ -101,9 +101,11 @@ bool IsSameTime(double a_ms, double b_ms) {
   return std::abs(a_ms - b_ms) < kFindingPart * std::max(a_ms, b_ms);
 }
 
-// `parts`: the changes of the parts. A finding about a part has changed only if the part has.
+// A finding about a part has changed only if the part has, and how uneven steps are only if the
+// steps are longer or shorter by more than they vary.
 std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunProfile& after,
-                                           const std::vector<Change>& parts) {
+                                           const RunComparison& comparison) {
+  const std::vector<Change>& parts = comparison.parts;
   std::vector<FindingChange> changes;
   const auto is_as_it_was = [&](const Finding& finding) {
     return finding.part.has_value() && std::any_of(parts.begin(), parts.end(), [&](auto& part) {
@@ -121,6 +123,7 @@ std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunPr
     if (earlier != before.verdict.findings.end()) {
       change.before_ms = before.verdict.MsAStep(*earlier);
       if (IsSameTime(change.before_ms, change.after_ms)) continue;
+      if (finding.is_part_of_others() && !comparison.whole.is_real()) continue;
       change.kind = change.after_ms > change.before_ms ? FindingChange::Kind::kMore
                                                        : FindingChange::Kind::kLess;
     } else if (IsSameTime(UntoldMs(before, finding).value_or(0), change.after_ms)) {
@@ -260,7 +263,7 @@ RunComparison CompareRuns(const RunProfile& before, const RunProfile& after) {
     KeepLarge(whole_ms, &comparison.modules);
   }
   // Findings are compared by step only: without steps, the windows may differ in length.
-  if (scale.by_step) comparison.findings = CompareFindings(before, after, comparison.parts);
+  if (scale.by_step) comparison.findings = CompareFindings(before, after, comparison);
   AddRemarks(before, after, &comparison);
   return comparison;
 }

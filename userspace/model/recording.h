@@ -88,6 +88,8 @@ struct Cost {
   // What such a record takes, measured in proftrace itself with cold caches, or by the CPU time of
   // operators in the job with jumps and without.
   double ns_per_jump = 0;
+  // What the records of system activity took of the time of all threads, in nanoseconds.
+  double system_ns = 0;
   // What the hits of the thread with the most hits took, in percent of the rest of the window. This
   // is less than `estimated_overhead_percent` where threads wait. nullopt: not known.
   std::optional<double> busiest_thread_percent = std::nullopt;

@@ -53,6 +53,17 @@ std::string AllowedText(const AllowedCpus& allowed, uint32_t cpus_of_host) {
          absl::StrFormat(" of the host's %u, by taskset or a cpuset)", cpus_of_host);
 }
 
+// Returns whether a thread was there before the window: the first thread of a process that was.
+bool IsOlderThanWindow(const RecordingInfo& info, const Thread& thread) {
+  constexpr int64_t kNsInTick = 10'000'000;  // USER_HZ is 100 everywhere
+  if (Raw(thread.tid) != Raw(thread.pid)) return false;
+  const auto target = std::find_if(info.targets.begin(), info.targets.end(),
+                                   [&](const Target& at) { return at.pid == thread.pid; });
+  // The ticks are those of CLOCK_BOOTTIME, which is never behind the window's clock.
+  return target != info.targets.end() && target->start_ticks > 0 &&
+         static_cast<int64_t>(target->start_ticks) < info.window.start_ns / kNsInTick;
+}
+
 // How much the threads of the recorded processes used CPUs.
 struct CpuUse {
   double on_cpu = 0;  // CPUs, on the average
@@ -70,6 +81,8 @@ CpuUse UseOf(const Timeline& timeline, const ThreadEvents& events, Pid pid) {
     const Pid of = timeline.thread(ThreadIndex{i}).pid;
     if (AllowedFor(timeline.info(), of).mask != allowed.mask) continue;
     // Between its first and last time off the CPU, a thread was on a CPU for the rest of the time.
+    // A wait that goes on when the window begins is recorded from there on, so that a thread which
+    // was there by then, and has none, was on a CPU.
     double off_ns = 0, queue_ns = 0;
     int64_t first_ns = 0, last_ns = 0;
     for (const uint32_t index : events.of(ThreadIndex{i})) {
@@ -79,6 +92,9 @@ CpuUse UseOf(const Timeline& timeline, const ThreadEvents& events, Pid pid) {
       last_ns = std::max(last_ns, event.end_ns());
       off_ns += static_cast<double>(event.duration_ns);
       queue_ns += static_cast<double>(event.off_cpu.run_queue_ns);
+    }
+    if (first_ns != 0 && IsOlderThanWindow(timeline.info(), timeline.thread(ThreadIndex{i}))) {
+      first_ns = std::min(first_ns, timeline.info().window.start_ns);
     }
     const double part = std::max(0.0, static_cast<double>(last_ns - first_ns) - off_ns) / window_ns;
     use.on_cpu += part;
@@ -174,10 +190,15 @@ void TellThrottling(const Case& job, const CpuQuota& quota, const Delays& delays
 }
 
 // Returns the sentence for recorded processes that leave CPUs to others.
-std::string OthersText(const Delays& delays, const AllowedCpus& allowed, bool is_quota_known) {
+std::string OthersText(const Delays& delays, const CpuUse& use, const AllowedCpus& allowed,
+                       bool is_quota_known) {
   if (allowed.is_masked()) {
     return "Other programs have the rest of these CPUs: more CPUs for the job, or fewer programs "
            "on them, would help.";
+  }
+  if (is_quota_known && allowed.is_known && use.busy > 1) {
+    return "The recorded processes leave CPUs to others: other programs keep it from them, or "
+           "other threads of theirs do that must share a CPU with it (a CPU mask of threads).";
   }
   if (is_quota_known && allowed.is_known) {
     return "The recorded processes leave CPUs to others: other programs keep it from them.";
@@ -225,7 +246,7 @@ std::optional<Finding> FindRunQueue(const Case& job) {
   finding.evidence.push_back(text + ".");
   const bool wants_more = use.wanted > kMuchMore * allowed.count;
   if (allowed.count > 0 && use.on_cpu < 0.75 * allowed.count && !wants_more) {
-    finding.evidence.push_back(OthersText(delays, allowed, quotas.has_value()));
+    finding.evidence.push_back(OthersText(delays, use, allowed, quotas.has_value()));
     finding.certainty = Certainty::kLikely;
   } else if (allowed.count > 0) {
     finding.evidence.push_back(

@@ -13,18 +13,27 @@ namespace proftrace {
 namespace {
 
 constexpr char kToSeeCalls[] = "--activities cpu,sched,syscalls,faults";
+// glibc gives the end of its heap back by brk(), and a block that it mapped alone by munmap(). One
+// of the two variables alone keeps glibc from adapting the other limit, which makes it worse.
 constexpr char kKeepMemory[] =
     "Tensors that are kept and written into (out=, preallocated buffers), or an allocator that "
-    "keeps memory (jemalloc, tcmalloc, MALLOC_TRIM_THRESHOLD_ of glibc), would spare that.";
+    "keeps memory (jemalloc, tcmalloc), would spare that. glibc's keeps it if "
+    "MALLOC_MMAP_THRESHOLD_ and MALLOC_TRIM_THRESHOLD_ are both set, to more than these blocks.";
+constexpr char kStopAdvising[] =
+    "The job itself, or an allocator that gives unused memory back after a while (jemalloc), does "
+    "that.";
 constexpr char kKeepObjects[] =
     "Most of it is in no operator, so that it is memory of objects rather than of tensors: objects "
     "that are kept would spare that.";
 constexpr char kPythonsPieces[] =
-    " Python takes its objects' memory from the kernel in pieces of 256 kB or 1 MB; "
-    "PYTHONMALLOC=malloc lets the C library keep it.";
+    " Python takes its objects' memory from the kernel in pieces of 256 kB or 1 MB: many objects "
+    "are made and dropped at once.";
 constexpr char kPythonsFrames[] =
     "Most of it is in no operator. Pieces of this size are those in which Python keeps the frames "
     "of deep calls (recursion): a loop instead, or calls that are less deep, would spare that.";
+
+// The kernel's name of a file for shared memory that belongs to no file.
+constexpr char kSharedMemory[] = "/dev/zero";
 
 struct Faults {
   uint64_t count = 0;
@@ -112,7 +121,11 @@ void TellOfFreshMemory(const Case& job, const Faults& faults, const GivenBack& g
   const bool are_objects =
       job.timeline.info().system.operators && 2 * faults.in_rows < faults.count;
   const uint64_t usual_bytes = UsualBytes(given);
-  const std::string advice = are_objects ? AdviceForObjects(usual_bytes) : kKeepMemory;
+  const auto call = LargestValue(given.by_call);
+  const bool is_advised = call != given.by_call.end() && call->first == "madvise";
+  const std::string advice = is_advised    ? kStopAdvising
+                             : are_objects ? AdviceForObjects(usual_bytes)
+                                           : kKeepMemory;
   finding->certainty = Certainty::kLikely;
   if (!job.timeline.info().system.calls) {
     finding->evidence.push_back("Fresh memory is taken from the kernel again and again. " + advice);
@@ -135,8 +148,7 @@ void TellOfFreshMemory(const Case& job, const Faults& faults, const GivenBack& g
   finding->kind = FindingKind::kAllocator;
   finding->certainty = Certainty::kMeasured;
   finding->what = DriverText(job) + " gives memory back to the kernel and takes it again";
-  std::string text =
-      "It called " + LargestValue(given.by_call)->first + " " + AStepText(given.calls, job.steps());
+  std::string text = "It called " + call->first + " " + AStepText(given.calls, job.steps());
   if (usual_bytes > 0) text += ", mostly for " + BytesText(static_cast<int64_t>(usual_bytes));
   finding->evidence.push_back(text + "; each page is a fault when it is used again.");
   finding->evidence.push_back(advice);
@@ -165,14 +177,21 @@ std::optional<Finding> FindFaults(const Case& job) {
     text += ", " + std::to_string(faults.major / job.steps()) + " of them read from a disk";
   }
   if (const auto row = LargestValue(faults.by_row);
-      row != faults.by_row.end() && 3 * row->second > faults.count) {
+      row != faults.by_row.end() && 2 * row->second > faults.count) {
     text += "; most in " + row->first;
   }
   finding.evidence.push_back(text + ".");
-  if (const auto file = LargestValue(faults.by_file);
-      file != faults.by_file.end() && 2 * file->second > faults.count) {
+  const auto file = LargestValue(faults.by_file);
+  const bool is_of_file = file != faults.by_file.end() && 2 * file->second > faults.count;
+  const bool is_shared = is_of_file && file->first.starts_with(kSharedMemory);
+  const bool is_given_back = 2 * given.calls >= job.steps();
+  if (is_shared) {
+    finding.evidence.emplace_back(
+        "Most are in shared memory that belongs to no file (MAP_SHARED).");
+  } else if (is_of_file) {
     finding.evidence.push_back("Most are in " + file->first + ", which is mapped.");
-  } else if (faults.count > 0) {
+  }
+  if (faults.count > 0 && (!is_of_file || (is_shared && is_given_back))) {
     TellOfFreshMemory(job, faults, given, &finding);
   }
   return finding;

@@ -15,12 +15,10 @@
 #include "userspace/base/shown_text.h"
 #include "userspace/base/text.h"
 #include "userspace/why/rules.h"
+#include "userspace/why/sample_looks.h"
 
 namespace proftrace {
 namespace {
-
-// The fewest samples that tell anything.
-constexpr int64_t kFewestSamples = 10;
 
 // A function that takes less than this part of the time does not stand for it. Stacks tell of less,
 // because a function that calls operators often has its time in theirs.
@@ -37,6 +35,7 @@ struct Caller {
 struct NativeUse {
   int64_t count = 0;
   std::map<std::string, int64_t> functions;  // without those that have no name
+  std::map<std::string, int64_t> running;    // the libraries that it called, where they ran
 };
 
 struct PythonPlaces {
@@ -50,13 +49,6 @@ struct PythonPlaces {
   bool are_samples = false;
 };
 
-bool IsInTimes(const TimeIntervals& times, int64_t time_ns) {
-  const auto after =
-      std::upper_bound(times.begin(), times.end(), time_ns,
-                       [](int64_t time, const auto& interval) { return time < interval.second; });
-  return after != times.end() && after->first <= time_ns;
-}
-
 std::string FileNameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // Whether a library is a part of PyTorch: what it does outside of operators is between Python and
@@ -65,9 +57,12 @@ bool IsOfTorch(const std::string& library) {
   return library.starts_with("libtorch") || library.starts_with("libc10");
 }
 
+// Whether a function belongs to the interpreter, or to what calls other libraries for Python.
 bool IsOfInterpreter(const SampleFunction& function) {
   const std::string name = FileNameOf(function.file);
-  return name.starts_with("python") || name.starts_with("libpython");
+  return name.starts_with("python") || name.starts_with("libpython") ||
+         name.starts_with("_ctypes.") || name.starts_with("_cffi_backend.") ||
+         name.starts_with("libffi.");
 }
 
 // Adds a look at a stack to the library that the innermost function of Python called, the
@@ -88,6 +83,7 @@ void AddNativeCallee(const Timeline& timeline, uint32_t innermost,
   NativeUse& use = (*libraries)[ShownText(FileNameOf(file))];
   ++use.count;
   if (!(*own)->name.empty()) ++use.functions[ShownText((*own)->name)];
+  if (natives.front()->file != file) ++use.running[ShownText(FileNameOf(natives.front()->file))];
 }
 
 // Adds a look at a stack to the functions of Python in it.
@@ -110,18 +106,6 @@ void AddStack(const Timeline& timeline, uint32_t innermost, PythonPlaces* places
     Caller& caller = places->callers[name];
     caller.depth = std::max(caller.depth, frames.size() - i);
     if (seen.insert(std::move(name)).second) ++caller.count;
-  }
-}
-
-// Visits the sample of each look at the thread in these times.
-template <typename Visitor>
-void ForEachLook(const Case& job, ThreadIndex thread, const TimeIntervals& times, Visitor&& visit) {
-  for (const Sample& sample : job.timeline.samples()) {
-    if (sample.thread != thread) continue;
-    for (uint32_t i = 0; i < sample.count; ++i) {
-      const int64_t time_ns = sample.time_ns + static_cast<int64_t>(i) * sample.period_ns;
-      if (IsInTimes(times, time_ns)) visit(sample);
-    }
   }
 }
 
@@ -223,14 +207,6 @@ std::string SpreadText(const PythonPlaces& places, const std::string& who) {
   return text;
 }
 
-TimeIntervals TimesOf(const Case& job, StepPart part) {
-  TimeIntervals times;
-  for (const PartMoment& moment : job.parts.moments) {
-    if (moment.part == part) times.emplace_back(moment.start_ns, moment.end_ns);
-  }
-  return times;
-}
-
 }  // namespace
 
 PythonSource AddPython(const Case& job, StepPart part, Finding* finding) {
@@ -261,7 +237,7 @@ double AddCalledPython(const Case& job, StepPart part, Finding* finding) {
   return static_cast<double>(places.all) / static_cast<double>(all);
 }
 
-bool AddNative(const Case& job, StepPart part, Finding* finding) {
+NativeSource AddNative(const Case& job, StepPart part, Finding* finding) {
   int64_t all = 0;
   std::map<std::string, NativeUse> libraries;
   ForEachLook(job, job.parts.thread, TimesOf(job, part), [&](const Sample& sample) {
@@ -271,19 +247,25 @@ bool AddNative(const Case& job, StepPart part, Finding* finding) {
   const auto most = std::max_element(
       libraries.begin(), libraries.end(),
       [](const auto& a, const auto& b) { return a.second.count < b.second.count; });
-  if (all < kFewestSamples || most == libraries.end()) return false;
+  if (all < kFewestSamples || most == libraries.end()) return NativeSource::kNone;
   const auto& [library, use] = *most;
-  if (2 * use.count < all) return false;
+  if (2 * use.count < all) return NativeSource::kNone;
   std::string text = (IsOfTorch(library) ? "That is PyTorch's own code around operators: "
                                          : "That is native code, not Python: ") +
                      PercentText(use.count, all) + " of the samples are in " + library;
   const auto function = LargestValue(use.functions);
-  if (function != use.functions.end()) text += ", most of them in " + function->first;
+  const bool is_most = function != use.functions.end() && 2 * function->second > use.count;
+  const auto running = LargestValue(use.running);
+  if (running != use.running.end() && 2 * running->second > use.count) {
+    text += ", most of them in " + running->first + ", which that calls";
+  } else if (is_most) {
+    text += ", most of them in " + function->first;
+  }
   finding->evidence.push_back(text + ".");
-  if (function != use.functions.end() && Contains(function->first, "sched_yield")) {
+  if (is_most && Contains(function->first, "sched_yield")) {
     finding->evidence.emplace_back(kYields);
   }
-  return !IsOfTorch(library);
+  return IsOfTorch(library) ? NativeSource::kTorch : NativeSource::kOther;
 }
 
 PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals& times,

@@ -71,10 +71,15 @@ enum class PythonSource : uint8_t { kNone, kSamples, kStacks };
 // time is told, which need not be the one that took the time: a function that runs no operator is
 // in no operator's stack. Returns which of the two; kNone: nothing was added.
 PythonSource AddPython(const Case& job, StepPart part, Finding* finding);
+enum class NativeSource : uint8_t { kNone, kTorch, kOther };
+
 // Adds the library of native code that Python called and that has at least half of the driving
-// thread's samples in that part. Functions of the interpreter itself count as Python. Returns
-// whether there is one that is not PyTorch's own.
-bool AddNative(const Case& job, StepPart part, Finding* finding);
+// thread's samples in that part. Functions of the interpreter itself count as Python. Returns whose
+// library that is; kNone: there is none.
+NativeSource AddNative(const Case& job, StepPart part, Finding* finding);
+// Adds the lines of Python from which that part was called, by samples: where the calls part, which
+// mostly is in the loop of the steps.
+void AddCallingLines(const Case& job, StepPart part, Finding* finding);
 // Adds the function of Python that operators call (hooks, autograd Functions) if such functions
 // have a fifth of the driving thread's samples in that part. Returns their share, 0 to 1; 0: it is
 // less, or not known.
@@ -95,6 +100,9 @@ bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other
 // Finds that some steps take much longer than the others, by how much, and which part makes the
 // difference.
 std::optional<Finding> FindUnevenSteps(const Case& job);
+
+// Returns a sentence where steps become longer and longer; empty: they do not.
+std::string GrowthRemark(const Case& job);
 
 // Returns a sentence where a quota of CPU time kept threads of the job from running, but not the
 // thread of the verdict, or not for long; empty: no such thing is known.

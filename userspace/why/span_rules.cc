@@ -27,6 +27,8 @@ constexpr int64_t kSmallNs = 12'000;
 constexpr uint64_t kManyOperators = 50;  // in a step
 constexpr int64_t kSmallPart = 5;        // they take a fifth of the time
 constexpr size_t kNamedOperators = 3;
+// Python's garbage collector can hide in Python that takes a quarter of the time.
+constexpr int64_t kMuchPython = 4;
 
 struct OperatorSums {
   int64_t self_ns = 0;
@@ -294,6 +296,7 @@ std::optional<Finding> FindOperators(const Case& job) {
   AddFacts(job, table, &finding);
   const bool is_one = finding.kind == FindingKind::kOneOperator;
   if (TellCalledPython(job, &finding)) return finding;
+  AddCallingLines(job, StepPart::kOperators, &finding);
   const std::string module = ModuleText(job, finding.ns);
   if (!module.empty()) finding.evidence.push_back(module);
   if (is_one && TellOwnFunction(job, table.order().front(), &finding)) return finding;
@@ -320,10 +323,11 @@ std::optional<Finding> FindPython(const Case& job) {
         has_operators ? " is in no operator: it runs Python, or waits" : " computes, or waits";
   }
   const PythonSource source = AddPython(job, StepPart::kPython, &finding);
-  const bool is_native = AddNative(job, StepPart::kPython, &finding);
-  if (is_native && has_operators) {
+  const NativeSource native = AddNative(job, StepPart::kPython, &finding);
+  if (native == NativeSource::kOther && has_operators) {
     finding.what = DriverText(job) + " runs native code that is no operator of PyTorch";
   }
+  if (source == PythonSource::kSamples) AddCallingLines(job, StepPart::kPython, &finding);
   const bool could_sample = source != PythonSource::kSamples && job.timeline.samples().empty();
   if (!job.parts.has_kernel) {
     finding.certainty = Certainty::kLikely;
@@ -331,7 +335,8 @@ std::optional<Finding> FindPython(const Case& job) {
     if (could_sample) finding.next += " --sample 99Hz";
   } else if (could_sample) {
     finding.next = "--activities cpu,sched,syscalls --sample 99Hz";
-  } else if (source == PythonSource::kSamples && has_operators && !is_native &&
+  } else if (source == PythonSource::kSamples && has_operators && native == NativeSource::kNone &&
+             kMuchPython * finding.ns >= job.parts.total_ns &&
              job.parts.of(StepPart::kCollection) == 0) {
     finding.next = "--python-gc";
   }

@@ -2,11 +2,13 @@
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "userspace/aggregate/each_span.h"
+#include "userspace/aggregate/thread_events.h"
 #include "userspace/base/median.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/why/period.h"
@@ -160,8 +162,35 @@ SlowSteps FindSlowSteps(const StepParts& parts) {
   return slow;
 }
 
-// Returns that half of the slow steps or more follow each other; empty: they do not.
-std::string SeriesText(const StepParts& parts, const SlowSteps& slow) {
+// Returns how many operators each step called. Empty: none was recorded.
+std::vector<int64_t> CallsByStep(const Case& job) {
+  std::vector<int64_t> calls(job.parts.intervals.size());
+  bool is_any = false;
+  ForEachSpan(job.timeline, [&](SpanId, const Span& span) {
+    if (span.thread != job.parts.thread || span.is_apart) return;
+    if (job.timeline.label(span.label).category != Category::kCpuOp) return;
+    const PartMoment* moment = job.parts.At(span.start_ns);
+    if (moment == nullptr) return;
+    ++calls[moment->step];
+    is_any = true;
+  });
+  return is_any ? calls : std::vector<int64_t>();
+}
+
+// Returns whether the steps from `begin` to `end` call as many operators as the other steps.
+bool CallTheSame(const std::vector<int64_t>& calls, size_t begin, size_t end) {
+  if (calls.empty()) return false;
+  const auto first = calls.begin() + static_cast<std::ptrdiff_t>(begin);
+  const auto last = calls.begin() + static_cast<std::ptrdiff_t>(end);
+  std::vector<int64_t> others(calls.begin(), first);
+  others.insert(others.end(), last, calls.end());
+  return !others.empty() && Median(std::vector<int64_t>(first, last)) == Median(std::move(others));
+}
+
+// Returns that half of the slow steps or more follow each other; empty: they do not. `most`: what
+// they have more of.
+std::string SeriesText(const Case& job, const SlowSteps& slow, StepPart most) {
+  const StepParts& parts = job.parts;
   size_t longest = 0, end = 0, length = 0;
   for (size_t i = 0; i < slow.is_slow.size(); ++i) {
     length = slow.is_slow[i] ? length + 1 : 0;
@@ -173,10 +202,13 @@ std::string SeriesText(const StepParts& parts, const SlowSteps& slow) {
   const size_t begin = end - longest;
   const int64_t after_ns = parts.intervals[begin].first - parts.intervals.front().first;
   return absl::StrFormat(
-      "%d of them follow each other, %s: the job did something else then, from "
-      "%s after the first step on.",
-      longest, end == slow.is_slow.size() ? "up to the last step" : "in a row",
-      DurationText(after_ns));
+      "%d of them follow each other, %s, from %s on: %s.", longest,
+      end == slow.is_slow.size() ? "up to the last step" : "in a row",
+      begin == 0 ? "the first step" : DurationText(after_ns) + " after the first step",
+      most == StepPart::kOperators && CallTheSame(CallsByStep(job), begin, end)
+          ? "the same number of operators took longer then, as where inputs are larger, or other "
+            "programs slow the host down"
+          : "the job did something else then");
 }
 
 // Returns "steps are of two kinds: 61 take 6.5 ms, 60 take 68.0 ms (medians); every 2nd step is
@@ -240,13 +272,62 @@ std::optional<Finding> FindUnevenSteps(const Case& job) {
   finding.evidence.push_back(a_slow + DurationText(more[static_cast<size_t>(most)]) + " more of " +
                              std::string(StepPartText(most)) + MostlyInOne(parts, slow, most) +
                              ".");
-  const std::string series = SeriesText(parts, slow);
+  const std::string series = SeriesText(job, slow, most);
   if (!series.empty()) finding.evidence.push_back(series);
   const int64_t more_ns = finding.ns / slow_steps;
   const std::string row = GrownRow(job, slow.is_slow, slow.count, more_ns);
   if (!row.empty()) finding.evidence.push_back(row);
   if (!parts.has_kernel) finding.next = kMoreOfKernel;
   return finding;
+}
+
+namespace {
+
+// Returns the medians of `pieces` pieces of about the same size.
+std::vector<int64_t> MediansOfPieces(const std::vector<int64_t>& values, size_t pieces) {
+  std::vector<int64_t> medians;
+  for (size_t piece = 0; piece < pieces; ++piece) {
+    const auto begin = static_cast<std::ptrdiff_t>(piece * values.size() / pieces);
+    const auto end = static_cast<std::ptrdiff_t>((piece + 1) * values.size() / pieces);
+    medians.push_back(Median(std::vector<int64_t>(values.begin() + begin, values.begin() + end)));
+  }
+  return medians;
+}
+
+bool Ascends(const std::vector<int64_t>& values) {
+  return std::adjacent_find(values.begin(), values.end(), std::greater_equal<>()) == values.end();
+}
+
+}  // namespace
+
+std::string GrowthRemark(const Case& job) {
+  constexpr size_t kFewestSteps = 16;
+  constexpr double kGrows = 1.2;
+  const StepParts& parts = job.parts;
+  if (!parts.are_steps || parts.intervals.size() < kFewestSteps) return "";
+  std::vector<int64_t> lengths;
+  for (size_t i = 0; i < parts.intervals.size(); ++i) lengths.push_back(LengthOf(parts, i));
+  const std::vector<int64_t> quarters = MediansOfPieces(lengths, 4);
+  // Steps that only vary are not longer in each piece than in the one before.
+  if (!Ascends(quarters)) return "";
+  if (static_cast<double>(quarters.back()) < kGrows * static_cast<double>(quarters.front())) {
+    return "";
+  }
+  const std::vector<int64_t> calls = CallsByStep(job);
+  const std::vector<int64_t> called =
+      calls.empty() ? std::vector<int64_t>() : MediansOfPieces(calls, 4);
+  const bool call_more = !called.empty() && called.back() > called.front();
+  // The same work takes longer for a while where a host is disturbed.
+  if (!call_more && !Ascends(MediansOfPieces(lengths, 8))) return "";
+  const std::string text = "Steps become longer: " + DurationText(quarters.front()) +
+                           " at first, " + DurationText(quarters.back()) +
+                           " at last (medians of the first and the last quarter of the steps)";
+  if (called.empty()) return text + ".";
+  if (!call_more) return text + ", with no more operators.";
+  return text + absl::StrFormat(
+                    ". They call %d operators at first, %d at last, as where a list or an "
+                    "autograd graph is kept and grows.",
+                    called.front(), called.back());
 }
 
 std::optional<Finding> FindBetweenSteps(const Case& job) {
@@ -281,9 +362,27 @@ std::optional<Finding> FindBetweenSteps(const Case& job) {
         "Of the rows there, " + NameOf(job, row->first) +
         " takes the most: " + DurationText(static_cast<int64_t>(row->second.ns)) + " in all.");
   }
+  const PythonSource source = AddPython(job, StepPart::kBetween, &finding);
+  if (source == PythonSource::kSamples) {
+    AddCallingLines(job, StepPart::kBetween, &finding);
+  } else if (most == StepPart::kPython && job.timeline.samples().empty()) {
+    finding.next = "--sample 99Hz";
+  }
   if (!parts.has_kernel) finding.next = kMoreOfKernel;
   return finding;
 }
+
+namespace {
+
+size_t SystemEventsInSteps(const Case& job) {
+  const ThreadEvents events(job.timeline);
+  const std::vector<uint32_t>& of_driver = events.of(job.parts.thread);
+  return static_cast<size_t>(std::count_if(of_driver.begin(), of_driver.end(), [&](uint32_t index) {
+    return job.parts.At(job.timeline.system_event(index).start_ns) != nullptr;
+  }));
+}
+
+}  // namespace
 
 std::optional<Finding> FindRecording(const Case& job) {
   const Timeline& timeline = job.timeline;
@@ -298,11 +397,22 @@ std::optional<Finding> FindRecording(const Case& job) {
   Finding finding;
   finding.kind = FindingKind::kRecording;
   finding.certainty = Certainty::kLikely;
-  // What all threads' hits took, as much of it as of the rows is in steps of this thread.
-  finding.ns = static_cast<int64_t>(hits_ns * static_cast<double>(in_steps) /
-                                    std::max(1.0, static_cast<double>(timeline.span_count())));
+  // What all threads' hits took, as much of it as of the rows is in steps of this thread; and the
+  // same of the records of system activity.
+  const size_t system_events = timeline.system_event_count();
+  const auto part_of = [](double ns, size_t some, size_t all) {
+    return ns * static_cast<double>(some) / std::max(1.0, static_cast<double>(all));
+  };
+  const double system_ns = part_of(cost.system_ns, SystemEventsInSteps(job), system_events);
+  finding.ns = static_cast<int64_t>(part_of(hits_ns, in_steps, timeline.span_count()) + system_ns);
   if (finding.ns * kDearPart < job.parts.total_ns) return std::nullopt;
   finding.what = "proftrace itself: what it records makes the job slower";
+  if (2 * static_cast<int64_t>(system_ns) > finding.ns) {
+    finding.evidence.emplace_back(
+        "Most of that are records of system activity, such as page faults: what they are in looks "
+        "longer by that. Fewer --activities cost less.");
+    return finding;
+  }
   finding.evidence.push_back(
       cost.jumps > 0
           ? "Small operators look longer by that than they are; --max-overhead keeps it below a "

@@ -189,6 +189,9 @@ void AddRemarks(const Case& job, Verdict* verdict) {
                       " of the recording's " + DurationText(timeline.info().window.duration_ns) +
                       ": for most of it the thread made no step.");
   }
+  if (std::string remark = GrowthRemark(job); !remark.empty()) {
+    remarks.push_back(std::move(remark));
+  }
   if (job.parts.are_steps && job.steps() < kFewSteps) {
     remarks.push_back("These are few steps: a longer recording tells more.");
   }

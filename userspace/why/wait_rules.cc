@@ -179,7 +179,7 @@ struct FileUse {
   std::map<IoRole, int64_t> ns_by_role;
   std::map<IoRole, int64_t> bytes_by_role;
   std::string call;        // where the file is not known
-  bool is_stream = false;  // a pipe or a socket, whose other end decides how long a call takes
+  bool is_stream = false;  // its other end decides how long a call takes: a pipe, for example
 
   // Returns the role of the calls that took most of the time; kNone: they moved no bytes, as
   // accept().
@@ -189,6 +189,13 @@ struct FileUse {
     return found == bytes_by_role.end() ? 0 : found->second;
   }
 };
+
+bool IsStream(const SystemFile& file) {
+  const bool is_terminal =
+      file.kind == SystemFileKind::kDevice &&
+      (file.name.starts_with("/dev/pts/") || file.name.starts_with("/dev/tty"));
+  return is_terminal || file.kind == SystemFileKind::kPipe || file.kind == SystemFileKind::kSocket;
+}
 
 // Returns the uses of files by their names; calls whose file is not known, by theirs.
 std::map<std::string, FileUse> FilesOfIo(const Case& job) {
@@ -205,8 +212,7 @@ std::map<std::string, FileUse> FilesOfIo(const Case& job) {
     use.bytes_by_role[io.role] = SaturatingSum(use.bytes_by_role[io.role], io.bytes);
     ++use.calls;
     const SystemFile* const file = tables.File(event.file);
-    use.is_stream = file != nullptr &&
-                    (file->kind == SystemFileKind::kPipe || file->kind == SystemFileKind::kSocket);
+    use.is_stream = file != nullptr && IsStream(*file);
   });
   return by_file;
 }
@@ -265,16 +271,26 @@ OtherTimes TimesOfOther(const Case& job) {
 }
 
 // Returns whether nearly all time of calls that poll in StepPart::kOther ended without anything to
-// report, which the call tells by a result of 0.
+// report, which the call tells by a result of 0. A loop that polls with a short timeout until
+// something comes waits for that, and not for its timeouts.
 bool TimeoutsEndPolls(const Case& job) {
+  constexpr int64_t kLongestInLoopNs = 1'000'000;  // between two calls of such a loop
   int64_t all_ns = 0, timed_out_ns = 0;
+  int64_t in_loop_ns = 0, last_ns = 0;  // of timeouts that directly precede
   ForEachEventIn(job, StepPart::kOther, [&](const SystemEvent& event) {
     if (event.kind != SystemKind::kOffCpu || event.off_cpu.reason != WaitReason::kPoll) return;
     all_ns += event.duration_ns;
     if (event.around == kNoSystemEvent) return;
     const SystemEvent& call = job.timeline.system_event(event.around);
     const bool has_ended = call.kind == SystemKind::kCall && call.end != SpanEnd::kTruncated;
-    if (has_ended && call.call.result == 0) timed_out_ns += event.duration_ns;
+    if (event.start_ns - last_ns > kLongestInLoopNs) in_loop_ns = 0;
+    last_ns = event.end_ns();
+    if (has_ended && call.call.result == 0) {
+      timed_out_ns += event.duration_ns;
+      in_loop_ns += event.duration_ns;
+    } else if (has_ended && call.call.result > 0) {
+      timed_out_ns -= std::exchange(in_loop_ns, 0);
+    }
   });
   return all_ns > 0 && 10 * timed_out_ns >= 9 * all_ns;
 }
@@ -395,11 +411,11 @@ std::optional<Finding> FindIo(const Case& job) {
   if (waits_for_peer) {
     const IoRole role = most->second.role();
     finding.what =
-        DriverText(job) + (role == IoRole::kWrite ? " waits until a pipe or socket takes its data"
-                           : role == IoRole::kRead
-                               ? " waits for data from a pipe or socket"
-                               : " waits for the other end of a socket: for a request, "
-                                 "or for a connection");
+        DriverText(job) +
+        (role == IoRole::kWrite  ? " waits until a pipe, socket or terminal takes its data"
+         : role == IoRole::kRead ? " waits for data from a pipe, socket or terminal"
+                                 : " waits for the other end of a socket: for a request, "
+                                   "or for a connection");
     finding.evidence.push_back(WaiterText(job, waits) + WakerText(job, waits));
     AddMeanwhile(job, StepPart::kIo, waits.largest, &finding);
   }
@@ -434,6 +450,7 @@ std::optional<Finding> FindOtherWaits(const Case& job) {
       finding.what = DriverText(job) + " is in other system calls";
     }
     AddLongestCalls(job, times, &finding);
+    AddPython(job, StepPart::kOther, &finding);
   }
   if (!job.timeline.info().system.calls && finding.kind == FindingKind::kSystem) {
     finding.next = kMoreOfKernel;

@@ -159,6 +159,7 @@ void MergeEnd(const json& entry, CaptureMetadata* metadata) {
                              RealNumber(Member(cost, "input_ns_per_reading")),
                              Number<uint64_t>(cost, "jumps"),
                              Number<double>(cost, "ns_per_jump"),
+                             Number<double>(cost, "system_ns"),
                              RealNumber(Member(cost, "busiest_thread_percent"))};
   // Only these counters are read, because a replay counts the others itself.
   const json& ledger = Member(entry, "ledger");
@@ -542,6 +543,7 @@ void MetadataWriter::AddEnd(const Window& window, const Cost& cost, const Ledger
          {"input_readings", cost.input_readings},
          {"jumps", cost.jumps},
          {"ns_per_jump", cost.ns_per_jump},
+         {"system_ns", cost.system_ns},
          {"input_ns_per_reading", NumberOrNull(cost.input_ns_per_reading)},
          {"busiest_thread_percent", NumberOrNull(cost.busiest_thread_percent)}}},
        {"ledger", std::move(ledger)}});

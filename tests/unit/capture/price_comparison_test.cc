@@ -165,15 +165,15 @@ TEST(StretchMeterTest, CountsRecordsThatComeLateWhereTheyBelong) {
     meter.Observe(BareRecord(abi::PT_SPAN_BEGIN, pid, 5, in_first));
     meter.Observe(BareRecord(abi::PT_SPAN_END, pid, 5, in_first));
   }
-  const auto first = meter.Take(0);
+  const auto first = meter.Take({});
   ASSERT_TRUE(first.has_value());
   EXPECT_EQ(first->operators, 20);
   EXPECT_EQ(first->hits, 60);
-  EXPECT_FALSE(meter.Take(0).has_value());
+  EXPECT_FALSE(meter.Take({}).has_value());
   // Without the probe for counting: by the share of the hits.
   for (int i = 0; i < 30; ++i) meter.Observe(BareRecord(abi::PT_SPAN_END, pid, 5, Now()));
   meter.Cut();
-  const auto second = meter.Take(0);
+  const auto second = meter.Take({});
   ASSERT_TRUE(second.has_value());
   EXPECT_EQ(second->operators, 15);
   EXPECT_EQ(second->hits, 30);
@@ -194,7 +194,7 @@ TEST(StretchMeterTest, CountsTheCallsOfTheProcessThatIsFollowed) {
     meter.Observe(BareRecord(abi::PT_OPERATOR_CALL, pid, 8, inside));
   }
   meter.Cut();
-  const auto stretch = meter.Take(0);
+  const auto stretch = meter.Take({});
   ASSERT_TRUE(stretch.has_value());
   EXPECT_EQ(stretch->jumps, 10);
   EXPECT_EQ(stretch->hits, 5);
@@ -203,7 +203,7 @@ TEST(StretchMeterTest, CountsTheCallsOfTheProcessThatIsFollowed) {
   EXPECT_EQ(stretch->calls_by_site[8], 5u);
   // What came before another one is followed is not its own.
   meter.Follow(Pid{pid + 1});
-  EXPECT_FALSE(meter.Take(0).has_value());
+  EXPECT_FALSE(meter.Take({}).has_value());
 }
 
 TEST(SiteReuseTest, IsWarmWhereTheSamePlaceComesAgainAtOnce) {

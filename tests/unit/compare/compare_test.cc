@@ -210,6 +210,26 @@ TEST(CompareTest, ACauseIsGoneOnlyIfItsTimeIs) {
   EXPECT_EQ(CompareRuns(before, after).findings.size(), 1u);
 }
 
+// Steps that take as long on average as they did are told so, and nothing else of their lengths.
+TEST(CompareTest, UnevenStepsHaveChangedOnlyIfTheStepHas) {
+  const auto with_uneven = [](int64_t mm_us, double share) {
+    RunProfile run = ProfileOf(mm_us, 4000);
+    Finding uneven;
+    uneven.kind = FindingKind::kUnevenSteps;
+    uneven.what = "some steps take longer";
+    uneven.ns = static_cast<int64_t>(share * static_cast<double>(run.verdict.total_ns));
+    run.verdict.findings.push_back(uneven);
+    return run;
+  };
+  const RunProfile before = with_uneven(3000, 0.1);
+  EXPECT_THAT(CompareRuns(before, with_uneven(3000, 0.4)).findings, IsEmpty());
+  const std::vector<FindingChange> longer = CompareRuns(before, with_uneven(60'000, 0.4)).findings;
+  EXPECT_TRUE(std::any_of(longer.begin(), longer.end(), [](const FindingChange& change) {
+    return change.finding.kind == FindingKind::kUnevenSteps &&
+           change.kind == FindingChange::Kind::kMore;
+  }));
+}
+
 TEST(CompareTest, SaysThatTheProgramsAreNotTheSame) {
   const RunProfile before = ProfileOf(3000, 0);
   RunProfile after = before;

@@ -172,6 +172,31 @@ TEST_F(CpuRulesTest, AMaskOfAllCpusIsNone) {
   EXPECT_THAT(EvidenceOf(*finding), HasSubstr("other programs keep it from them"));
 }
 
+// A process that has a CPU for itself, and is kept from it only once, late. It is known whether it
+// was there before the window.
+class SpinnerTest : public CpuRulesTest {
+ protected:
+  std::string EvidenceWith(uint64_t start_ticks) {
+    const int64_t tick_ns = 10 * kMs;
+    maker_.info().window.start_ns = 2 * tick_ns;
+    Target spinner{.pid = Pid{9}};
+    spinner.start_ticks = start_ticks;
+    maker_.info().targets.push_back(spinner);
+    maker_.AddSystemEvent(MakeOffCpu(maker_.AddThread(9, 9, "spinner"), WaitReason::kPreempted,
+                                     BeginOf(11), BeginOf(11) + kMs, kMs));
+    const std::optional<Finding> finding = FindKind(WhyOfWaits(1), FindingKind::kRunQueue);
+    return finding.has_value() ? EvidenceOf(*finding) : "";
+  }
+};
+
+TEST_F(SpinnerTest, AThreadThatRanBeforeItsFirstWaitIsCounted) {
+  EXPECT_THAT(EvidenceWith(1), HasSubstr("2 threads of theirs"));
+}
+
+TEST_F(SpinnerTest, OneThatCameLaterIsNot) {
+  EXPECT_THAT(EvidenceWith(9), HasSubstr("1 thread of theirs"));
+}
+
 TEST_F(CpuRulesTest, NamesOfGroupsCannotCommandTheTerminal) {
   AddQuota({}, "/pod\x1b[2J");
   const std::optional<Finding> finding = FindKind(WhyOfWaits(1), FindingKind::kThrottling);

@@ -104,6 +104,37 @@ TEST_F(PythonPlacesTest, NativeCodeThatPythonCallsIsNamed) {
               HasSubstr("runs native code that is no operator"));
 }
 
+TEST_F(PythonPlacesTest, AFunctionThatFewLooksNameIsNotMostOfTheLibrary) {
+  const uint32_t train = AddFrame("train", 7, 0);
+  const auto native = [&](const std::string& name, const std::string& file, uint32_t caller) {
+    const uint32_t frame = AddFrame(name, 0, caller);
+    samples_.functions.back().kind = SampleFrameKind::kNative;
+    samples_.functions.back().file = file;
+    return frame;
+  };
+  const uint32_t nameless = native("", "/lib/libz.so.1", train);
+  const uint32_t named = native("adler32_z", "/lib/libz.so.1", train);
+  const std::string text = TextOf(WhyOf({nameless, nameless, named}));
+  EXPECT_THAT(text, HasSubstr("100 % of the samples are in libz.so.1."));
+  EXPECT_THAT(text, Not(HasSubstr("adler32_z")));
+}
+
+TEST_F(PythonPlacesTest, WhatOnlyPassesCallsOnIsLeftOut) {
+  const auto native = [&](const std::string& name, const std::string& file, uint32_t caller) {
+    const uint32_t frame = AddFrame(name, 0, caller);
+    samples_.functions.back().kind = SampleFrameKind::kNative;
+    samples_.functions.back().file = file;
+    return frame;
+  };
+  const uint32_t glue =
+      native("call", "/lib/_ctypes.cpython-311-x86_64-linux-gnu.so", AddFrame("train", 7, 0));
+  const uint32_t called = native("work", "/job/libours.so", native("", "/lib/libffi.so.8", glue));
+  const uint32_t math = native("dgesdd", "/lib/libopenblas.so", called);
+  EXPECT_THAT(TextOf(WhyOf({math, math, called})),
+              HasSubstr("100 % of the samples are in libours.so, most of them in libopenblas.so, "
+                        "which that calls."));
+}
+
 TEST_F(PythonPlacesTest, PyTorchsOwnCodeIsNoExtension) {
   const uint32_t train = AddFrame("train", 7, 0);
   const uint32_t torch = AddFrame("torch::PythonArgParser::raw_parse", 0, train);
@@ -137,8 +168,9 @@ class CalledPythonTest : public PythonPlacesTest {
  protected:
   uint32_t AddNative(const std::string& file, uint32_t caller) {
     const uint32_t frame = AddFrame("native in " + file, 0, caller);
-    samples_.functions.back().kind = SampleFrameKind::kNative;
-    samples_.functions.back().file = file;
+    SampleFunction& function = samples_.functions[samples_.frames[frame].function];
+    function.kind = SampleFrameKind::kNative;
+    function.file = file;
     return frame;
   }
 
@@ -194,6 +226,47 @@ TEST_F(CalledPythonTest, StacksForEachOperatorAreExplained) {
   const std::string text = finding.has_value() ? EvidenceOf(*finding) : "";
   EXPECT_THAT(text, HasSubstr("33 % of the samples there"));
   EXPECT_THAT(text, HasSubstr("set_detect_anomaly"));
+}
+
+// The lines of the loop say what the operators were called for, whatever is below them.
+TEST_F(CalledPythonTest, TheLinesThatCallOperatorsAreNamed) {
+  const uint32_t script = AddFrame("<module>", 50, 0);
+  const uint32_t forward = AddFrame("train", 30, script);
+  const uint32_t copy = AddFrame("train", 33, script);
+  const Verdict verdict =
+      WhyOfOperators({AddNative("/venv/torch/lib/libtorch_cpu.so", AddFrame("linear", 5, forward)),
+                      AddNative("/venv/torch/lib/libtorch_cpu.so", AddFrame("relu", 6, forward)),
+                      AddNative("/venv/torch/lib/libtorch_cpu.so", AddFrame("deepcopy", 7, copy))});
+  const std::optional<Finding> finding = FindKind(verdict, FindingKind::kOperators);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding),
+              HasSubstr("By samples, it was at loop.py(30): train (67 %), "
+                        "loop.py(33): train calling deepcopy (33 %) and in what is called there."));
+}
+
+TEST_F(CalledPythonTest, OneLineThatCallsNearlyAllIsNamedByTheJobsOwnLine) {
+  const uint32_t script = AddFrame("<module>", 50, 0);
+  const uint32_t snapshot = AddFrame("snapshot", 12, script);
+  const uint32_t installed = AddFrame("deepcopy", 161, snapshot);
+  samples_.functions.back().file = "/usr/lib/python3.11/copy.py";
+  const Verdict verdict = WhyOfOperators({AddNative("/venv/torch/lib/libtorch_cpu.so", installed)});
+  const std::optional<Finding> finding = FindKind(verdict, FindingKind::kOperators);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(
+      EvidenceOf(*finding),
+      HasSubstr(
+          "By samples, it was at loop.py(12): snapshot (100 %) and in what is called there."));
+}
+
+TEST_F(CalledPythonTest, LinesWithNextToNothingAreNotNamed) {
+  std::vector<uint32_t> frames;
+  for (int32_t line = 0; line < 16; ++line) {
+    frames.push_back(
+        AddNative("/venv/torch/lib/libtorch_cpu.so", AddFrame("unrolled", 100 + line, 0)));
+  }
+  for (const Finding& finding : WhyOfOperators(frames).findings) {
+    EXPECT_THAT(EvidenceOf(finding), Not(HasSubstr("in what is called there")));
+  }
 }
 
 TEST_F(PythonPlacesTest, WithoutSamplesTheyAreAdvised) {

@@ -449,7 +449,7 @@ TEST_F(WhyTest, AReadThatWaitsForAPeerIsNoReading) {
   });
   const std::optional<Finding> finding = FindKind(Why(), FindingKind::kIo);
   ASSERT_TRUE(finding.has_value());
-  EXPECT_THAT(finding->what, HasSubstr("waits for data from a pipe or socket"));
+  EXPECT_THAT(finding->what, HasSubstr("waits for data from a pipe, socket or terminal"));
   EXPECT_THAT(EvidenceOf(*finding),
               HasSubstr("12 calls on pipe:[7] took 72.0 ms; 48 bytes were read."));
   EXPECT_THAT(EvidenceOf(*finding), HasSubstr("what ended that was thread holder"));
@@ -497,6 +497,23 @@ TEST_F(WhyPollTest, ATimerIsNoFileThatBecomesReady) {
 
 TEST_F(WhyPollTest, AFileThatBecomesReadyIsNoTimer) {
   EXPECT_THAT(WhatOf(1), HasSubstr("to become ready"));
+}
+
+// A loop that polls with a short timeout until an answer comes.
+TEST_F(WhyPollTest, TimeoutsBeforeAnAnswerAreAWaitForIt) {
+  maker_.info().system.sched = maker_.info().system.calls = true;
+  MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+    for (int64_t at_ns = from_ns; at_ns < to_ns; at_ns += kMs) {
+      const int64_t end_ns = at_ns + kMs - 10'000;
+      SystemEvent wait = MakeOffCpu(thread_, WaitReason::kPoll, at_ns, end_ns, 0, "select");
+      const int64_t result = at_ns + kMs >= to_ns ? 1 : 0;
+      wait.around = maker_.AddSystemEvent(MakeCall(thread_, "select", at_ns, end_ns, result));
+      maker_.AddSystemEvent(wait);
+    }
+  });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kPoll);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("to become ready"));
 }
 
 // A thread without a CPU is not delayed by what it is in.

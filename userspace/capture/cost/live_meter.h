@@ -17,6 +17,7 @@ class LiveMeter {
     uint64_t readings = 0;  // records that have read inputs
     uint64_t stacks = 0;    // recorded stacks of Python
     uint64_t system = 0;    // system calls, times off the CPU and faults
+    uint64_t faults = 0;    // of these
 
     uint64_t all() const { return hits + system; }
   };
@@ -40,6 +41,7 @@ class LiveMeter {
       hits->readings += is_reading ? 1 : 0;
       hits->stacks += is_stack ? 1 : 0;
       hits->system += is_system ? 1 : 0;
+      hits->faults += head.kind == abi::PT_FAULT ? 1 : 0;
     }
   }
 

@@ -109,8 +109,12 @@ std::string PriceBasis(const HitCost& hit) {
   }
   if (hit.system.has_value()) {
     basis += "; records of system activity count " +
-             std::to_string(static_cast<int64_t>(*hit.system)) +
+             std::to_string(static_cast<int64_t>(hit.system->call)) +
              " ns each, as system calls in a loop in proftrace do";
+    if (hit.system->fault > 0) {
+      basis += ", and page faults " + std::to_string(static_cast<int64_t>(hit.system->fault)) +
+               " ns, as faults in a loop do";
+    }
   }
   if (hit.counted > 0) {
     basis += "; the cost of counting a call is that of a loop in proftrace";
@@ -135,8 +139,9 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const Recorded
                   by_cpu_time ? jumps.all() : jumps.busiest_thread()};
   hits.share =
       static_cast<double>(cost.probe_hits) / std::max(1.0, static_cast<double>(meter.all().hits));
-  const double other_ns =
-      static_cast<double>(hits.probed.system) * hit.system.value_or(0) + hit.counted;
+  const SystemCost system = hit.system.value_or(SystemCost());
+  cost.system_ns = system.Ns(meter.all());
+  const double other_ns = system.Ns(hits.probed) + hit.counted;
   const auto used_ns = static_cast<double>(by_cpu_time ? *time.cpu_ns : time.window_ns);
 
   // All hits together took no more time than the job used, so a price that says otherwise is too
@@ -150,9 +155,8 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const Recorded
   cost.estimated_overhead_percent = PercentOf(hits_ns + other_ns, used_ns);
   PricedHits busiest{meter.busiest_thread(), jumps.busiest_thread()};
   busiest.share = hits.share;
-  cost.busiest_thread_percent = PercentOf(
-      busiest.Ns(price) + static_cast<double>(busiest.probed.system) * hit.system.value_or(0),
-      static_cast<double>(time.window_ns));
+  cost.busiest_thread_percent =
+      PercentOf(busiest.Ns(price) + system.Ns(busiest.probed), static_cast<double>(time.window_ns));
   cost.basis = (by_cpu_time ? "the estimate is hits times the cost of a hit, divided by the CPU "
                               "time that the recorded processes used otherwise; "
                             : "the estimate is hits of the busiest thread times the cost of a hit, "

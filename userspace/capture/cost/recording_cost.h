@@ -9,6 +9,17 @@
 
 namespace proftrace {
 
+// What records of system activity cost, in nanoseconds, by loops in proftrace.
+struct SystemCost {
+  double call = 0;   // of a system call, or of a time off the CPU
+  double fault = 0;  // of a page fault
+
+  double Ns(const LiveMeter::Hits& hits) const {
+    return static_cast<double>(hits.system - hits.faults) * call +
+           static_cast<double>(hits.faults) * fault;
+  }
+};
+
 // The costs of hits, in nanoseconds. A figure that was measured with warm caches is scaled to the
 // job's caches (price_comparison.h, site_reuse.h).
 struct HitCost {
@@ -20,9 +31,9 @@ struct HitCost {
   std::optional<double> call_in_job;  // of a begin that reads inputs
   std::optional<double> jump;         // of a jump's record, by calls in proftrace
   std::optional<double> stack;        // of a Python stack that a jump reads, in the job
-  std::optional<double> system;       // of a system call that is recorded, in a loop in proftrace
-  std::optional<double> count_jump;   // of a jump that only counts, by calls in proftrace
-  double counted = 0;                 // the total of all calls that were only counted
+  std::optional<SystemCost> system;
+  std::optional<double> count_jump;  // of a jump that only counts, by calls in proftrace
+  double counted = 0;                // the total of all calls that were only counted
 };
 
 // The time during which processes were recorded.

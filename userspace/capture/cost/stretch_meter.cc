@@ -58,13 +58,13 @@ void StretchMeter::Count(const abi::pt_record& head, bool is_jump) {
   ++counts->calls_by_site[head.site];
 }
 
-std::optional<ComparedStretch> StretchMeter::Take(double ns_per_system_record) {
+std::optional<ComparedStretch> StretchMeter::Take(const SystemCost& system) {
   if (!ended_.has_value()) return std::nullopt;
   const LiveMeter::Hits& counted = ended_->meter.all();
   const auto hits = static_cast<double>(counted.hits);
   ComparedStretch stretch;
-  stretch.cpu_ns = static_cast<double>(open_.begin_cpu_ns - ended_->begin_cpu_ns) -
-                   static_cast<double>(counted.system) * ns_per_system_record;
+  stretch.cpu_ns =
+      static_cast<double>(open_.begin_cpu_ns - ended_->begin_cpu_ns) - system.Ns(counted);
   stretch.hits = hits + static_cast<double>(ended_->cost_hits);
   stretch.readings = static_cast<double>(counted.readings);
   stretch.jumps = static_cast<double>(ended_->jumps.all().hits);

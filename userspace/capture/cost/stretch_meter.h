@@ -11,6 +11,7 @@
 #include "bpf/abi/records.h"
 #include "userspace/capture/cost/live_meter.h"
 #include "userspace/capture/cost/price_comparison.h"
+#include "userspace/capture/cost/recording_cost.h"
 #include "userspace/model/ids.h"
 
 namespace proftrace {
@@ -33,11 +34,11 @@ class StretchMeter {
   void Observe(const abi::pt_record& head) { Count(head, /*is_jump=*/false); }
   void ObserveJump(const abi::pt_record& head) { Count(head, /*is_jump=*/true); }
   // Returns the stretch that ended at the last Cut(), once all records of it were observed;
-  // nullopt: there was none, or it was taken. `ns_per_system_record` is the cost of a record of
+  // nullopt: there was none, or it was taken. `system` is the cost of records of
   // system activity, which is taken off the CPU time. Operators are counted by the probe in the
   // function that each of them calls; without that probe, by their share of the hits in the last
   // stretch that had it.
-  std::optional<ComparedStretch> Take(double ns_per_system_record);
+  std::optional<ComparedStretch> Take(const SystemCost& system);
   // Returns the nanoseconds of CPU time that were used since the stretch began.
   int64_t UsedNs() const { return CpuTimeNs() - open_.begin_cpu_ns; }
 

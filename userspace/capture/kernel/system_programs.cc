@@ -5,6 +5,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -64,6 +65,27 @@ double CallNs() {
     const int64_t begin_ns = MonotonicNs();
     for (int i = 0; i < kCallsInRound; ++i) (void)lseek(-1, 0, SEEK_CUR);
     time_ns = MonotonicNs() - begin_ns;
+  }
+  std::nth_element(times.begin(), times.begin() + kCostRounds / 2, times.end());
+  return static_cast<double>(times[kCostRounds / 2]) / kCallsInRound;
+}
+
+// Returns the nanoseconds that a page fault takes now in this thread: the first write to a page of
+// fresh memory, the median of a loop. nullopt: there is no memory.
+std::optional<double> FaultNs() {
+  constexpr size_t kPageBytes = 4096;
+  constexpr size_t kBytes = kCallsInRound * kPageBytes;
+  std::array<int64_t, kCostRounds> times;
+  for (int64_t& time_ns : times) {
+    void* pages = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) return std::nullopt;
+    (void)madvise(pages, kBytes, MADV_NOHUGEPAGE);  // one fault for each page
+    const int64_t begin_ns = MonotonicNs();
+    for (size_t at = 0; at < kBytes; at += kPageBytes) {
+      static_cast<volatile char*>(pages)[at] = 1;
+    }
+    time_ns = MonotonicNs() - begin_ns;
+    munmap(pages, kBytes);
   }
   std::nth_element(times.begin(), times.begin() + kCostRounds / 2, times.end());
   return static_cast<double>(times[kCostRounds / 2]) / kCallsInRound;
@@ -250,9 +272,10 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
     }
   }
   if (!impl.ring.Open(skeleton)) return NotRecorded("the ring", errno);
-  const double plain_ns = has_calls ? CallNs() : 0;
-  status = programs->Attach(activities);
-  if (status.ok() && has_calls) status = programs->MeasureCall(plain_ns);
+  const auto plain_call_ns = has_calls ? std::optional(CallNs()) : std::nullopt;
+  const auto plain_fault_ns = activities.faults ? FaultNs() : std::nullopt;
+  if (status = programs->Attach(activities); !status.ok()) return status;
+  status = programs->MeasureCosts(plain_call_ns, plain_fault_ns);
   if (!status.ok()) return status;
   return programs;
 }
@@ -282,11 +305,15 @@ absl::Status SystemPrograms::Attach(const SystemActivities& activities) {
   return absl::OkStatus();
 }
 
-absl::Status SystemPrograms::MeasureCall(double plain_ns) {
+absl::Status SystemPrograms::MeasureCosts(std::optional<double> plain_call_ns,
+                                          std::optional<double> plain_fault_ns) {
+  if (!plain_call_ns && !plain_fault_ns) return absl::OkStatus();
   const auto own = static_cast<uint32_t>(getpid());
   absl::Status status = AddProcess(Pid{own});
   if (!status.ok()) return status;
-  ns_per_call_ = std::max(0.0, CallNs() - plain_ns);
+  if (plain_call_ns) ns_per_call_ = std::max(0.0, CallNs() - *plain_call_ns);
+  const std::optional<double> fault_ns = plain_fault_ns ? FaultNs() : std::nullopt;
+  if (fault_ns) ns_per_fault_ = std::max(0.0, *fault_ns - *plain_fault_ns);
   // The traces of the measurement are removed.
   (void)bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.watched), &own);
   status = impl_->ForgetThreads();

@@ -66,6 +66,8 @@ class SystemPrograms {
   // Returns how much longer a system call takes when it is recorded: the median of a loop in this
   // process; nullopt where no calls are recorded.
   std::optional<double> ns_per_call() const { return ns_per_call_; }
+  // Returns how much longer a page fault takes when it is recorded: as above.
+  std::optional<double> ns_per_fault() const { return ns_per_fault_; }
   // Returns the activities that cannot be recorded on this kernel.
   const std::vector<Unsupported>& gaps() const { return gaps_; }
 
@@ -74,13 +76,15 @@ class SystemPrograms {
   SystemPrograms();
   absl::Status Attach(const SystemActivities& activities);
   absl::Status OpenFaultCounters();
-  // Measures ns_per_call_. `plain_ns` is the nanoseconds that a system call takes while it is not
-  // recorded.
-  absl::Status MeasureCall(double plain_ns);
+  // Measures ns_per_call_ and ns_per_fault_, as far as they are recorded. These are the nanoseconds
+  // that a system call and a fault take while they are not.
+  absl::Status MeasureCosts(std::optional<double> plain_call_ns,
+                            std::optional<double> plain_fault_ns);
 
   std::unique_ptr<Impl> impl_;
   std::vector<Unsupported> gaps_;
   std::optional<double> ns_per_call_;
+  std::optional<double> ns_per_fault_;
   bool wants_python_ = false;
 };
 

@@ -53,9 +53,12 @@ BudgetCosts BudgetKeeper::CostsOf(const HitCost& hit) const {
 double BudgetKeeper::CostBetween(const Hits& before, const Hits& now, const HitCost& hit) {
   const double a_hit = hit.in_job.value_or(hit.in_tracer);
   const double a_reading = hit.call_in_job ? std::max(0.0, *hit.call_in_job - a_hit) : 0;
+  LiveMeter::Hits system;
+  system.system = now.probes.system - before.probes.system;
+  system.faults = now.probes.faults - before.probes.faults;
   return Since(now.probes.hits, before.probes.hits) * a_hit +
          Since(now.probes.readings, before.probes.readings) * a_reading +
-         Since(now.probes.system, before.probes.system) * hit.system.value_or(0) +
+         hit.system.value_or(SystemCost()).Ns(system) +
          Since(now.jumps.hits, before.jumps.hits) * hit.jump.value_or(0) +
          Since(now.jumps.stacks, before.jumps.stacks) * hit.stack.value_or(0);
 }

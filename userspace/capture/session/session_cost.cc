@@ -68,7 +68,7 @@ absl::Status SessionCost::MeasureBefore(
   }
   if (stretch_.empty()) return absl::OkStatus();
   absl::Status status = MeasureStretch(kEarlyCpuNs);
-  if (const auto stretch = stretch_.Take(0)) comparison_.SetAlone(*stretch);
+  if (const auto stretch = stretch_.Take({})) comparison_.SetAlone(*stretch);
   return status;
 }
 
@@ -84,7 +84,7 @@ absl::Status SessionCost::MeasureAfter() {
   const LinkSet links = parts_.processes->AttachCounterAt(*stretch_.followed(), *site);
   if (links.empty()) return absl::OkStatus();
   absl::Status status = MeasureStretch(kAfterCpuNs);
-  if (const auto stretch = stretch_.Take(0)) comparison_.SetAloneAfter(*stretch, *site);
+  if (const auto stretch = stretch_.Take({})) comparison_.SetAloneAfter(*stretch, *site);
   return status;
 }
 
@@ -110,9 +110,7 @@ absl::Status SessionCost::MeasureInJob() {
 }
 
 void SessionCost::KeepStretch() {
-  const double ns_per_system_record =
-      parts_.system == nullptr ? 0 : parts_.system->ns_per_call().value_or(0);
-  auto stretch = stretch_.Take(ns_per_system_record);
+  auto stretch = stretch_.Take(CostOfSystem().value_or(SystemCost()));
   if (stretch.has_value()) comparison_.AddRecorded(*std::move(stretch));
 }
 
@@ -157,10 +155,18 @@ void SessionCost::CompareStretch(int64_t now_ns) {
   }
 }
 
+std::optional<SystemCost> SessionCost::CostOfSystem() const {
+  if (parts_.system == nullptr) return std::nullopt;
+  const std::optional<double> call = parts_.system->ns_per_call();
+  const std::optional<double> fault = parts_.system->ns_per_fault();
+  if (!call && !fault) return std::nullopt;
+  return SystemCost{call.value_or(0), fault.value_or(0)};
+}
+
 HitCost SessionCost::CostsOfHits() const {
   HitCost costs =
       prices_.Find(parts_.programs->ns_per_hit(), parts_.options.bpf.with_stack, comparison_);
-  if (parts_.system != nullptr) costs.system = parts_.system->ns_per_call();
+  costs.system = CostOfSystem();
   if (parts_.budget != nullptr) costs.counted = parts_.budget->counted_ns();
   return costs;
 }

@@ -105,6 +105,8 @@ class SessionCost {
 
   // Returns what a hit costs, as far as it is known now.
   HitCost CostsOfHits() const;
+  // nullopt: no system activity is recorded, or nothing of it that has a price.
+  std::optional<SystemCost> CostOfSystem() const;
   // Returns the nanoseconds of the job's time that recording an operator by probes usually takes.
   double UsualProbeNsPerOperator() const;
   // Returns the estimate for the window up to now; `lost`: records.

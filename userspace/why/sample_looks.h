@@ -1,0 +1,41 @@
+// The looks of samples at a thread, in times of the steps.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "userspace/why/case.h"
+
+namespace proftrace {
+
+// The fewest samples that tell anything.
+inline constexpr int64_t kFewestSamples = 10;
+
+inline bool IsInTimes(const TimeIntervals& times, int64_t time_ns) {
+  const auto after =
+      std::upper_bound(times.begin(), times.end(), time_ns,
+                       [](int64_t time, const auto& interval) { return time < interval.second; });
+  return after != times.end() && after->first <= time_ns;
+}
+
+// Visits the sample of each look at the thread in these times.
+template <typename Visitor>
+void ForEachLook(const Case& job, ThreadIndex thread, const TimeIntervals& times, Visitor&& visit) {
+  for (const Sample& sample : job.timeline.samples()) {
+    if (sample.thread != thread) continue;
+    for (uint32_t i = 0; i < sample.count; ++i) {
+      const int64_t time_ns = sample.time_ns + static_cast<int64_t>(i) * sample.period_ns;
+      if (IsInTimes(times, time_ns)) visit(sample);
+    }
+  }
+}
+
+inline TimeIntervals TimesOf(const Case& job, StepPart part) {
+  TimeIntervals times;
+  for (const PartMoment& moment : job.parts.moments) {
+    if (moment.part == part) times.emplace_back(moment.start_ns, moment.end_ns);
+  }
+  return times;
+}
+
+}  // namespace proftrace
