@@ -275,8 +275,7 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
   const auto plain_call_ns = has_calls ? std::optional(CallNs()) : std::nullopt;
   const auto plain_fault_ns = activities.faults ? FaultNs() : std::nullopt;
   if (status = programs->Attach(activities); !status.ok()) return status;
-  status = programs->MeasureCosts(plain_call_ns, plain_fault_ns);
-  if (!status.ok()) return status;
+  if (status = programs->MeasureCosts(plain_call_ns, plain_fault_ns); !status.ok()) return status;
   return programs;
 }
 
