@@ -11,6 +11,7 @@
 #include <absl/strings/str_format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,11 +70,17 @@ struct CpuUse {
   double on_cpu = 0;  // CPUs, on the average
   double wanted = 0;  // CPUs that threads were on or waited for, on the average
   uint64_t busy = 0;  // threads that worked more than a tenth of the time
+  // The thread that worked most, beside the driving one, and for which part of the time; nullopt:
+  // none worked more than a tenth of it.
+  std::optional<ThreadIndex> rival;
+  double rival_part = 0.1;
 };
 
-// Adds up the use of all processes; where the process `pid` has a CPU mask, of those with the same
-// one.
-CpuUse UseOf(const Timeline& timeline, const ThreadEvents& events, Pid pid) {
+// Adds up the use of all processes; where the driving thread's process has a CPU mask, of those
+// with the same one.
+CpuUse UseOf(const Case& job, const ThreadEvents& events) {
+  const Timeline& timeline = job.timeline;
+  const Pid pid = job.parts.pid;
   const double window_ns = static_cast<double>(timeline.info().window.duration_ns);
   const AllowedCpus allowed = AllowedFor(timeline.info(), pid);
   CpuUse use;
@@ -100,6 +107,10 @@ CpuUse UseOf(const Timeline& timeline, const ThreadEvents& events, Pid pid) {
     use.on_cpu += part;
     use.wanted += part + queue_ns / window_ns;
     if (part > 0.1) ++use.busy;
+    if (part > use.rival_part && ThreadIndex{i} != job.parts.thread) {
+      use.rival = ThreadIndex{i};
+      use.rival_part = part;
+    }
   }
   return use;
 }
@@ -232,7 +243,7 @@ std::optional<Finding> FindRunQueue(const Case& job) {
     TellThrottling(job, *hardest, delays, &finding);
     return finding;
   }
-  const CpuUse use = UseOf(timeline, events, job.parts.pid);
+  const CpuUse use = UseOf(job, events);
   const AllowedCpus allowed = AllowedFor(timeline.info(), job.parts.pid);
   std::string text = absl::StrFormat("Together the recorded processes had %.1f ", use.on_cpu) +
                      AllowedText(allowed, timeline.info().host.cpus);
@@ -254,6 +265,12 @@ std::optional<Finding> FindRunQueue(const Case& job) {
         (allowed.is_masked() ? "they may use: more CPUs for the job, fewer threads "
                              : "there are: fewer threads ") +
         "(torch.set_num_threads, OMP_NUM_THREADS) or fewer DataLoader workers would leave it one.");
+    if (use.rival.has_value()) {
+      finding.evidence.push_back(Capital(ThreadPlaceText(timeline, *use.rival, job.parts.pid)) +
+                                 absl::StrFormat(" worked most beside it, for %.0f %% of the time.",
+                                                 100 * use.rival_part));
+      AddPython(job, *use.rival, job.parts.intervals, "It", &finding);
+    }
   }
   if (hardest != nullptr) {
     const int64_t may_ns = std::min(ExplainedNs(*hardest, delays), finding.ns);

@@ -122,6 +122,31 @@ std::optional<Pid> RecordedPeer(const Timeline& timeline, const std::vector<uint
   return is_recorded ? std::optional(Pid{most->first}) : std::nullopt;
 }
 
+// Adds how much the thread of a process that worked most in these times worked, and where it was.
+void AddPeer(const Case& job, const ThreadEvents& events, Pid peer, const TimeIntervals& times,
+             Finding* finding) {
+  const std::vector<Thread>& threads = job.timeline.threads();
+  std::optional<ThreadIndex> busiest;
+  Meanwhile of_busiest;
+  for (uint32_t i = 0; i < threads.size(); ++i) {
+    // A thread that was never off the CPU has not shown that it was there.
+    if (threads[i].pid != peer || events.of(ThreadIndex{i}).empty()) continue;
+    const Meanwhile sums = LookAt(job.timeline, events.of(ThreadIndex{i}), times);
+    if (busiest.has_value() && sums.ran_ns() <= of_busiest.ran_ns()) continue;
+    busiest = ThreadIndex{i};
+    of_busiest = sums;
+  }
+  std::string text = "What came for that thread came from PID " + std::to_string(Raw(peer)) +
+                     ", a process of this recording";
+  const bool has_worked = busiest.has_value() && 5 * of_busiest.ran_ns() > of_busiest.total_ns;
+  if (has_worked) {
+    text += ", which worked for " + PercentText(of_busiest.ran_ns(), of_busiest.total_ns) +
+            " of that time";
+  }
+  finding->evidence.push_back(text + ".");
+  if (has_worked) AddPython(job, *busiest, times, "That process", finding);
+}
+
 // Adds the outermost row of `thread` that took most of these times, if it took a fifth of them.
 void AddRow(const Case& job, ThreadIndex thread, const TimeIntervals& times, Finding* finding) {
   int64_t all_ns = 0;
@@ -175,8 +200,7 @@ bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other
   const std::optional<Pid> peer =
       RecordedPeer(job.timeline, events.of(other), job.timeline.thread(other).pid);
   if (!peer.has_value()) return true;  // who asks from outside could not be made faster in this job
-  finding->evidence.push_back("What came for that thread came from PID " +
-                              std::to_string(Raw(*peer)) + ", a process of this recording.");
+  AddPeer(job, events, *peer, waits, finding);
   return false;
 }
 

@@ -151,6 +151,7 @@ TEST_F(CpuRulesTest, AMaskIsTheCpusThatCount) {
   EXPECT_THAT(EvidenceOf(*finding), HasSubstr("of the 1 CPU that the job may use (CPU 3 of the "
                                               "host's 8, by taskset or a cpuset); 2 threads"));
   EXPECT_THAT(EvidenceOf(*finding), HasSubstr("want more CPUs than they may use"));
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("Thread rival (TID 21) worked most beside it"));
 }
 
 TEST_F(CpuRulesTest, OtherProgramsOnTheCpusOfAMaskAreTold) {

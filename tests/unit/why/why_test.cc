@@ -73,8 +73,10 @@ class WhyWakerTest : public WhyTest {
       wait.off_cpu.waker_tid = waker_.tid;
       maker_.AddSystemEvent(wait);
       if (meanwhile.has_value()) {
-        maker_.AddSystemEvent(
-            MakeOffCpu(waker_.thread, *meanwhile, from_ns - kMs, from_ns + 4 * kMs, kMs / 2));
+        SystemEvent of_waker =
+            MakeOffCpu(waker_.thread, *meanwhile, from_ns - kMs, from_ns + 4 * kMs, kMs / 2);
+        of_waker.off_cpu.waker_pid = peer_;
+        maker_.AddSystemEvent(of_waker);
       }
     });
     const Verdict verdict = Why();
@@ -90,7 +92,18 @@ class WhyWakerTest : public WhyTest {
     Tid tid;
   };
   Waker waker_{other_, Pid{7}, Tid{8}};
+  Pid peer_{};  // who ended the waker's waits
 };
+
+// A pool of processes, whose results another thread of the job receives.
+TEST_F(WhyWakerTest, WhatTheProcessDidThatAThreadWaitedForIsTold) {
+  peer_ = Pid{9};
+  maker_.AddSystemEvent(MakeOffCpu(maker_.AddThread(9, 9, "child"), WaitReason::kSleep, 0, kMs));
+  const std::optional<Finding> finding = FindWait(WaitReason::kIo);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("came from PID 9, a process of this recording, which "
+                                              "worked for 100 % of that time."));
+}
 
 TEST_F(WhyWakerTest, AThreadThatWorksIsWaitedFor) {
   const std::optional<Finding> finding = FindWait(std::nullopt);
