@@ -320,7 +320,8 @@ class PrintedTest(LiveTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         shown = json.loads(done.stdout)
         self.assertTrue(shown["steps"]["found"])
-        self.assertEqual(shown["window_s"], 3)
+        # A block of records that became older than the window just before is not in it.
+        self.assertAlmostEqual(shown["window_s"], 3, delta=0.05)
         report = json.loads(self.run_proftrace("report", self.out, "--json").stdout)
         steps = Result(self.out).summary["steps"]
         operators = {row["name"]: row for row in shown["tables"]["operators"]["rows"]}

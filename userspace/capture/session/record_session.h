@@ -85,9 +85,9 @@ class RecordSession {
   // Loads the kernel's programs, and chooses the tier.
   absl::Status LoadSources();
   absl::Status PutProbesIn();
-  // Waits for the moment at which the window is to begin, if there is one.
   // Starts the sampler, and gives it time to read the tables that stacks are walked by.
   absl::Status StartSampler();
+  // Waits for the moment at which the window is to begin, if there is one.
   absl::Status AwaitStart(int64_t start_ns, int64_t attached_ns);
   // Makes what watches the records: for steps, the budget and the flight recorder.
   void MakeObservers(int64_t ready_ns);
