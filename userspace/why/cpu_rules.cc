@@ -86,7 +86,7 @@ CpuUse UseOf(const Case& job, const ThreadEvents& events) {
   CpuUse use;
   for (uint32_t i = 0; i < timeline.threads().size(); ++i) {
     const Pid of = timeline.thread(ThreadIndex{i}).pid;
-    if (AllowedFor(timeline.info(), of).mask != allowed.mask) continue;
+    if (allowed.is_masked() && AllowedFor(timeline.info(), of).mask != allowed.mask) continue;
     // Between its first and last time off the CPU, a thread was on a CPU for the rest of the time.
     // A wait that goes on when the window begins is recorded from there on, so that a thread which
     // was there by then, and has none, was on a CPU.
@@ -207,9 +207,10 @@ std::string OthersText(const Delays& delays, const CpuUse& use, const AllowedCpu
     return "Other programs have the rest of these CPUs: more CPUs for the job, or fewer programs "
            "on them, would help.";
   }
-  if (is_quota_known && allowed.is_known && use.busy > 1) {
+  if (is_quota_known && use.busy > 1) {
     return "The recorded processes leave CPUs to others: other programs keep it from them, or "
-           "other threads of theirs do that must share a CPU with it (a CPU mask of threads).";
+           "other threads of theirs do that must share a CPU with it (a CPU mask of the "
+           "job, or of threads).";
   }
   if (is_quota_known && allowed.is_known) {
     return "The recorded processes leave CPUs to others: other programs keep it from them.";

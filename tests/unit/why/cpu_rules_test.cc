@@ -194,6 +194,11 @@ TEST_F(SpinnerTest, AThreadThatRanBeforeItsFirstWaitIsCounted) {
   EXPECT_THAT(EvidenceWith(1), HasSubstr("2 threads of theirs"));
 }
 
+TEST_F(SpinnerTest, AThreadWithAMaskUsesTheCpusOfAllToo) {
+  maker_.info().cpu_masks = {{9, {1, "0"}}};
+  EXPECT_THAT(EvidenceWith(1), HasSubstr("2 threads of theirs"));
+}
+
 TEST_F(SpinnerTest, OneThatCameLaterIsNot) {
   EXPECT_THAT(EvidenceWith(9), HasSubstr("1 thread of theirs"));
 }
