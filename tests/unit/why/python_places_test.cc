@@ -30,6 +30,14 @@ class PythonPlacesTest : public WhyTest {
     return static_cast<uint32_t>(samples_.frames.size() - 1);
   }
 
+  uint32_t AddNativeFrame(const std::string& name, const std::string& file, uint32_t caller) {
+    const uint32_t frame = AddFrame(name, 0, caller);
+    SampleFunction& function = samples_.functions[samples_.frames[frame].function];
+    function.kind = SampleFrameKind::kNative;
+    function.file = file;
+    return frame;
+  }
+
   // A look at the driving thread each `frames`' turn, outside of operators.
   Verdict WhyOf(const std::vector<uint32_t>& frames) {
     size_t turn = 0;
@@ -88,16 +96,11 @@ TEST_F(PythonPlacesTest, TimeOfManyFunctionsIsToldByTheirCaller) {
 
 TEST_F(PythonPlacesTest, NativeCodeThatPythonCallsIsNamed) {
   const uint32_t train = AddFrame("train", 7, 0);
-  const auto native = [&](const std::string& name, const std::string& file, uint32_t caller) {
-    const uint32_t frame = AddFrame(name, 0, caller);
-    samples_.functions.back().kind = SampleFrameKind::kNative;
-    samples_.functions.back().file = file;
-    return frame;
-  };
-  const uint32_t interpreter = native("cfunction_call", "/usr/bin/python3.11", train);
-  const uint32_t dispatcher = native("dispatcher", "/job/filters.so", interpreter);
-  const uint32_t own = native("slow_filter", "/job/filters.so", dispatcher);
-  const Verdict verdict = WhyOf({native("malloc", "/lib/libc.so.6", own), own, dispatcher, train});
+  const uint32_t interpreter = AddNativeFrame("cfunction_call", "/usr/bin/python3.11", train);
+  const uint32_t dispatcher = AddNativeFrame("dispatcher", "/job/filters.so", interpreter);
+  const uint32_t own = AddNativeFrame("slow_filter", "/job/filters.so", dispatcher);
+  const Verdict verdict =
+      WhyOf({AddNativeFrame("malloc", "/lib/libc.so.6", own), own, dispatcher, train});
   EXPECT_THAT(TextOf(verdict), HasSubstr("That is native code, not Python: 75 % of the samples are "
                                          "in filters.so, most of them in slow_filter."));
   EXPECT_THAT(FindKind(verdict, FindingKind::kPython)->what,
@@ -106,30 +109,19 @@ TEST_F(PythonPlacesTest, NativeCodeThatPythonCallsIsNamed) {
 
 TEST_F(PythonPlacesTest, AFunctionThatFewLooksNameIsNotMostOfTheLibrary) {
   const uint32_t train = AddFrame("train", 7, 0);
-  const auto native = [&](const std::string& name, const std::string& file, uint32_t caller) {
-    const uint32_t frame = AddFrame(name, 0, caller);
-    samples_.functions.back().kind = SampleFrameKind::kNative;
-    samples_.functions.back().file = file;
-    return frame;
-  };
-  const uint32_t nameless = native("", "/lib/libz.so.1", train);
-  const uint32_t named = native("adler32_z", "/lib/libz.so.1", train);
+  const uint32_t nameless = AddNativeFrame("", "/lib/libz.so.1", train);
+  const uint32_t named = AddNativeFrame("adler32_z", "/lib/libz.so.1", train);
   const std::string text = TextOf(WhyOf({nameless, nameless, named}));
   EXPECT_THAT(text, HasSubstr("100 % of the samples are in libz.so.1."));
   EXPECT_THAT(text, Not(HasSubstr("adler32_z")));
 }
 
 TEST_F(PythonPlacesTest, WhatOnlyPassesCallsOnIsLeftOut) {
-  const auto native = [&](const std::string& name, const std::string& file, uint32_t caller) {
-    const uint32_t frame = AddFrame(name, 0, caller);
-    samples_.functions.back().kind = SampleFrameKind::kNative;
-    samples_.functions.back().file = file;
-    return frame;
-  };
-  const uint32_t glue =
-      native("call", "/lib/_ctypes.cpython-311-x86_64-linux-gnu.so", AddFrame("train", 7, 0));
-  const uint32_t called = native("work", "/job/libours.so", native("", "/lib/libffi.so.8", glue));
-  const uint32_t math = native("dgesdd", "/lib/libopenblas.so", called);
+  const uint32_t glue = AddNativeFrame("call", "/lib/_ctypes.cpython-311-x86_64-linux-gnu.so",
+                                       AddFrame("train", 7, 0));
+  const uint32_t called =
+      AddNativeFrame("work", "/job/libours.so", AddNativeFrame("", "/lib/libffi.so.8", glue));
+  const uint32_t math = AddNativeFrame("dgesdd", "/lib/libopenblas.so", called);
   EXPECT_THAT(TextOf(WhyOf({math, math, called})),
               HasSubstr("100 % of the samples are in libours.so, most of them in libopenblas.so, "
                         "which that calls."));
@@ -167,11 +159,7 @@ TEST_F(PythonPlacesTest, ACollectorThatRunsIsTold) {
 class CalledPythonTest : public PythonPlacesTest {
  protected:
   uint32_t AddNative(const std::string& file, uint32_t caller) {
-    const uint32_t frame = AddFrame("native in " + file, 0, caller);
-    SampleFunction& function = samples_.functions[samples_.frames[frame].function];
-    function.kind = SampleFrameKind::kNative;
-    function.file = file;
-    return frame;
+    return AddNativeFrame("native in " + file, file, caller);
   }
 
   Verdict WhyOfOperators(const std::vector<uint32_t>& frames) {
