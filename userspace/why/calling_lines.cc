@@ -40,13 +40,7 @@ bool IsOwn(const SampleFunction& function) {
 }
 
 CallPath PathTo(const Timeline& timeline, uint32_t innermost, int64_t looks) {
-  CallPath path;
-  path.looks = looks;
-  for (uint32_t frame = innermost; frame != 0; frame = timeline.sample_frames()[frame].parent) {
-    const SampleFrame& at = timeline.sample_frames()[frame];
-    const bool is_python = timeline.sample_function(at).kind == SampleFrameKind::kPython;
-    if (is_python) path.frames.push_back(&at);
-  }
+  CallPath path{PythonFramesOf(timeline, innermost), looks};
   std::reverse(path.frames.begin(), path.frames.end());
   return path;
 }

@@ -88,11 +88,7 @@ void AddNativeCallee(const Timeline& timeline, uint32_t innermost,
 
 // Adds a look at a stack to the functions of Python in it.
 void AddStack(const Timeline& timeline, uint32_t innermost, PythonPlaces* places) {
-  std::vector<const SampleFrame*> frames;
-  for (uint32_t frame = innermost; frame != 0; frame = timeline.sample_frames()[frame].parent) {
-    const SampleFrame& at = timeline.sample_frames()[frame];
-    if (timeline.sample_function(at).kind == SampleFrameKind::kPython) frames.push_back(&at);
-  }
+  const std::vector<const SampleFrame*> frames = PythonFramesOf(timeline, innermost);
   if (frames.empty()) return;
   const auto name_of = [&](const SampleFrame& at) {
     return ShownText(SampleFunctionText(timeline.sample_function(at)));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "userspace/why/case.h"
 
@@ -28,6 +29,17 @@ void ForEachLook(const Case& job, ThreadIndex thread, const TimeIntervals& times
       if (IsInTimes(times, time_ns)) visit(sample);
     }
   }
+}
+
+// Returns the frames of Python in a stack, the innermost first.
+inline std::vector<const SampleFrame*> PythonFramesOf(const Timeline& timeline,
+                                                      uint32_t innermost) {
+  std::vector<const SampleFrame*> frames;
+  for (uint32_t frame = innermost; frame != 0; frame = timeline.sample_frames()[frame].parent) {
+    const SampleFrame& at = timeline.sample_frames()[frame];
+    if (timeline.sample_function(at).kind == SampleFrameKind::kPython) frames.push_back(&at);
+  }
+  return frames;
 }
 
 inline TimeIntervals TimesOf(const Case& job, StepPart part) {
