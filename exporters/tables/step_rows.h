@@ -60,6 +60,11 @@ void VisitWhy(const StepRow& row, Visit&& visit) {
         row.Part(StepPart::kCollective));
   visit(Column{"why_run_queue_ns", "It could run and had no CPU."}, row.Part(StepPart::kRunQueue));
   visit(Column{"why_faults_ns", "In page faults."}, row.Part(StepPart::kFaults));
+  visit(
+      Column{"why_recording_ns",
+             "proftrace wrote the record of a fault, a system call or a time off the CPU. This is "
+             "the number of such records times what one takes, as measured."},
+      row.Part(StepPart::kRecording));
   visit(Column{"why_lock_ns", "Off the CPU, for a lock."}, row.Part(StepPart::kLock));
   visit(Column{"why_event_ns", "Off it, for another thread to do something."},
         row.Part(StepPart::kEvent));

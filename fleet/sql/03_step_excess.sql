@@ -10,6 +10,7 @@ WITH parts AS (
            WHEN 'lock' THEN o.lock_ns
            WHEN 'run queue' THEN o.run_queue_ns
            WHEN 'faults' THEN o.faults_ns
+           WHEN 'recording' THEN o.recording_ns
            WHEN 'garbage collection' THEN o.collection_ns
            WHEN 'operators' THEN o.operators_ns
            WHEN 'python' THEN o.python_ns
@@ -20,8 +21,9 @@ WITH parts AS (
          END AS ns
   FROM own_time o
   JOIN cohorts c ON o.job = c.job AND o.attempt = c.attempt AND o.rank = c.rank
-  CROSS JOIN (VALUES ('data', 1), ('io', 1), ('lock', 1), ('run queue', 1), ('faults', 1), ('garbage collection', 1),
-                     ('operators', 1), ('python', 1), ('system calls', 1), ('waiting', 1), ('own time', 0), ('gpu', 0))
+  CROSS JOIN (VALUES ('data', 1), ('io', 1), ('lock', 1), ('run queue', 1), ('faults', 1), ('recording', 1),
+                     ('garbage collection', 1), ('operators', 1), ('python', 1), ('system calls', 1), ('waiting', 1), ('own time', 0),
+                     ('gpu', 0))
              AS n(part, is_part)),
 medians AS (
   SELECT job, attempt, cohort, step, part, MEDIAN(ns) AS ns

@@ -10,6 +10,7 @@ WITH by_step AS (
          AVG(lock_ns) AS lock_ns,
          AVG(run_queue_ns) AS run_queue_ns,
          AVG(faults_ns) AS faults_ns,
+         AVG(recording_ns) AS recording_ns,
          AVG(collection_ns) AS collection_ns,
          AVG(operators_ns) AS operators_ns,
          AVG(python_ns) AS python_ns,
@@ -27,6 +28,7 @@ parts AS (
   UNION ALL SELECT 'lock' AS what, lock_ns AS ns FROM by_step
   UNION ALL SELECT 'run queue' AS what, run_queue_ns AS ns FROM by_step
   UNION ALL SELECT 'faults' AS what, faults_ns AS ns FROM by_step
+  UNION ALL SELECT 'recording' AS what, recording_ns AS ns FROM by_step
   UNION ALL SELECT 'garbage collection' AS what, collection_ns AS ns FROM by_step
   UNION ALL SELECT 'operators' AS what, operators_ns AS ns FROM by_step
   UNION ALL SELECT 'python' AS what, python_ns AS ns FROM by_step

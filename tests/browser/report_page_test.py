@@ -370,7 +370,7 @@ def check_colours(page):
     parts = page.evaluate("Object.fromEntries(report.facts.steps.parts.map((part, i) => [part, report.colors.PART_COLORS[i]]))")
     causes = page.evaluate("report.colors.CAUSE_COLORS")
     classes = page.evaluate("Object.fromEntries(report.colors.CLASSES)")
-    assert len(parts) == 13 and len(causes) == 12 and {name for lane in LANES for name in lane} <= set(classes)
+    assert len(parts) == 14 and len(causes) == 12 and {name for lane in LANES for name in lane} <= set(classes)
     groups = [parts, causes, *({name: classes[name] for name in lane} for lane in LANES)]
     for vision in colours.VISIONS:
         apart = [colours.nearest(group, vision) for group in groups]

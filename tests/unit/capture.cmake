@@ -28,6 +28,7 @@ proftrace_unit_test(capture_test
     capture/silent_processes_test.cc
     capture/stack_merger_test.cc
     capture/step_watch_test.cc
+    capture/system_cost_test.cc
     capture/system_facts_test.cc
     capture/target_info_test.cc
     capture/thread_numbers_test.cc

@@ -75,10 +75,10 @@ const std::vector<FleetTable>& FleetTables() {
        "data_ns BIGINT, io_ns BIGINT, lock_ns BIGINT, event_ns BIGINT, run_queue_ns BIGINT, "
        "faults_ns BIGINT, other_ns BIGINT, why_data_ns BIGINT, why_collection_ns BIGINT, "
        "why_collective_ns BIGINT, why_run_queue_ns BIGINT, why_faults_ns BIGINT, "
-       "why_lock_ns BIGINT, why_event_ns BIGINT, why_io_ns BIGINT, why_other_ns BIGINT, "
-       "why_synchronizing_ns BIGINT, why_operators_ns BIGINT, why_python_ns BIGINT, "
-       "gpu_busy_ns BIGINT, gpu_compute_ns BIGINT, gpu_idle_ns BIGINT, comm_ns BIGINT, "
-       "comm_overlap_ns BIGINT, comm_exposed_ns BIGINT, comm_wait_ns BIGINT, "
+       "why_recording_ns BIGINT, why_lock_ns BIGINT, why_event_ns BIGINT, why_io_ns BIGINT, "
+       "why_other_ns BIGINT, why_synchronizing_ns BIGINT, why_operators_ns BIGINT, "
+       "why_python_ns BIGINT, gpu_busy_ns BIGINT, gpu_compute_ns BIGINT, gpu_idle_ns BIGINT, "
+       "comm_ns BIGINT, comm_overlap_ns BIGINT, comm_exposed_ns BIGINT, comm_wait_ns BIGINT, "
        "comm_transfer_ns BIGINT, mem_peak_bytes BIGINT"},
       {"collectives", true,
        "group_key VARCHAR, group_name VARCHAR, group_desc VARCHAR, group_size BIGINT, "

@@ -25,6 +25,7 @@ const std::map<std::string, std::string>& CauseWords() {
       {"lock", "it waits for locks that other threads hold"},
       {"run queue", "it could run and had no CPU: others ran there"},
       {"faults", "its page faults take longer"},
+      {"recording", "it has more page faults and system calls, whose records take time"},
       {"garbage collection", "Python collects garbage for longer"},
       {"operators", "its operators take longer on the CPU"},
       {"python", "its Python code outside of operators takes longer"},

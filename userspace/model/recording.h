@@ -72,6 +72,15 @@ struct Window {
   double detach_s = 0;               // from the signal until no probe was left
 };
 
+// What records of system activity took, in nanoseconds of the thread's time, by loops in proftrace
+// before the recording.
+struct SystemCost {
+  double call = 0;   // the record of a system call, or of a time off the CPU
+  double fault = 0;  // the record of a page fault
+  // What a page fault itself takes beside the time in its record: the way into the kernel and back.
+  double fault_beside = 0;
+};
+
 struct Cost {
   double tracer_cpu_s = 0;  // user + system time of proftrace while recording
   uint64_t probe_hits = 0;
@@ -88,8 +97,7 @@ struct Cost {
   // What such a record takes, measured in proftrace itself with cold caches, or by the CPU time of
   // operators in the job with jumps and without.
   double ns_per_jump = 0;
-  // What the records of system activity took of the time of all threads, in nanoseconds.
-  double system_ns = 0;
+  SystemCost system;
   // What the hits of the thread with the most hits took, in percent of the rest of the window. This
   // is less than `estimated_overhead_percent` where threads wait. nullopt: not known.
   std::optional<double> busiest_thread_percent = std::nullopt;

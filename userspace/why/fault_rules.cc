@@ -1,5 +1,6 @@
 // The rule about page faults: their kinds, their memory, and whether this memory was given back to
 // the kernel just before.
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
@@ -181,6 +182,12 @@ std::optional<Finding> FindFaults(const Case& job) {
     text += "; most in " + row->first;
   }
   finding.evidence.push_back(text + ".");
+  if (const auto beside_ns = std::llround(job.timeline.info().cost.system.fault_beside);
+      faults.count > 0 && beside_ns > 0) {
+    finding.evidence.push_back("Of the time of each, " + DurationText(beside_ns) +
+                               " are the way into the kernel and back, as far as a loop of "
+                               "proftrace's own tells.");
+  }
   const auto file = LargestValue(faults.by_file);
   const bool is_of_file = file != faults.by_file.end() && 2 * file->second > faults.count;
   const bool is_shared = is_of_file && file->first.starts_with(kSharedMemory);

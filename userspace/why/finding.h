@@ -59,7 +59,7 @@ struct Finding {
   // The part of the steps that it is about; nullopt: it is about several parts, or none.
   std::optional<StepPart> part;
   // The finding's part of Verdict::total_ns. The findings of a verdict do not overlap, except for
-  // uneven steps and the recording's own cost, which are parts of the others.
+  // uneven steps and the cost of probes and jumps, which are parts of the others.
   int64_t ns = 0;
   Certainty certainty = Certainty::kMeasured;
   std::string what;                   // one clause: "the main thread waits for …"
@@ -68,8 +68,10 @@ struct Finding {
 
   // Returns whether other findings tell this one's time as well.
   bool is_part_of_others() const {
-    return kind == FindingKind::kUnevenSteps || kind == FindingKind::kRecording;
+    return kind == FindingKind::kUnevenSteps || (kind == FindingKind::kRecording && !part);
   }
+  // Returns whether it is about the job as it is without a recording, in time of its own.
+  bool is_cause() const { return !is_part_of_others() && kind != FindingKind::kRecording; }
 };
 
 struct Verdict {

@@ -38,6 +38,7 @@ std::optional<Finding> FindDataLoader(const Case& job);
 std::optional<Finding> FindCollectives(const Case& job);
 std::optional<Finding> FindRunQueue(const Case& job);
 std::optional<Finding> FindFaults(const Case& job);
+std::optional<Finding> FindSystemRecords(const Case& job);
 std::optional<Finding> FindLock(const Case& job);
 std::optional<Finding> FindOtherThread(const Case& job);
 std::optional<Finding> FindIo(const Case& job);
@@ -112,7 +113,8 @@ std::string ThrottlingRemark(const Case& job);
 // longer: hot processors, a limit of their frequency, memory of another node.
 std::vector<std::string> HostRemarks(const RecordingInfo& info);
 
-// Finds that the recording itself cost much.
+// Finds that hits of probes and jumps cost much. What records of system activity cost is a part of
+// its own (FindSystemRecords()).
 std::optional<Finding> FindRecording(const Case& job);
 
 // Fills `verdict` with what a device did, or why it had nothing to do. Returns false where no

@@ -1,6 +1,8 @@
 #include "userspace/why/step_parts.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include "userspace/aggregate/device_idle.h"
@@ -104,6 +106,22 @@ class Splitter {
         Add(static_cast<size_t>(*part), use.start_ns, use.end_ns);
       }
     }
+    AddRecording(events);
+  }
+
+  // Adds what each record took, which was written when its event was over, and the way back from a
+  // fault.
+  void AddRecording(const ThreadEvents& events) {
+    const SystemCost& cost = timeline_.info().cost.system;
+    for (const uint32_t index : events.of(parts_->thread)) {
+      const SystemEvent& event = timeline_.system_event(index);
+      if (event.end == SpanEnd::kTruncated) continue;
+      const bool is_fault = event.kind == SystemKind::kFault;
+      const int64_t begin_ns = event.end_ns() + (is_fault ? std::llround(cost.fault_beside) : 0);
+      Add(static_cast<size_t>(StepPart::kFaults), event.end_ns(), begin_ns);
+      Add(static_cast<size_t>(StepPart::kRecording), begin_ns,
+          begin_ns + std::llround(is_fault ? cost.fault : cost.call));
+    }
   }
 
   StepPart PartNow() const {
@@ -170,8 +188,8 @@ class Splitter {
 
 std::string_view StepPartName(StepPart part) {
   static constexpr std::array<std::string_view, kStepParts> kNames = {
-      "data", "collection", "collective",    "run_queue", "faults", "lock",   "event",
-      "io",   "other",      "synchronizing", "operators", "python", "between"};
+      "data",  "collection", "collective", "run_queue",     "faults",    "recording", "lock",
+      "event", "io",         "other",      "synchronizing", "operators", "python",    "between"};
   return kNames[static_cast<size_t>(part)];
 }
 
@@ -182,6 +200,7 @@ std::string_view StepPartText(StepPart part) {
       "waits in collectives",
       "waits for a CPU",
       "page faults",
+      "records of system activity",
       "waits for locks",
       "waits for other threads",
       "I/O",

@@ -26,6 +26,7 @@ enum class StepPart : uint8_t {
   kCollective,     // blocked while a collective of the process was under way
   kRunQueue,       // it could run, and had no CPU
   kFaults,         // in page faults
+  kRecording,      // proftrace wrote the record of a fault, a system call or a time off the CPU
   kLock,           // off the CPU, for a lock, Python's own (the GIL) among them
   kEvent,          // off it, for another thread to do something
   kIo,             // in calls that move or look for bytes of files and the network
@@ -35,7 +36,7 @@ enum class StepPart : uint8_t {
   kPython,         // in no row but annotations; where the scheduler was not recorded, also waits
   kBetween,        // between two steps: checkpoints, evaluations, whatever is no step
 };
-inline constexpr size_t kStepParts = 13;
+inline constexpr size_t kStepParts = 14;
 
 // Returns the name of the part: "data", "collection", "collective", "run_queue" and so on.
 std::string_view StepPartName(StepPart part);

@@ -21,8 +21,6 @@ namespace {
 // the median.
 constexpr double kSlow = 1.5;
 constexpr int64_t kDistances = 6;
-// Recording is told of from a tenth of the time on.
-constexpr int64_t kDearPart = 10;
 
 // Returns "every 10th step".
 std::string EveryText(const Period& period) {
@@ -369,56 +367,6 @@ std::optional<Finding> FindBetweenSteps(const Case& job) {
     finding.next = "--sample 99Hz";
   }
   if (!parts.has_kernel) finding.next = kMoreOfKernel;
-  return finding;
-}
-
-namespace {
-
-size_t SystemEventsInSteps(const Case& job) {
-  const ThreadEvents events(job.timeline);
-  const std::vector<uint32_t>& of_driver = events.of(job.parts.thread);
-  return static_cast<size_t>(std::count_if(of_driver.begin(), of_driver.end(), [&](uint32_t index) {
-    return job.parts.At(job.timeline.system_event(index).start_ns) != nullptr;
-  }));
-}
-
-}  // namespace
-
-std::optional<Finding> FindRecording(const Case& job) {
-  const Timeline& timeline = job.timeline;
-  const Cost& cost = timeline.info().cost;
-  if (!timeline.info().has_end) return std::nullopt;
-  uint64_t in_steps = 0;
-  ForEachSpan(timeline, [&](SpanId, const Span& span) {
-    if (span.thread == job.parts.thread && job.parts.At(span.start_ns) != nullptr) ++in_steps;
-  });
-  const double hits_ns = static_cast<double>(cost.probe_hits) * cost.probe_ns_per_hit +
-                         static_cast<double>(cost.jumps) * cost.ns_per_jump;
-  Finding finding;
-  finding.kind = FindingKind::kRecording;
-  finding.certainty = Certainty::kLikely;
-  // What all threads' hits took, as much of it as of the rows is in steps of this thread; and the
-  // same of the records of system activity.
-  const size_t system_events = timeline.system_event_count();
-  const auto part_of = [](double ns, size_t some, size_t all) {
-    return ns * static_cast<double>(some) / std::max(1.0, static_cast<double>(all));
-  };
-  const double system_ns = part_of(cost.system_ns, SystemEventsInSteps(job), system_events);
-  finding.ns = static_cast<int64_t>(part_of(hits_ns, in_steps, timeline.span_count()) + system_ns);
-  if (finding.ns * kDearPart < job.parts.total_ns) return std::nullopt;
-  finding.what = "proftrace itself: what it records makes the job slower";
-  if (2 * static_cast<int64_t>(system_ns) > finding.ns) {
-    finding.evidence.emplace_back(
-        "Most of that are records of system activity, such as page faults: what they are in looks "
-        "longer by that. Fewer --activities cost less.");
-    return finding;
-  }
-  finding.evidence.push_back(
-      cost.jumps > 0
-          ? "Small operators look longer by that than they are; --max-overhead keeps it below a "
-            "limit."
-          : "Small operators look longer by that than they are. 'proftrace record --tier patch' "
-            "records the same for a fraction of it; --max-overhead keeps it below a limit.");
   return finding;
 }
 

@@ -18,9 +18,9 @@ namespace {
 using Rule = std::optional<Finding> (*)(const Case&);
 
 constexpr std::array<Rule, kStepParts> kPartRules = {
-    FindDataLoader, FindCollection,  FindCollectives, FindRunQueue,   FindFaults,
-    FindLock,       FindOtherThread, FindIo,          FindOtherWaits, FindSynchronizing,
-    FindOperators,  FindPython,      FindBetweenSteps};
+    FindDataLoader,    FindCollection, FindCollectives, FindRunQueue,    FindFaults,
+    FindSystemRecords, FindLock,       FindOtherThread, FindIo,          FindOtherWaits,
+    FindSynchronizing, FindOperators,  FindPython,      FindBetweenSteps};
 
 // Rules about causes that take time from several parts, or only some of a part's time.
 using CrossRule = std::optional<Finding> (*)(const Case&, PartTimes*);
@@ -60,18 +60,18 @@ std::vector<WaitSum> WaitsOf(const Timeline& timeline, const StepParts& parts) {
   });
 }
 
-// Keeps the findings that are worth a sentence, the largest first. Findings whose time is part of
-// others' come last.
+// Keeps the findings that are worth a sentence, the largest first. What the recording took, and
+// findings whose time is part of others', come last.
 void Rank(Verdict* verdict) {
   std::vector<Finding>& findings = verdict->findings;
   std::erase_if(findings, [&](const Finding& finding) {
     return !IsWorthTelling(finding.ns, verdict->total_ns);
   });
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
-    return a.is_part_of_others() != b.is_part_of_others() ? b.is_part_of_others() : a.ns > b.ns;
+    return a.is_cause() != b.is_cause() ? a.is_cause() : a.ns > b.ns;
   });
   const auto besides =
-      std::find_if(findings.begin(), findings.end(), std::mem_fn(&Finding::is_part_of_others));
+      std::find_if_not(findings.begin(), findings.end(), std::mem_fn(&Finding::is_cause));
   // One of those that come last has a place; the others have what the causes leave.
   const auto causes = besides - findings.begin();
   const ptrdiff_t most =

@@ -140,6 +140,11 @@ void MergeRecording(const json& entry, RecordingInfo* info) {
   info->window.attach_s = Number<double>(entry, "attach_s");
 }
 
+// Returns what each of many events took, in ns. That is far less than a second.
+double NsEach(const json& cost, const char* key) {
+  return std::clamp(Number<double>(cost, key), 0.0, 1e9);
+}
+
 void MergeEnd(const json& entry, CaptureMetadata* metadata) {
   Window& window = metadata->info.window;
   window.duration_ns = Nanoseconds(entry, "duration_ns");
@@ -150,17 +155,19 @@ void MergeEnd(const json& entry, CaptureMetadata* metadata) {
     window.monotonic_to_unix_ns = Nanoseconds(entry, "monotonic_to_unix_ns", kLatestUnixNs);
   }
   const json& cost = Member(entry, "cost");
-  metadata->info.cost = Cost{Number<double>(cost, "tracer_cpu_s"),
-                             Number<uint64_t>(cost, "probe_hits"),
-                             Number<double>(cost, "probe_ns_per_hit"),
-                             Number<double>(cost, "estimated_overhead_percent"),
-                             Text(cost, "basis"),
-                             Number<uint64_t>(cost, "input_readings"),
-                             RealNumber(Member(cost, "input_ns_per_reading")),
-                             Number<uint64_t>(cost, "jumps"),
-                             Number<double>(cost, "ns_per_jump"),
-                             Number<double>(cost, "system_ns"),
-                             RealNumber(Member(cost, "busiest_thread_percent"))};
+  metadata->info.cost =
+      Cost{Number<double>(cost, "tracer_cpu_s"),
+           Number<uint64_t>(cost, "probe_hits"),
+           Number<double>(cost, "probe_ns_per_hit"),
+           Number<double>(cost, "estimated_overhead_percent"),
+           Text(cost, "basis"),
+           Number<uint64_t>(cost, "input_readings"),
+           RealNumber(Member(cost, "input_ns_per_reading")),
+           Number<uint64_t>(cost, "jumps"),
+           Number<double>(cost, "ns_per_jump"),
+           SystemCost{NsEach(cost, "ns_per_system_call"), NsEach(cost, "ns_per_fault_record"),
+                      NsEach(cost, "ns_beside_fault")},
+           RealNumber(Member(cost, "busiest_thread_percent"))};
   // Only these counters are read, because a replay counts the others itself.
   const json& ledger = Member(entry, "ledger");
   metadata->kernel_ledger.ring_lost = Number<uint64_t>(ledger, "ring_lost");
@@ -543,7 +550,9 @@ void MetadataWriter::AddEnd(const Window& window, const Cost& cost, const Ledger
          {"input_readings", cost.input_readings},
          {"jumps", cost.jumps},
          {"ns_per_jump", cost.ns_per_jump},
-         {"system_ns", cost.system_ns},
+         {"ns_per_system_call", cost.system.call},
+         {"ns_per_fault_record", cost.system.fault},
+         {"ns_beside_fault", cost.system.fault_beside},
          {"input_ns_per_reading", NumberOrNull(cost.input_ns_per_reading)},
          {"busiest_thread_percent", NumberOrNull(cost.busiest_thread_percent)}}},
        {"ledger", std::move(ledger)}});

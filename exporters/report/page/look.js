@@ -33,13 +33,13 @@ function bytesText(value) { return formatValue(value, 'bytes'); }
 function count(value) { return value.toLocaleString('en-US', {maximumFractionDigits: 0}); }
 function share(part, whole) { return whole > 0 ? (100 * part / whole).toFixed(1) + ' %' : ''; }
 
-// Thirteen colours that people with any colour vision tell apart, near Okabe and Ito's and Tol's: a test computes how far apart they
-// are. By StepPart, as C++ numbers them; facts.steps.part_texts has their words.
+// Fourteen colours that people with any colour vision tell apart: they were searched for, and a test computes how far apart they are.
+// By StepPart, as C++ numbers them; facts.steps.part_texts has their words.
 const PART_COLORS = [
-  '#fbc220', '#6c9a42', '#b086ae', '#9d4000', '#5c2a49', '#815e82', '#cfcd9c', '#3062ff', '#939489', '#540da7', '#007556',
-  '#54d7ff', '#bbcecb',
+  '#f0c2a3', '#353d44', '#0000ff', '#66067f', '#830a07', '#ab897b', '#7e5d54', '#9390a6', '#3179fe', '#6b6382', '#5b8609',
+  '#86bc04', '#0dc5fe', '#d0c9cf',
 ];
-const [DATA, COLLECTION, COLLECTIVE, NO_CPU, FAULTS, LOCK, EVENT, IO, OTHER, SYNCHRONIZING, OPERATORS, PYTHON, BETWEEN] = PART_COLORS;
+const [DATA, COLLECTION, COLLECTIVE, NO_CPU, FAULTS, , LOCK, EVENT, IO, OTHER, SYNCHRONIZING, OPERATORS, PYTHON, BETWEEN] = PART_COLORS;
 
 // By RowClass, as timeline.cc numbers them. Rows of one lane have different colours.
 const CLASSES = [

@@ -245,6 +245,26 @@ TEST(MetadataTest, TheEndTellsTheWindowWhereTheRecordingsEntryIsDamaged) {
   EXPECT_TRUE(timeline->info().unsupported.empty());
 }
 
+TEST(MetadataTest, TheEndTellsWhatRecordsOfSystemActivityCost) {
+  Cost cost;
+  cost.system = {.call = 150, .fault = 950, .fault_beside = 750};
+  MetadataWriter writer;
+  writer.AddEnd(Window{}, cost, Ledger{});
+  CaptureMetadata metadata = TestMetadata();
+  ASSERT_TRUE(metadata.Merge(writer.TakeJson().front()).ok());
+  EXPECT_EQ(metadata.info.cost.system.call, 150);
+  EXPECT_EQ(metadata.info.cost.system.fault, 950);
+  EXPECT_EQ(metadata.info.cost.system.fault_beside, 750);
+  // A damaged file can hold any numbers.
+  ASSERT_TRUE(metadata
+                  .Merge(R"([{"type":"end","cost":{"ns_per_system_call":-5,)"
+                         R"("ns_per_fault_record":1e300}}])")
+                  .ok());
+  EXPECT_EQ(metadata.info.cost.system.call, 0);
+  EXPECT_EQ(metadata.info.cost.system.fault, 1e9);
+  EXPECT_EQ(metadata.info.cost.system.fault_beside, 0);
+}
+
 // As captures were before the end told it.
 TEST(MetadataTest, WithoutAStartNothingLiesBehindTheWindow) {
   CaptureMetadata metadata = TestMetadata();

@@ -140,8 +140,8 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const Recorded
   hits.share =
       static_cast<double>(cost.probe_hits) / std::max(1.0, static_cast<double>(meter.all().hits));
   const SystemCost system = hit.system.value_or(SystemCost());
-  cost.system_ns = system.Ns(meter.all());
-  const double other_ns = system.Ns(hits.probed) + hit.counted;
+  cost.system = system;
+  const double other_ns = SystemNs(system, hits.probed) + hit.counted;
   const auto used_ns = static_cast<double>(by_cpu_time ? *time.cpu_ns : time.window_ns);
 
   // All hits together took no more time than the job used, so a price that says otherwise is too
@@ -155,8 +155,8 @@ Cost EstimateCost(const LiveMeter& meter, const LiveMeter& jumps, const Recorded
   cost.estimated_overhead_percent = PercentOf(hits_ns + other_ns, used_ns);
   PricedHits busiest{meter.busiest_thread(), jumps.busiest_thread()};
   busiest.share = hits.share;
-  cost.busiest_thread_percent =
-      PercentOf(busiest.Ns(price) + system.Ns(busiest.probed), static_cast<double>(time.window_ns));
+  cost.busiest_thread_percent = PercentOf(busiest.Ns(price) + SystemNs(system, busiest.probed),
+                                          static_cast<double>(time.window_ns));
   cost.basis = (by_cpu_time ? "the estimate is hits times the cost of a hit, divided by the CPU "
                               "time that the recorded processes used otherwise; "
                             : "the estimate is hits of the busiest thread times the cost of a hit, "

@@ -9,16 +9,11 @@
 
 namespace proftrace {
 
-// What records of system activity cost, in nanoseconds, by loops in proftrace.
-struct SystemCost {
-  double call = 0;   // of a system call, or of a time off the CPU
-  double fault = 0;  // of a page fault
-
-  double Ns(const LiveMeter::Hits& hits) const {
-    return static_cast<double>(hits.system - hits.faults) * call +
-           static_cast<double>(hits.faults) * fault;
-  }
-};
+// Returns what these records of system activity cost together, in nanoseconds.
+inline double SystemNs(const SystemCost& cost, const LiveMeter::Hits& hits) {
+  return static_cast<double>(hits.system - hits.faults) * cost.call +
+         static_cast<double>(hits.faults) * cost.fault;
+}
 
 // The costs of hits, in nanoseconds. A figure that was measured with warm caches is scaled to the
 // job's caches (price_comparison.h, site_reuse.h).

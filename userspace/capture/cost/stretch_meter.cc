@@ -64,7 +64,7 @@ std::optional<ComparedStretch> StretchMeter::Take(const SystemCost& system) {
   const auto hits = static_cast<double>(counted.hits);
   ComparedStretch stretch;
   stretch.cpu_ns =
-      static_cast<double>(open_.begin_cpu_ns - ended_->begin_cpu_ns) - system.Ns(counted);
+      static_cast<double>(open_.begin_cpu_ns - ended_->begin_cpu_ns) - SystemNs(system, counted);
   stretch.hits = hits + static_cast<double>(ended_->cost_hits);
   stretch.readings = static_cast<double>(counted.readings);
   stretch.jumps = static_cast<double>(ended_->jumps.all().hits);

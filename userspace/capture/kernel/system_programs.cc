@@ -5,7 +5,6 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <cstddef>
 #include <mutex>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +22,7 @@
 #include "bpf/abi/system_records.h"
 #include "symbols/process/process_maps.h"
 #include "system_activity.skel.h"
-#include "userspace/base/clock.h"
+#include "userspace/base/byte_view.h"
 #include "userspace/base/exit_status.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/capture/kernel/kernel_types.h"
@@ -52,44 +52,6 @@ struct RestartedEntry {
   uint32_t abi;
   uint32_t call;
 };
-
-// The rounds take a millisecond in all.
-constexpr int kCostRounds = 9;
-constexpr int kCallsInRound = 100;
-
-// Returns the nanoseconds that a system call takes now in this thread, the median of a loop. The
-// call does little, and counts as I/O.
-double CallNs() {
-  std::array<int64_t, kCostRounds> times;
-  for (int64_t& time_ns : times) {
-    const int64_t begin_ns = MonotonicNs();
-    for (int i = 0; i < kCallsInRound; ++i) (void)lseek(-1, 0, SEEK_CUR);
-    time_ns = MonotonicNs() - begin_ns;
-  }
-  std::nth_element(times.begin(), times.begin() + kCostRounds / 2, times.end());
-  return static_cast<double>(times[kCostRounds / 2]) / kCallsInRound;
-}
-
-// Returns the nanoseconds that a page fault takes now in this thread: the first write to a page of
-// fresh memory, the median of a loop. nullopt: there is no memory.
-std::optional<double> FaultNs() {
-  constexpr size_t kPageBytes = 4096;
-  constexpr size_t kBytes = kCallsInRound * kPageBytes;
-  std::array<int64_t, kCostRounds> times;
-  for (int64_t& time_ns : times) {
-    void* pages = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) return std::nullopt;
-    (void)madvise(pages, kBytes, MADV_NOHUGEPAGE);  // one fault for each page
-    const int64_t begin_ns = MonotonicNs();
-    for (size_t at = 0; at < kBytes; at += kPageBytes) {
-      static_cast<volatile char*>(pages)[at] = 1;
-    }
-    time_ns = MonotonicNs() - begin_ns;
-    munmap(pages, kBytes);
-  }
-  std::nth_element(times.begin(), times.begin() + kCostRounds / 2, times.end());
-  return static_cast<double>(times[kCostRounds / 2]) / kCallsInRound;
-}
 
 absl::Status NotRecorded(const std::string& what, int error) {
   const ExitCode code =
@@ -272,10 +234,9 @@ absl::StatusOr<std::unique_ptr<SystemPrograms>> SystemPrograms::Load(const Syste
     }
   }
   if (!impl.ring.Open(skeleton)) return NotRecorded("the ring", errno);
-  const auto plain_call_ns = has_calls ? std::optional(CallNs()) : std::nullopt;
-  const auto plain_fault_ns = activities.faults ? FaultNs() : std::nullopt;
+  const LoopTimes plain = TimeLoops(has_calls, activities.faults);
   if (status = programs->Attach(activities); !status.ok()) return status;
-  if (status = programs->MeasureCosts(plain_call_ns, plain_fault_ns); !status.ok()) return status;
+  if (status = programs->MeasureCost(plain); !status.ok()) return status;
   return programs;
 }
 
@@ -304,21 +265,23 @@ absl::Status SystemPrograms::Attach(const SystemActivities& activities) {
   return absl::OkStatus();
 }
 
-absl::Status SystemPrograms::MeasureCosts(std::optional<double> plain_call_ns,
-                                          std::optional<double> plain_fault_ns) {
-  if (!plain_call_ns && !plain_fault_ns) return absl::OkStatus();
+absl::Status SystemPrograms::MeasureCost(const LoopTimes& plain) {
+  if (!plain.call_ns && !plain.fault_ns) return absl::OkStatus();
   const auto own = static_cast<uint32_t>(getpid());
   absl::Status status = AddProcess(Pid{own});
   if (!status.ok()) return status;
-  if (plain_call_ns) ns_per_call_ = std::max(0.0, CallNs() - *plain_call_ns);
-  const std::optional<double> fault_ns = plain_fault_ns ? FaultNs() : std::nullopt;
-  if (fault_ns) ns_per_fault_ = std::max(0.0, *fault_ns - *plain_fault_ns);
+  const LoopTimes recorded = TimeLoops(plain.call_ns.has_value(), plain.fault_ns.has_value());
   // The traces of the measurement are removed.
   (void)bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.watched), &own);
   status = impl_->ForgetThreads();
   if (!status.ok()) return status;
-  impl_->ring.Discard();
+  std::vector<uint64_t> fault_ns;
+  (void)impl_->ring.Take([&fault_ns](std::span<const std::byte> bytes) {
+    const auto record = ByteView(bytes).Get<abi::pt_fault_record>(0);
+    if (record && record->head.kind == abi::PT_FAULT) fault_ns.push_back(record->duration_ns);
+  });
   impl_->skeleton->bss->system_lost = 0;
+  cost_ = CostOfRecords(plain, recorded, std::move(fault_ns));
   return absl::OkStatus();
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "symbols/plan/python_reading.h"
+#include "userspace/capture/kernel/system_cost.h"
 #include "userspace/model/ids.h"
 #include "userspace/model/recording.h"
 
@@ -63,11 +64,9 @@ class SystemPrograms {
   // Returns the number of records that found no room, plus the number of threads that could not be
   // followed for want of room.
   uint64_t lost() const;
-  // Returns how much longer a system call takes when it is recorded: the median of a loop in this
-  // process; nullopt where no calls are recorded.
-  std::optional<double> ns_per_call() const { return ns_per_call_; }
-  // Returns how much longer a page fault takes when it is recorded: as above.
-  std::optional<double> ns_per_fault() const { return ns_per_fault_; }
+  // Returns what the records cost, by loops in this process; nullopt where neither system calls nor
+  // page faults are recorded.
+  const std::optional<SystemCost>& cost() const { return cost_; }
   // Returns the activities that cannot be recorded on this kernel.
   const std::vector<Unsupported>& gaps() const { return gaps_; }
 
@@ -76,15 +75,12 @@ class SystemPrograms {
   SystemPrograms();
   absl::Status Attach(const SystemActivities& activities);
   absl::Status OpenFaultCounters();
-  // Measures ns_per_call_ and ns_per_fault_, as far as they are recorded. These are the nanoseconds
-  // that a system call and a fault take while they are not.
-  absl::Status MeasureCosts(std::optional<double> plain_call_ns,
-                            std::optional<double> plain_fault_ns);
+  // Measures cost_. `plain`: what calls and faults took before they were recorded.
+  absl::Status MeasureCost(const LoopTimes& plain);
 
   std::unique_ptr<Impl> impl_;
   std::vector<Unsupported> gaps_;
-  std::optional<double> ns_per_call_;
-  std::optional<double> ns_per_fault_;
+  std::optional<SystemCost> cost_;
   bool wants_python_ = false;
 };
 

@@ -58,7 +58,7 @@ double BudgetKeeper::CostBetween(const Hits& before, const Hits& now, const HitC
   system.faults = now.probes.faults - before.probes.faults;
   return Since(now.probes.hits, before.probes.hits) * a_hit +
          Since(now.probes.readings, before.probes.readings) * a_reading +
-         hit.system.value_or(SystemCost()).Ns(system) +
+         SystemNs(hit.system.value_or(SystemCost()), system) +
          Since(now.jumps.hits, before.jumps.hits) * hit.jump.value_or(0) +
          Since(now.jumps.stacks, before.jumps.stacks) * hit.stack.value_or(0);
 }

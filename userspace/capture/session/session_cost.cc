@@ -157,10 +157,7 @@ void SessionCost::CompareStretch(int64_t now_ns) {
 
 std::optional<SystemCost> SessionCost::CostOfSystem() const {
   if (parts_.system == nullptr) return std::nullopt;
-  const std::optional<double> call = parts_.system->ns_per_call();
-  const std::optional<double> fault = parts_.system->ns_per_fault();
-  if (!call && !fault) return std::nullopt;
-  return SystemCost{call.value_or(0), fault.value_or(0)};
+  return parts_.system->cost();
 }
 
 HitCost SessionCost::CostsOfHits() const {
