@@ -105,6 +105,10 @@ std::optional<Finding> FindUnevenSteps(const Case& job);
 // Returns a sentence where steps become longer and longer; empty: they do not.
 std::string GrowthRemark(const Case& job);
 
+// Returns a sentence where a profiler or a debugger is on in the job itself, as far as samples
+// tell; empty: no such thing is known.
+std::string WatcherRemark(const Case& job);
+
 // Returns a sentence where a quota of CPU time kept threads of the job from running, but not the
 // thread of the verdict, or not for long; empty: no such thing is known.
 std::string ThrottlingRemark(const Case& job);

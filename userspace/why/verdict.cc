@@ -217,6 +217,9 @@ void AddRemarks(const Case& job, Verdict* verdict) {
       remarks.push_back(std::move(remark));
     }
   }
+  if (std::string remark = WatcherRemark(job); !remark.empty()) {
+    remarks.push_back(std::move(remark));
+  }
   for (std::string& remark : HostRemarks(timeline.info())) remarks.push_back(std::move(remark));
   if (std::string remark = DeviceMemoryRemark(job); !remark.empty()) {
     remarks.push_back(std::move(remark));

@@ -12,6 +12,8 @@
 namespace proftrace {
 namespace {
 
+using testing::Contains;
+using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -67,6 +69,24 @@ TEST_F(PythonPlacesTest, AFunctionThatTakesMostIsNamedWithItsLine) {
   EXPECT_THAT(TextOf(WhyOf({AddFrame("work", 3, outer), AddFrame("work", 3, outer),
                             AddFrame("work", 4, outer), AddFrame("other", 9, outer)})),
               HasSubstr("It was in loop.py(3): work for 75 % of that, by samples."));
+}
+
+TEST_F(PythonPlacesTest, AProfilerInTheJobIsToldOf) {
+  const uint32_t step = AddFrame("step", 9, 0);
+  const uint32_t parse = AddNativeFrame("torch::profiler::impl::RecordQueue::getRecords",
+                                        "/opt/torch/lib/libtorch_cpu.so", step);
+  EXPECT_THAT(
+      WhyOf({step, step, step, parse}).remarks,
+      Contains(HasSubstr("The job itself has torch.profiler switched on: its code is in 25 %")));
+}
+
+// torch.optim does this in each step.
+TEST_F(PythonPlacesTest, AMarkedRangeIsNoProfiler) {
+  const uint32_t step = AddFrame("step", 9, 0);
+  const uint32_t range =
+      AddNativeFrame("torch::autograd::profiler::record_function_enter_new(std::string const&)",
+                     "/opt/torch/lib/libtorch_cpu.so", step);
+  EXPECT_THAT(WhyOf({step, range}).remarks, Each(Not(HasSubstr("switched on"))));
 }
 
 TEST_F(PythonPlacesTest, ManyLinesOfAFunctionAreOneFunction) {
