@@ -71,6 +71,25 @@ TEST_F(PythonPlacesTest, AFunctionThatTakesMostIsNamedWithItsLine) {
               HasSubstr("It was in loop.py(3): work for 75 % of that, by samples."));
 }
 
+// A library runs the loop, and calls the script back from between its own lines.
+TEST_F(PythonPlacesTest, ALoopInALibraryHasTheScriptsOwnLinesNamed) {
+  const auto in_library = [this](const std::string& name, int32_t line, uint32_t caller) {
+    const uint32_t frame = AddFrame(name, line, caller);
+    samples_.functions[samples_.frames[frame].function].file = "trainer/loops.py";
+    return frame;
+  };
+  const uint32_t fit = AddFrame("<module>", 50, 0);
+  const uint32_t closure = in_library("closure", 81, in_library("advance", 352, fit));
+  const uint32_t other = in_library("other", 90, in_library("advance", 360, fit));
+  const uint32_t log = AddFrame("training_step", 20, in_library("call_hook", 155, closure));
+  EXPECT_THAT(TextOf(WhyOf({AddFrame("work", 3, log), AddFrame("work", 4, log),
+                            AddFrame("norm", 9, AddFrame("training_step", 22, closure)), other})),
+              HasSubstr("By samples, it was at trainer/loops.py(352): advance calling closure (75 "
+                        "%), trainer/loops.py(360): advance calling other (25 %) and in what is "
+                        "called there; of the script's own lines, at loop.py(3): work (25 %), "
+                        "loop.py(4): work (25 %), loop.py(9): norm (25 %)."));
+}
+
 TEST_F(PythonPlacesTest, AProfilerInTheJobIsToldOf) {
   const uint32_t step = AddFrame("step", 9, 0);
   const uint32_t parse = AddNativeFrame("torch::profiler::impl::RecordQueue::getRecords",
