@@ -30,6 +30,7 @@ class Batches {
     for (size_t step = 0; step < steps; ++step) ++sizes_[Of(step)];
   }
 
+  size_t steps() const { return steps_; }
   size_t count() const { return sizes_.size(); }
   size_t Of(size_t step) const {
     return steps_ < StepTime::kFewestBatches ? 0 : step * sizes_.size() / steps_;
@@ -74,7 +75,9 @@ struct OperatorSums {
 
 std::vector<NamedTime> ProfileOperators(const Timeline& timeline, const Aggregates& aggregates,
                                         Pid pid, const Batches& batches) {
-  const std::span<const Step> steps = StepsOf(aggregates);
+  // The parts are about the last of them.
+  const std::span<const Step> timed = StepsOf(aggregates);
+  const std::span<const Step> steps = timed.last(std::min(batches.steps(), timed.size()));
   std::vector<OperatorSums> by_label(timeline.labels().size());
   ForEachSpan(timeline, [&](SpanId, const Span& span) {
     if (span.is_apart || !span.is_complete()) return;

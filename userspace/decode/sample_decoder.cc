@@ -132,6 +132,7 @@ SampleDecoder::Tables SampleDecoder::TakeTables(
     if (function.kind != SampleFrameKind::kPython) continue;
     const auto [it, is_new] = paths.try_emplace(Raw(function.pid));
     if (is_new) it->second = paths_of(function.pid);
+    function.is_installed = IsInstalledPython(function.file);
     function.file = std::string(WithoutPythonPath(function.file, it->second));
   }
   return std::move(tables_);

@@ -1,6 +1,8 @@
 #include "userspace/model/python_stack.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace proftrace {
 namespace {
@@ -37,6 +39,15 @@ std::string_view WithoutPythonPath(std::string_view file, const std::vector<std:
     if (file.starts_with(path)) return file.substr(path.size());
   }
   return file;
+}
+
+bool IsInstalledPython(std::string_view file) {
+  constexpr std::string_view kFolders[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
+                                           "/lib64/python3"};
+  return file.starts_with("<frozen ") ||
+         std::any_of(std::begin(kFolders), std::end(kFolders), [file](std::string_view folder) {
+           return file.find(folder) != std::string_view::npos;
+         });
 }
 
 bool IsHiddenPythonCode(std::string_view file, std::string_view name) {

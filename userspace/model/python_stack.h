@@ -61,6 +61,10 @@ struct PythonFrame {
 // Returns `file` without the first of `paths` (Target::python_paths) that it begins with.
 std::string_view WithoutPythonPath(std::string_view file, const std::vector<std::string>& paths);
 
+// Returns whether the file, with all its folders, is of the standard library or of an installed
+// package.
+bool IsInstalledPython(std::string_view file);
+
 // Returns whether a code object is CPython's own one that runs around a constructor
 // (_Py_InitCleanup, from 3.12 on). Its frames are not shown, because Python does not show them
 // either.

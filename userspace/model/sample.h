@@ -24,6 +24,9 @@ struct SampleFunction {
   std::string name;
   std::string file;        // Python: as PythonCode::file; native code: the path
   int32_t first_line = 0;  // only of a Python function
+  // The file of a Python function lies in a folder of the standard library or of installed
+  // packages.
+  bool is_installed = false;
 };
 
 // A node of the tree of frames. Its parent is the frame that called it and has a smaller number.

@@ -1,7 +1,10 @@
 // Finds the lines of Python from which a part of the steps was called, as those of a training loop.
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +22,12 @@ constexpr int64_t kCommonPercent = 90;
 // A line with less is not named.
 constexpr int64_t kNamedPercent = 10;
 constexpr size_t kMostLines = 3;
+// A function of the job's own is told of from this part of the steps on, if that is more than any
+// finding has, by so much that samples tell.
+constexpr double kPlaceShare = 0.3;
+constexpr double kPlaceMargin = 0.04;
+// The function of torch/autograd/graph.py that enters autograd's engine.
+constexpr std::string_view kBackward = "_engine_run_backward";
 
 // The Python of a stack, the outermost function first, and how many looks found that stack.
 struct CallPath {
@@ -28,50 +37,50 @@ struct CallPath {
 
 struct Line {
   int64_t looks = 0;
-  bool is_own = false;        // of the job itself, as far as names tell, not of a package
-  bool is_of_script = false;  // of the job's script, or of its package
+  bool is_own = false;                    // of the job itself, not of an installed package
+  bool is_inmost = false;                 // the calls end there
   std::map<std::string, int64_t> called;  // looks by the name of the job's own function
 };
 
-// Names of files are without the folder in which Python finds modules.
 bool IsOwn(const SampleFunction& function) {
-  return !function.file.starts_with("torch/") && !Contains(function.file, "/site-packages/") &&
-         !Contains(function.file, "/dist-packages/") && !Contains(function.file, "/lib/python3") &&
-         !function.file.starts_with("<");
+  return !function.is_installed && !function.file.starts_with("<");
+}
+
+// Files of PyTorch whose functions only call others, in any job.
+constexpr std::string_view kPassOn[] = {"torch/nn/modules/module.py",
+                                        "torch/nn/modules/container.py",
+                                        "torch/optim/optimizer.py",
+                                        "torch/utils/_contextlib.py",
+                                        "torch/_compile.py",
+                                        "torch/_dynamo/eval_frame.py",
+                                        "torch/_ops.py"};
+
+bool PassesOn(const SampleFunction& function) {
+  return std::find(std::begin(kPassOn), std::end(kPassOn), function.file) != std::end(kPassOn);
 }
 
 CallPath PathTo(const Timeline& timeline, uint32_t innermost, int64_t looks) {
   CallPath path{PythonFramesOf(timeline, innermost), looks};
+  std::erase_if(path.frames, [&](const SampleFrame* frame) {
+    return PassesOn(timeline.sample_function(*frame));
+  });
   std::reverse(path.frames.begin(), path.frames.end());
   return path;
 }
 
-// Returns the file of the job's script, or the folder of its package: where the outermost function
-// of Python is. Code that Python itself runs on the way there is left out.
-std::string ScriptOf(const Timeline& timeline, const CallPath& path) {
-  for (const SampleFrame* frame : path.frames) {
-    const std::string& file = timeline.sample_function(*frame).file;
-    if (file.starts_with("<")) continue;
-    const size_t slash = file.find('/');
-    return slash == std::string::npos ? file : file.substr(0, slash + 1);
-  }
-  return "";
-}
-
-bool IsOfScript(const Timeline& timeline, const SampleFrame& frame, const std::string& script) {
-  const std::string& file = timeline.sample_function(frame).file;
-  return script.ends_with('/') ? file.starts_with(script) : !script.empty() && file == script;
-}
-
+// Returns the lines that the calls come through at that depth. Calls that have ended just before it
+// are at the line where they ended.
 std::map<std::string, Line> LinesAt(const Timeline& timeline, const std::vector<CallPath>& paths,
                                     size_t depth) {
   std::map<std::string, Line> lines;
   for (const CallPath& path : paths) {
-    if (depth >= path.frames.size()) continue;
-    Line& line = lines[SampleLineText(timeline, *path.frames[depth])];
+    if (path.frames.empty()) continue;
+    const bool has_ended = depth >= path.frames.size();
+    const SampleFrame& frame = has_ended ? *path.frames.back() : *path.frames[depth];
+    Line& line = lines[SampleLineText(timeline, frame)];
     line.looks += path.looks;
-    line.is_own = IsOwn(timeline.sample_function(*path.frames[depth]));
-    line.is_of_script = IsOfScript(timeline, *path.frames[depth], ScriptOf(timeline, path));
+    line.is_own = IsOwn(timeline.sample_function(frame));
+    line.is_inmost = has_ended;
     if (depth + 1 >= path.frames.size()) continue;
     const SampleFunction& called = timeline.sample_function(*path.frames[depth + 1]);
     if (IsOwn(called)) line.called[called.name] += path.looks;
@@ -99,33 +108,28 @@ std::string NamedLines(const std::map<std::string, Line>& lines, int64_t all) {
   return named;
 }
 
-// Returns the innermost lines of the job's script in these calls, as NamedLines() does. Libraries
-// that run the loop themselves call it back from between their own lines. Empty: nearly all calls
-// come through one of them, or hardly any comes through them.
-std::string ScriptLines(const Timeline& timeline, const std::vector<CallPath>& paths, int64_t all) {
+// Returns the innermost lines of the job's own in these calls, as NamedLines() does. Libraries that
+// run the loop themselves call the job back from between their own lines. Empty: hardly any call
+// comes through such a line.
+std::string OwnLines(const Timeline& timeline, const std::vector<CallPath>& paths, int64_t all) {
   std::map<std::string, Line> lines;
   int64_t known = 0;
   for (const CallPath& path : paths) {
-    const std::string script = ScriptOf(timeline, path);
     const auto inmost = std::find_if(
         path.frames.rbegin(), path.frames.rend(),
-        [&](const SampleFrame* frame) { return IsOfScript(timeline, *frame, script); });
-    if (inmost == path.frames.rend() || inmost + 1 == path.frames.rend()) {
-      continue;  // its outermost function is in all calls
-    }
+        [&](const SampleFrame* frame) { return IsOwn(timeline.sample_function(*frame)); });
+    // The outermost function is in all calls.
+    if (inmost == path.frames.rend() || inmost + 1 == path.frames.rend()) continue;
     lines[SampleLineText(timeline, **inmost)].looks += path.looks;
     known += path.looks;
   }
-  const bool is_one = std::any_of(lines.begin(), lines.end(), [all](const auto& line) {
-    return 100 * line.second.looks >= kCommonPercent * all;
-  });
-  return is_one || 4 * known < all ? "" : NamedLines(lines, all);
+  return 4 * known < all ? "" : NamedLines(lines, all);
 }
 
 // The lines where calls part; where they do not, the innermost one of the job's own.
 struct PartingLines {
   std::string named;
-  bool are_of_script = false;  // the one with most looks is
+  bool are_own = false;  // the one with most looks is the job's own
 };
 
 PartingLines FindPartingLines(const Timeline& timeline, std::vector<CallPath> paths, int64_t all) {
@@ -136,17 +140,34 @@ PartingLines FindPartingLines(const Timeline& timeline, std::vector<CallPath> pa
       return a.second.looks < b.second.looks;
     });
     if (most == lines.end()) return told;
-    if (100 * most->second.looks < kCommonPercent * all) {
+    const bool is_common = 100 * most->second.looks >= kCommonPercent * all;
+    if (is_common && most->second.is_inmost) return told;
+    if (!is_common) {
       std::string named = NamedLines(lines, all);
-      if (!named.empty()) told = {std::move(named), most->second.is_of_script};
+      if (!named.empty()) told = {std::move(named), most->second.is_own};
       return told;
     }
-    if (most->second.is_own) told = {NamedLines({*most}, all), most->second.is_of_script};
+    if (most->second.is_own) told = {NamedLines({*most}, all), true};
     std::erase_if(paths, [&](const CallPath& path) {
       return depth >= path.frames.size() ||
              SampleLineText(timeline, *path.frames[depth]) != most->first;
     });
   }
+}
+
+// Returns the innermost function of Python that a quarter of the calls come from; empty: there is
+// none. The one that starts the backward pass says nothing.
+std::string InmostFunction(const Timeline& timeline, const std::vector<CallPath>& paths,
+                           int64_t all) {
+  std::map<std::string, int64_t> looks_of;
+  for (const CallPath& path : paths) {
+    if (path.frames.empty()) continue;
+    const SampleFunction& function = timeline.sample_function(*path.frames.back());
+    if (function.name != kBackward) looks_of[SampleFunctionText(function)] += path.looks;
+  }
+  const auto most = LargestValue(looks_of);
+  if (most == looks_of.end() || 4 * most->second < all) return "";
+  return ShownText(most->first) + " (" + PercentText(most->second, all) + ")";
 }
 
 }  // namespace
@@ -171,11 +192,44 @@ void AddCallingLines(const Case& job, StepPart part, Finding* finding) {
       !Contains(told, "), ") &&
       std::any_of(finding->evidence.begin(), finding->evidence.end(),
                   [&](const std::string& sentence) { return Contains(sentence, line); });
-  const std::string of_script = parting.are_of_script ? "" : ScriptLines(timeline, paths, all);
-  if (is_known && of_script.empty()) return;
+  const std::string own = parting.are_own ? "" : OwnLines(timeline, paths, all);
+  if (is_known && own.empty()) return;
   std::string text = "By samples, it was at " + told + " and in what is called there";
-  if (!of_script.empty()) text += "; of the script's own lines, at " + of_script;
+  if (!own.empty()) text += "; of the job's own lines, at " + own;
+  if (part == StepPart::kOperators && !parting.are_own) {
+    const std::string inmost = InmostFunction(timeline, paths, all);
+    if (!inmost.empty()) text += "; the innermost function was mostly " + inmost;
+  }
   finding->evidence.push_back(text + ".");
+}
+
+std::string OwnPlaceRemark(const Case& job, int64_t largest_ns) {
+  const Timeline& timeline = job.timeline;
+  std::map<std::string, int64_t> looks_of;  // by function
+  int64_t all = 0;
+  ForEachLook(job, job.parts.thread, job.parts.intervals, [&](const Sample& sample) {
+    ++all;
+    std::set<std::string> seen;  // a function may call itself
+    for (const SampleFrame* frame : PythonFramesOf(timeline, sample.frame)) {
+      const SampleFunction& function = timeline.sample_function(*frame);
+      if (!IsOwn(function) || function.name == "<module>") continue;
+      std::string name = SampleFunctionText(function);
+      if (seen.insert(name).second) ++looks_of[std::move(name)];
+    }
+  });
+  if (all < kFewestSamples) return "";
+  // What nearly all time is in is the loop itself.
+  std::erase_if(looks_of, [all](const auto& function) {
+    return 100 * function.second >= kCommonPercent * all;
+  });
+  const auto most = LargestValue(looks_of);
+  if (most == looks_of.end()) return "";
+  const double share = static_cast<double>(most->second) / static_cast<double>(all);
+  const double largest = static_cast<double>(largest_ns) / static_cast<double>(job.parts.total_ns);
+  if (share < kPlaceShare || share < largest + kPlaceMargin) return "";
+  return "By place, the most is in " + ShownText(most->first) +
+         " and what that calls: " + PercentText(most->second, all) +
+         " of the samples in steps, in several of the findings.";
 }
 
 }  // namespace proftrace

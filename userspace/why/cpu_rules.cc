@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "userspace/aggregate/cpu_throttling.h"
+#include "userspace/aggregate/system_text.h"
 #include "userspace/aggregate/thread_events.h"
 #include "userspace/base/shown_text.h"
 #include "userspace/why/rules.h"
@@ -228,6 +229,33 @@ std::string OthersText(const Delays& delays, const CpuUse& use, const AllowedCpu
          "else runs on these CPUs.";
 }
 
+// A loop that yields is preempted between two yields as well.
+constexpr int64_t kYieldsPart = 3;
+
+// Makes the finding one about sched_yield() if the thread waited for a CPU because it gave its own
+// away by that, for a third of the time or more. Returns whether it is.
+bool TellYields(const Case& job, const ThreadEvents& events, Finding* finding) {
+  int64_t yielded_ns = 0;
+  uint64_t yields = 0;
+  for (const uint32_t index : events.of(job.parts.thread)) {
+    const SystemEvent& event = job.timeline.system_event(index);
+    if (event.kind != SystemKind::kOffCpu || !job.parts.IsIn(StepPart::kRunQueue, event.start_ns)) {
+      continue;
+    }
+    const SystemEvent* const call = CallAround(job.timeline, event);
+    if (call == nullptr || SystemEventName(*call) != "sched_yield") continue;
+    yielded_ns += event.duration_ns;
+    ++yields;
+  }
+  if (kYieldsPart * yielded_ns < finding->ns) return false;
+  finding->what = DriverText(job) + " gives its CPU away (sched_yield), and waits until it has one";
+  finding->evidence.push_back(
+      absl::StrFormat("It lost the CPU by that %.1f times a step. %s",
+                      static_cast<double>(yields) / static_cast<double>(job.steps()), kYields));
+  AddPython(job, StepPart::kRunQueue, finding);
+  return true;
+}
+
 }  // namespace
 
 std::optional<Finding> FindRunQueue(const Case& job) {
@@ -244,6 +272,7 @@ std::optional<Finding> FindRunQueue(const Case& job) {
     TellThrottling(job, *hardest, delays, &finding);
     return finding;
   }
+  if (TellYields(job, events, &finding)) return finding;
   const CpuUse use = UseOf(job, events);
   const AllowedCpus allowed = AllowedFor(timeline.info(), job.parts.pid);
   std::string text = absl::StrFormat("Together the recorded processes had %.1f ", use.on_cpu) +

@@ -20,6 +20,11 @@ constexpr char kKeepMemory[] =
     "Tensors that are kept and written into (out=, preallocated buffers), or an allocator that "
     "keeps memory (jemalloc, tcmalloc), would spare that. glibc's keeps it if "
     "MALLOC_MMAP_THRESHOLD_ and MALLOC_TRIM_THRESHOLD_ are both set, to more than these blocks.";
+// glibc maps blocks of 128 kB and more alone, and takes smaller ones from its heap.
+constexpr uint64_t kLeastMapped = 128 * 1024;
+constexpr char kOwnMappings[] =
+    "Pieces of this size are no tensors: the job maps and unmaps them itself, as when it loads "
+    "libraries or maps files.";
 constexpr char kStopAdvising[] =
     "The job itself, or an allocator that gives unused memory back after a while (jemalloc), does "
     "that.";
@@ -48,6 +53,7 @@ struct Faults {
 // Memory that the driving thread has given back to the kernel in steps.
 struct GivenBack {
   uint64_t calls = 0;
+  uint64_t bytes = 0;
   std::map<std::string, uint64_t> by_call;
   std::map<uint64_t, uint64_t> by_bytes;
   uint64_t forks = 0;     // children that have a copy of the memory
@@ -93,8 +99,16 @@ void Count(const SystemEvent& event, GivenBack* given) {
     return;
   }
   ++given->calls;
+  given->bytes += bytes;
   ++given->by_call[name];
   if (bytes > 0) ++given->by_bytes[bytes];
+}
+
+constexpr uint64_t kPageBytes = 4096;  // the least that a fault fetches
+
+// Returns whether half of the memory of the faults or more was given back before.
+bool IsGivenBack(const Faults& faults, const GivenBack& given) {
+  return 2 * given.bytes >= faults.count * kPageBytes;
 }
 
 // Returns a count for each step: "1.5 times a step".
@@ -124,26 +138,32 @@ void TellOfFreshMemory(const Case& job, const Faults& faults, const GivenBack& g
   const uint64_t usual_bytes = UsualBytes(given);
   const auto call = LargestValue(given.by_call);
   const bool is_advised = call != given.by_call.end() && call->first == "madvise";
-  const std::string advice = is_advised    ? kStopAdvising
-                             : are_objects ? AdviceForObjects(usual_bytes)
-                                           : kKeepMemory;
+  const bool are_small = usual_bytes > 0 && usual_bytes < kLeastMapped;
+  const bool are_mappings = are_small && call != given.by_call.end() && call->first == "munmap";
+  const std::string advice = is_advised                     ? kStopAdvising
+                             : are_mappings && !are_objects ? kOwnMappings
+                             : are_objects                  ? AdviceForObjects(usual_bytes)
+                                                            : kKeepMemory;
   finding->certainty = Certainty::kLikely;
   if (!job.timeline.info().system.calls) {
     finding->evidence.push_back("Fresh memory is taken from the kernel again and again. " + advice);
     finding->next = kToSeeCalls;
     return;
   }
-  if (given.forks > 0 && 4 * faults.writes >= 3 * faults.count && 2 * given.calls < job.steps()) {
+  if (given.forks > 0 && 4 * faults.writes >= 3 * faults.count && !IsGivenBack(faults, given)) {
     finding->evidence.push_back(
         "The thread forked " + CountText(given.forks, "time", "times") +
         " meanwhile: after a fork, each page that one of the two processes writes into is copied "
         "(copy on write).");
     return;
   }
-  if (2 * given.calls < job.steps()) {
-    finding->evidence.emplace_back(
-        "The thread gave little memory back to the kernel meanwhile: this is memory that is used "
-        "for the first time, as where a job grows or fills a buffer.");
+  if (!IsGivenBack(faults, given)) {
+    const auto fetched = static_cast<int64_t>(faults.count * kPageBytes);
+    finding->evidence.push_back(
+        "The thread gave " + BytesText(static_cast<int64_t>(given.bytes)) +
+        " back to the kernel meanwhile, and took " + BytesText(fetched) +
+        ": the rest is memory that is used for the first time, as where a job grows, fills a "
+        "buffer or loads libraries.");
     return;
   }
   finding->kind = FindingKind::kAllocator;
@@ -191,7 +211,7 @@ std::optional<Finding> FindFaults(const Case& job) {
   const auto file = LargestValue(faults.by_file);
   const bool is_of_file = file != faults.by_file.end() && 2 * file->second > faults.count;
   const bool is_shared = is_of_file && file->first.starts_with(kSharedMemory);
-  const bool is_given_back = 2 * given.calls >= job.steps();
+  const bool is_given_back = IsGivenBack(faults, given);
   if (is_shared) {
     finding.evidence.emplace_back(
         "Most are in shared memory that belongs to no file (MAP_SHARED).");

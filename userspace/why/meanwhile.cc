@@ -168,6 +168,53 @@ void AddRow(const Case& job, ThreadIndex thread, const TimeIntervals& times, Fin
                               " then, for " + PercentText(most->second, all_ns) + " of that time.");
 }
 
+// What ended most of the waits of a thread for other threads, and when it waited.
+struct NextWaker {
+  ThreadIndex thread{};
+  TimeIntervals waits;
+};
+
+// Returns whom `other` itself waited for in these times; nullopt: nobody who was recorded ended
+// half of it.
+std::optional<NextWaker> WakerOf(const Case& job, const ThreadEvents& events, ThreadIndex other,
+                                 const TimeIntervals& times) {
+  std::map<std::pair<uint32_t, uint32_t>, TimeIntervals> by_waker;
+  std::map<std::pair<uint32_t, uint32_t>, int64_t> ns_of;
+  int64_t all_ns = 0;
+  for (const uint32_t index : events.of(other)) {
+    const SystemEvent& event = job.timeline.system_event(index);
+    if (event.kind != SystemKind::kOffCpu || event.off_cpu.reason != WaitReason::kEvent) continue;
+    const std::pair waker{Raw(event.off_cpu.waker_pid), Raw(event.off_cpu.waker_tid)};
+    for (const Interval& interval : times) {
+      const int64_t ns = Overlap(interval, event.start_ns, event.runnable_ns());
+      if (ns <= 0) continue;
+      all_ns += ns;
+      ns_of[waker] += ns;
+      by_waker[waker].emplace_back(std::max(interval.first, event.start_ns),
+                                   std::min(interval.second, event.runnable_ns()));
+    }
+  }
+  const auto most = LargestValue(ns_of);
+  if (most == ns_of.end() || 2 * most->second < all_ns) return std::nullopt;
+  const auto thread =
+      ThreadsByNumber(job.timeline).Find(Pid{most->first.first}, Tid{most->first.second});
+  if (!thread.has_value() || *thread == job.parts.thread || *thread == other) return std::nullopt;
+  return NextWaker{*thread, std::move(by_waker[most->first])};
+}
+
+// Adds what the thread that `other` waited for in these times did meanwhile.
+void AddNextWaker(const Case& job, const ThreadEvents& events, ThreadIndex other,
+                  const TimeIntervals& times, Finding* finding) {
+  const std::optional<NextWaker> next = WakerOf(job, events, other, times);
+  if (!next.has_value()) return;
+  const Meanwhile sums = LookAt(job.timeline, events.of(next->thread), next->waits);
+  const std::string who = ThreadPlaceText(job.timeline, next->thread, job.parts.pid);
+  finding->evidence.push_back("What it waited for came from " + who + ", which worked for " +
+                              PercentText(sums.ran_ns(), sums.total_ns) + " of that time.");
+  AddRow(job, next->thread, next->waits, finding);
+  AddPython(job, next->thread, next->waits, "That one", finding);
+}
+
 }  // namespace
 
 bool AddMeanwhile(const Case& job, StepPart part, const WaitSum* longest, Finding* finding) {
@@ -192,6 +239,10 @@ bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other
   }
   if (lacked_cpu) text += ", and had no CPU for " + PercentText(sums.run_queue_ns, sums.total_ns);
   finding->evidence.push_back(text + ".");
+  if (reason == WaitReason::kEvent && 2 * *longest > sums.total_ns) {
+    AddNextWaker(job, events, other, waits, finding);
+    return false;
+  }
   AddRow(job, other, waits, finding);
   AddPython(job, other, waits, "That thread", finding);
   if (2 * (sums.Waited(WaitReason::kPoll) + sums.Waited(WaitReason::kIo)) <= sums.total_ns) {

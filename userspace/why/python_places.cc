@@ -1,5 +1,4 @@
-// Finds the function of Python, or of native code that Python called, in which a thread was in a
-// part of the steps.
+// Finds the function of Python in which a thread was in a part of the steps.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -32,12 +31,6 @@ struct Caller {
   size_t depth = 0;  // of the deepest call
 };
 
-struct NativeUse {
-  int64_t count = 0;
-  std::map<std::string, int64_t> functions;  // without those that have no name
-  std::map<std::string, int64_t> running;    // the libraries that it called, where they ran
-};
-
 struct PythonPlaces {
   std::map<std::string, int64_t> by_function;  // ns, or looks of samples
   // What follows is of samples.
@@ -48,43 +41,6 @@ struct PythonPlaces {
   int64_t collecting = 0;  // of samples: Python's garbage collector ran
   bool are_samples = false;
 };
-
-std::string FileNameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-// Whether a library is a part of PyTorch: what it does outside of operators is between Python and
-// these.
-bool IsOfTorch(const std::string& library) {
-  return library.starts_with("libtorch") || library.starts_with("libc10");
-}
-
-// Whether a function belongs to the interpreter, or to what calls other libraries for Python.
-bool IsOfInterpreter(const SampleFunction& function) {
-  const std::string name = FileNameOf(function.file);
-  return name.starts_with("python") || name.starts_with("libpython") ||
-         name.starts_with("_ctypes.") || name.starts_with("_cffi_backend.") ||
-         name.starts_with("libffi.");
-}
-
-// Adds a look at a stack to the library that the innermost function of Python called, the
-// interpreter itself left out, and to the innermost function of that library.
-void AddNativeCallee(const Timeline& timeline, uint32_t innermost,
-                     std::map<std::string, NativeUse>* libraries) {
-  std::vector<const SampleFunction*> natives;  // the innermost first
-  for (uint32_t frame = innermost; frame != 0; frame = timeline.sample_frames()[frame].parent) {
-    const SampleFunction& function = timeline.sample_function(timeline.sample_frames()[frame]);
-    if (function.kind == SampleFrameKind::kPython) break;
-    const bool is_native = function.kind == SampleFrameKind::kNative;
-    if (is_native && !IsOfInterpreter(function)) natives.push_back(&function);
-  }
-  if (natives.empty()) return;
-  const std::string& file = natives.back()->file;
-  const auto own = std::find_if(natives.begin(), natives.end(),
-                                [&](const SampleFunction* native) { return native->file == file; });
-  NativeUse& use = (*libraries)[ShownText(FileNameOf(file))];
-  ++use.count;
-  if (!(*own)->name.empty()) ++use.functions[ShownText((*own)->name)];
-  if (natives.front()->file != file) ++use.running[ShownText(FileNameOf(natives.front()->file))];
-}
 
 // Adds a look at a stack to the functions of Python in it.
 void AddStack(const Timeline& timeline, uint32_t innermost, PythonPlaces* places) {
@@ -233,43 +189,15 @@ double AddCalledPython(const Case& job, StepPart part, Finding* finding) {
   return static_cast<double>(places.all) / static_cast<double>(all);
 }
 
-NativeSource AddNative(const Case& job, StepPart part, Finding* finding) {
-  int64_t all = 0;
-  std::map<std::string, NativeUse> libraries;
-  ForEachLook(job, job.parts.thread, TimesOf(job, part), [&](const Sample& sample) {
-    ++all;
-    AddNativeCallee(job.timeline, sample.frame, &libraries);
-  });
-  const auto most = std::max_element(
-      libraries.begin(), libraries.end(),
-      [](const auto& a, const auto& b) { return a.second.count < b.second.count; });
-  if (all < kFewestSamples || most == libraries.end()) return NativeSource::kNone;
-  const auto& [library, use] = *most;
-  if (2 * use.count < all) return NativeSource::kNone;
-  std::string text = (IsOfTorch(library) ? "That is PyTorch's own code around operators: "
-                                         : "That is native code, not Python: ") +
-                     PercentText(use.count, all) + " of the samples are in " + library;
-  const auto function = LargestValue(use.functions);
-  const bool is_most = function != use.functions.end() && 2 * function->second > use.count;
-  const auto running = LargestValue(use.running);
-  if (running != use.running.end() && 2 * running->second > use.count) {
-    text += ", most of them in " + running->first + ", which that calls";
-  } else if (is_most) {
-    text += ", most of them in " + function->first;
-  }
-  finding->evidence.push_back(text + ".");
-  if (is_most && Contains(function->first, "sched_yield")) {
-    finding->evidence.emplace_back(kYields);
-  }
-  return IsOfTorch(library) ? NativeSource::kTorch : NativeSource::kOther;
-}
-
 PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals& times,
                        const std::string& who, Finding* finding) {
   PythonPlaces places = PlacesOfSamples(job, thread, times);
   if (places.all < kFewestSamples) places = PlacesOfStacks(job, thread, times);
   const auto most = LargestValue(places.by_function);
-  if (most == places.by_function.end()) return PythonSource::kNone;
+  if (most == places.by_function.end()) {
+    return AddNativePlace(job, thread, times, who, finding) ? PythonSource::kSamples
+                                                            : PythonSource::kNone;
+  }
   const int64_t least_part = places.are_samples ? kLeastPartOfSamples : kLeastPartOfStacks;
   if (least_part * most->second < places.all) {
     if (!places.are_samples) return PythonSource::kNone;

@@ -78,15 +78,27 @@ enum class NativeSource : uint8_t { kNone, kTorch, kOther };
 // thread's samples in that part. Functions of the interpreter itself count as Python. Returns whose
 // library that is; kNone: there is none.
 NativeSource AddNative(const Case& job, StepPart part, Finding* finding);
+// Adds the library that has a fifth or more of the driving thread's samples in operators, and that
+// is neither PyTorch's nor one that operators are made of. Returns its share, 0 to 1; 0: it is
+// less.
+double AddForeignNative(const Case& job, Finding* finding);
+// Adds the native function in which `thread`, which runs no Python, was most during `times`; `who`
+// as for AddPython(). Returns whether anything was added.
+bool AddNativePlace(const Case& job, ThreadIndex thread, const TimeIntervals& times,
+                    const std::string& who, Finding* finding);
 // Adds the lines of Python from which that part was called, by samples: where the calls part, which
 // mostly is in the loop of the steps.
 void AddCallingLines(const Case& job, StepPart part, Finding* finding);
+// Returns a sentence on the job's own function whose time, with all that it calls, is more than
+// `largest_ns` of the steps, by samples: it can lie in several findings, of which each is smaller.
+// Empty: there is none.
+std::string OwnPlaceRemark(const Case& job, int64_t largest_ns);
 // Adds the function of Python that operators call (hooks, autograd Functions) if such functions
 // have a fifth of the driving thread's samples in that part. Returns their share, 0 to 1; 0: it is
 // less, or not known.
 double AddCalledPython(const Case& job, StepPart part, Finding* finding);
-// Adds the function in which `thread` was most during `times`; `who`: the thread's name in the
-// sentence.
+// Adds the function in which `thread` was most during `times`, a native one where it runs no
+// Python; `who`: the thread's name in the sentence.
 PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals& times,
                        const std::string& who, Finding* finding);
 

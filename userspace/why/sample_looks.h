@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "userspace/why/case.h"
@@ -29,6 +30,17 @@ void ForEachLook(const Case& job, ThreadIndex thread, const TimeIntervals& times
       if (IsInTimes(times, time_ns)) visit(sample);
     }
   }
+}
+
+inline std::string FileNameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// Returns the name of the file of a native function, without folders.
+inline std::string LibraryOf(const SampleFunction& function) { return FileNameOf(function.file); }
+
+// Whether a library is a part of PyTorch: what it does outside of operators is between Python and
+// these.
+inline bool IsOfTorch(const std::string& library) {
+  return library.starts_with("libtorch") || library.starts_with("libc10");
 }
 
 // Returns the frames of Python in a stack, the innermost first.

@@ -236,9 +236,9 @@ std::string ModuleText(const Case& job, int64_t operators_ns) {
     if (module.has_path && !module.path.empty()) text += " " + ShownText(module.path);
     text += " takes";
   }
-  return text +
-         " the most, without the modules in it: " + DurationText(job.AStep(sums.forward_ns)) +
-         " forward and " + DurationText(job.AStep(sums.backward_ns)) + " backward a step.";
+  return text + " the most, without the modules in " + (sums.modules > 1 ? "them: " : "it: ") +
+         DurationText(job.AStep(sums.forward_ns)) + " forward and " +
+         DurationText(job.AStep(sums.backward_ns)) + " backward a step.";
 }
 
 // Adds what is known of the operator that takes most.
@@ -296,6 +296,10 @@ std::optional<Finding> FindOperators(const Case& job) {
   AddFacts(job, table, &finding);
   const bool is_one = finding.kind == FindingKind::kOneOperator;
   if (TellCalledPython(job, &finding)) return finding;
+  if (AddForeignNative(job, &finding) >= 0.5) {
+    finding.what = DriverText(job) + " runs code of another library inside of operators";
+    std::rotate(finding.evidence.begin(), finding.evidence.end() - 1, finding.evidence.end());
+  }
   AddCallingLines(job, StepPart::kOperators, &finding);
   const std::string module = ModuleText(job, finding.ns);
   if (!module.empty()) finding.evidence.push_back(module);

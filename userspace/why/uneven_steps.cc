@@ -203,7 +203,8 @@ std::string SeriesText(const Case& job, const SlowSteps& slow, StepPart most) {
       "%d of them follow each other, %s, from %s on: %s.", longest,
       end == slow.is_slow.size() ? "up to the last step" : "in a row",
       begin == 0 ? "the first step" : DurationText(after_ns) + " after the first step",
-      most == StepPart::kOperators && CallTheSame(CallsByStep(job), begin, end)
+      most == StepPart::kRunQueue ? "other threads had the CPUs then"
+      : most == StepPart::kOperators && CallTheSame(CallsByStep(job), begin, end)
           ? "the same number of operators took longer then, as where inputs are larger, or other "
             "programs slow the host down"
           : "the job did something else then");
@@ -267,9 +268,11 @@ std::optional<Finding> FindUnevenSteps(const Case& job) {
   }
   const StepPart most = LargestOf(more);
   const std::string a_slow = slow.kinds ? "A long step has " : "A slow step has ";
-  finding.evidence.push_back(a_slow + DurationText(more[static_cast<size_t>(most)]) + " more of " +
-                             std::string(StepPartText(most)) + MostlyInOne(parts, slow, most) +
-                             ".");
+  const bool may_be_a_wait = most == StepPart::kPython && !parts.has_kernel;
+  finding.evidence.push_back(
+      a_slow + DurationText(more[static_cast<size_t>(most)]) + " more of " +
+      (may_be_a_wait ? "time in no operator" : std::string(StepPartText(most))) +
+      MostlyInOne(parts, slow, most) + ".");
   const std::string series = SeriesText(job, slow, most);
   if (!series.empty()) finding.evidence.push_back(series);
   const int64_t more_ns = finding.ns / slow_steps;

@@ -171,6 +171,19 @@ std::vector<std::string> WhyNothing(const RecordingInfo& info) {
   return reasons;
 }
 
+void AddRemarksOfSamples(const Case& job, Verdict* verdict) {
+  int64_t largest_ns = 0;
+  for (const Finding& finding : verdict->findings) {
+    if (finding.is_cause()) largest_ns = std::max(largest_ns, finding.ns);
+  }
+  if (std::string remark = OwnPlaceRemark(job, largest_ns); !remark.empty()) {
+    verdict->remarks.push_back(std::move(remark));
+  }
+  if (std::string remark = WatcherRemark(job); !remark.empty()) {
+    verdict->remarks.push_back(std::move(remark));
+  }
+}
+
 void AddRemarks(const Case& job, Verdict* verdict) {
   std::vector<std::string>& remarks = verdict->remarks;
   const Timeline& timeline = job.timeline;
@@ -217,9 +230,7 @@ void AddRemarks(const Case& job, Verdict* verdict) {
       remarks.push_back(std::move(remark));
     }
   }
-  if (std::string remark = WatcherRemark(job); !remark.empty()) {
-    remarks.push_back(std::move(remark));
-  }
+  AddRemarksOfSamples(job, verdict);
   for (std::string& remark : HostRemarks(timeline.info())) remarks.push_back(std::move(remark));
   if (std::string remark = DeviceMemoryRemark(job); !remark.empty()) {
     remarks.push_back(std::move(remark));
@@ -260,6 +271,10 @@ Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
   }
   for (const Rule rule : {FindUnevenSteps, FindRecording}) {
     if (auto finding = rule(job)) verdict.findings.push_back(*std::move(finding));
+  }
+  for (Finding& finding : verdict.findings) {
+    std::vector<std::string>& evidence = finding.evidence;
+    evidence.erase(std::unique(evidence.begin(), evidence.end()), evidence.end());
   }
   Rank(&verdict);
   AddRemarks(job, &verdict);

@@ -111,6 +111,23 @@ TEST(CompareTest, TellsTheStepItsPartsAndTheOperator) {
   EXPECT_NEAR(after_ms, 7.5, 1e-9);
 }
 
+// The steps in which the recording itself started are left out, also where operators are summed.
+TEST(CompareTest, TellsOperatorsOfLongRecordings) {
+  const auto profile_of = [](int64_t mm_us) {
+    Job run;
+    run.AddSteps(600, mm_us, 0);
+    return *run.Profile();
+  };
+  const RunProfile before = profile_of(3000);
+  EXPECT_LT(before.steps, 600u);
+  EXPECT_GT(before.steps, 450u);
+  const RunComparison comparison = CompareRuns(before, profile_of(4500));
+  EXPECT_THAT(NamesOf(comparison.operators), ElementsAre("aten::mm"));
+  EXPECT_DOUBLE_EQ(comparison.operators[0].before_ms, 3.0);
+  EXPECT_DOUBLE_EQ(comparison.operators[0].after_ms, 4.5);
+  EXPECT_DOUBLE_EQ(comparison.operators[0].calls_before, 1);
+}
+
 TEST(CompareTest, IsTheSameWithTheOtherSignTheOtherWayRound) {
   const RunProfile a = ProfileOf(3000, 200);
   const RunProfile b = ProfileOf(2000, 300, "aten::relu");

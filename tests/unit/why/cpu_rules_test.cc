@@ -64,6 +64,24 @@ TEST_F(CpuRulesTest, AQuotaThatIsUsedUpIsNamed) {
   EXPECT_THAT(verdict.remarks, testing::Not(testing::Contains(HasSubstr("quota"))));
 }
 
+// A loop that waits for another thread and gives its CPU away meanwhile.
+TEST_F(CpuRulesTest, ACpuThatIsGivenAwayIsNotTakenByOthers) {
+  maker_.info().system.sched = true;
+  maker_.info().system.calls = true;
+  MakeSteps([&](int, int64_t from_ns, int64_t) {
+    const uint32_t call =
+        maker_.AddSystemEvent(MakeCall(thread_, "sched_yield", from_ns, from_ns + 5 * kMs, 0, {}));
+    SystemEvent wait =
+        MakeOffCpu(thread_, WaitReason::kPreempted, from_ns, from_ns + 5 * kMs, 5 * kMs);
+    wait.around = call;
+    maker_.AddSystemEvent(wait);
+  });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kRunQueue);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("gives its CPU away (sched_yield)"));
+  EXPECT_THAT(EvidenceOf(*finding), Not(HasSubstr("other programs")));
+}
+
 TEST_F(CpuRulesTest, ABusyMachineWithoutAQuotaIsNoThrottling) {
   maker_.info().cpu_groups[7] = {"/"};
   maker_.info().cpu_quotas = {{0, {}}, {maker_.info().window.duration_ns, {}}};

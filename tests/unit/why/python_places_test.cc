@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/unit/why/why_fixture.h"
+#include "userspace/why/rules.h"
 
 namespace proftrace {
 namespace {
@@ -71,11 +72,13 @@ TEST_F(PythonPlacesTest, AFunctionThatTakesMostIsNamedWithItsLine) {
               HasSubstr("It was in loop.py(3): work for 75 % of that, by samples."));
 }
 
-// A library runs the loop, and calls the script back from between its own lines.
-TEST_F(PythonPlacesTest, ALoopInALibraryHasTheScriptsOwnLinesNamed) {
+// A library runs the loop, and calls the job back from between its own lines.
+TEST_F(PythonPlacesTest, ALoopInALibraryHasTheJobsOwnLinesNamed) {
   const auto in_library = [this](const std::string& name, int32_t line, uint32_t caller) {
     const uint32_t frame = AddFrame(name, line, caller);
-    samples_.functions[samples_.frames[frame].function].file = "trainer/loops.py";
+    SampleFunction& function = samples_.functions[samples_.frames[frame].function];
+    function.file = "trainer/loops.py";
+    function.is_installed = true;
     return frame;
   };
   const uint32_t fit = AddFrame("<module>", 50, 0);
@@ -84,10 +87,76 @@ TEST_F(PythonPlacesTest, ALoopInALibraryHasTheScriptsOwnLinesNamed) {
   const uint32_t log = AddFrame("training_step", 20, in_library("call_hook", 155, closure));
   EXPECT_THAT(TextOf(WhyOf({AddFrame("work", 3, log), AddFrame("work", 4, log),
                             AddFrame("norm", 9, AddFrame("training_step", 22, closure)), other})),
-              HasSubstr("By samples, it was at trainer/loops.py(352): advance calling closure (75 "
-                        "%), trainer/loops.py(360): advance calling other (25 %) and in what is "
-                        "called there; of the script's own lines, at loop.py(3): work (25 %), "
+              HasSubstr("By samples, it was at trainer/loops.py(352): advance (75 %), "
+                        "trainer/loops.py(360): advance (25 %) and in what is called there; of the "
+                        "job's own lines, at loop.py(3): work (25 %), "
                         "loop.py(4): work (25 %), loop.py(9): norm (25 %)."));
+}
+
+// Half of the looks find the loop's own line, which calls operators itself.
+TEST_F(PythonPlacesTest, ALineThatDoesMostItselfIsNamedBesideWhatItCalls) {
+  const uint32_t loop = AddFrame("loop", 5, AddFrame("<module>", 50, 0));
+  const uint32_t train = AddFrame("train", 14, loop);
+  EXPECT_THAT(TextOf(WhyOf({loop, loop, loop, train})),
+              HasSubstr("By samples, it was at loop.py(5): loop (75 %), loop.py(14): train (25 %) "
+                        "and in what is called there."));
+}
+
+// Half of each step are operators, and half is Python: the function has some of both.
+class OwnPlaceTest : public PythonPlacesTest {
+ protected:
+  // `looks`: how many of the ten looks at a step find the function.
+  std::vector<std::string> RemarksWith(int looks) {
+    const uint32_t script = AddFrame("<module>", 50, 0);
+    const uint32_t batch = AddFrame("next_batch", 5, script);
+    MakeSteps([&](int step, int64_t from_ns, int64_t) {
+      maker_.Add(thread_, multiply_, from_ns, from_ns + 3 * kMs);
+      for (int i = 0; i < 10; ++i) {
+        samples_.samples.push_back({.time_ns = BeginOf(step) + i * kMs,
+                                    .period_ns = kMs,
+                                    .count = 1,
+                                    .frame = i < looks ? batch : script,
+                                    .thread = thread_});
+      }
+    });
+    maker_.SetSamples(samples_);
+    return Why().remarks;
+  }
+};
+
+TEST_F(OwnPlaceTest, AFunctionThatHasMoreThanAnyFindingIsToldOf) {
+  EXPECT_THAT(RemarksWith(6), Contains(HasSubstr("By place, the most is in loop.py(1): next_batch "
+                                                 "and what that calls: 60 % of the samples")));
+}
+
+TEST_F(OwnPlaceTest, AFunctionThatHasLessIsNot) {
+  EXPECT_THAT(RemarksWith(5), Each(Not(HasSubstr("By place"))));
+}
+
+TEST_F(OwnPlaceTest, TheLoopItselfIsNot) {
+  EXPECT_THAT(RemarksWith(10), Each(Not(HasSubstr("By place"))));
+}
+
+TEST_F(PythonPlacesTest, AThreadWithoutPythonHasItsNativeFunctionNamed) {
+  const uint32_t decode = AddNativeFrame("decode_record", "/opt/libfast.so", 0);
+  Finding finding;
+  MakeSteps([&](int, int64_t from_ns, int64_t) {
+    for (int i = 0; i < 5; ++i) {
+      samples_.samples.push_back({.time_ns = from_ns + i * kMs,
+                                  .period_ns = kMs,
+                                  .count = 1,
+                                  .frame = decode,
+                                  .thread = other_});
+    }
+  });
+  maker_.SetSamples(samples_);
+  const StepParts parts = Parts();
+  const Case job{*timeline_, aggregates_, parts, {}};
+  EXPECT_EQ(AddPython(job, other_, parts.intervals, "That thread", &finding),
+            PythonSource::kSamples);
+  EXPECT_THAT(EvidenceOf(finding),
+              HasSubstr("That thread runs no Python: it was in decode_record of libfast.so for 100 "
+                        "% of that, by samples."));
 }
 
 TEST_F(PythonPlacesTest, AProfilerInTheJobIsToldOf) {
@@ -220,6 +289,25 @@ class CalledPythonTest : public PythonPlacesTest {
   uint32_t operator_ = AddNative("/venv/torch/lib/libtorch_cpu.so", train_);
 };
 
+TEST_F(CalledPythonTest, AForeignLibraryInOperatorsIsNamed) {
+  const uint32_t foreign = AddNativeFrame("arena_search", "/opt/libslowalloc.so", operator_);
+  const uint32_t in_libc = AddNativeFrame("memset", "/usr/lib/libc.so.6", foreign);
+  const Verdict verdict = WhyOfOperators({foreign, in_libc, in_libc, operator_});
+  const auto finding = FindKind(verdict, FindingKind::kOperators);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("runs code of another library inside of operators"));
+  EXPECT_THAT(finding->evidence.front(),
+              HasSubstr("75 % of the samples there are in arena_search of libslowalloc.so"));
+}
+
+TEST_F(CalledPythonTest, LibrariesThatOperatorsAreMadeOfAreNotForeign) {
+  const uint32_t gemm = AddNativeFrame("sgemm", "/opt/libmkl_avx512.so.2", operator_);
+  const uint32_t threads = AddNativeFrame("do_spin", "/opt/libgomp-24e2ab19.so.1", operator_);
+  const auto finding = FindKind(WhyOfOperators({gemm, threads}), FindingKind::kOperators);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("operators compute"));
+}
+
 TEST_F(CalledPythonTest, HooksAreNoOperator) {
   const uint32_t hook = AddFrame("hook", 3, operator_);
   const uint32_t sorted = AddNative("/usr/bin/python3.11", hook);
@@ -276,6 +364,7 @@ TEST_F(CalledPythonTest, OneLineThatCallsNearlyAllIsNamedByTheJobsOwnLine) {
   const uint32_t snapshot = AddFrame("snapshot", 12, script);
   const uint32_t installed = AddFrame("deepcopy", 161, snapshot);
   samples_.functions.back().file = "/usr/lib/python3.11/copy.py";
+  samples_.functions.back().is_installed = true;
   const Verdict verdict = WhyOfOperators({AddNative("/venv/torch/lib/libtorch_cpu.so", installed)});
   const std::optional<Finding> finding = FindKind(verdict, FindingKind::kOperators);
   ASSERT_TRUE(finding.has_value());

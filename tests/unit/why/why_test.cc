@@ -62,96 +62,6 @@ TEST_F(WhyTest, ALockHasItsHolderNamed) {
   EXPECT_EQ(verdict.findings[1].kind, FindingKind::kOperators);
 }
 
-// The thread waits 5 ms a step for another one, which for the first 4 of them does what is said.
-class WhyWakerTest : public WhyTest {
- protected:
-  std::optional<Finding> FindWait(std::optional<WaitReason> meanwhile) {
-    maker_.info().system.sched = true;
-    MakeSteps([&](int, int64_t from_ns, int64_t) {
-      SystemEvent wait = MakeOffCpu(thread_, WaitReason::kEvent, from_ns, from_ns + 5 * kMs);
-      wait.off_cpu.waker_pid = waker_.pid;
-      wait.off_cpu.waker_tid = waker_.tid;
-      maker_.AddSystemEvent(wait);
-      if (meanwhile.has_value()) {
-        SystemEvent of_waker =
-            MakeOffCpu(waker_.thread, *meanwhile, from_ns - kMs, from_ns + 4 * kMs, kMs / 2);
-        of_waker.off_cpu.waker_pid = peer_;
-        maker_.AddSystemEvent(of_waker);
-      }
-    });
-    const Verdict verdict = Why();
-    for (const Finding& finding : verdict.findings) {
-      if (finding.kind == FindingKind::kOtherThread) return finding;
-    }
-    return std::nullopt;
-  }
-
-  struct Waker {
-    ThreadIndex thread;
-    Pid pid;
-    Tid tid;
-  };
-  Waker waker_{other_, Pid{7}, Tid{8}};
-  Pid peer_{};  // who ended the waker's waits
-};
-
-// A pool of processes, whose results another thread of the job receives.
-TEST_F(WhyWakerTest, WhatTheProcessDidThatAThreadWaitedForIsTold) {
-  peer_ = Pid{9};
-  maker_.AddSystemEvent(MakeOffCpu(maker_.AddThread(9, 9, "child"), WaitReason::kSleep, 0, kMs));
-  const std::optional<Finding> finding = FindWait(WaitReason::kIo);
-  ASSERT_TRUE(finding.has_value());
-  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("came from PID 9, a process of this recording, which "
-                                              "worked for 100 % of that time."));
-}
-
-TEST_F(WhyWakerTest, AThreadThatWorksIsWaitedFor) {
-  const std::optional<Finding> finding = FindWait(std::nullopt);
-  ASSERT_TRUE(finding.has_value());
-  EXPECT_THAT(finding->what, HasSubstr("for another thread to finish something"));
-  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("that thread worked for 100 % of the time."));
-  EXPECT_EQ(finding->certainty, Certainty::kMeasured);
-}
-
-TEST_F(WhyWakerTest, WhatThatThreadWasInIsTold) {
-  for (int step = 0; step < kSteps; ++step) {
-    const int64_t at_ns = BeginOf(step) + 3 * kMs;  // the wait begins here
-    maker_.Add(other_, multiply_, at_ns, at_ns + 4 * kMs);
-  }
-  const std::optional<Finding> finding = FindWait(std::nullopt);
-  ASSERT_TRUE(finding.has_value());
-  EXPECT_THAT(EvidenceOf(*finding),
-              HasSubstr("Of its rows it was in aten::mm then, for 80 % of that time."));
-}
-
-TEST_F(WhyWakerTest, AnotherProcessIsNoThread) {
-  waker_ = {maker_.AddThread(9, 9, "child"), Pid{9}, Tid{9}};
-  const std::optional<Finding> finding = FindWait(std::nullopt);
-  ASSERT_TRUE(finding.has_value());
-  EXPECT_THAT(finding->what, HasSubstr("waits for another process to finish something"));
-  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("the main thread of process child (PID 9)"));
-}
-
-TEST_F(WhyWakerTest, AThreadThatSleepsIsWaitedFor) {
-  const std::optional<Finding> finding = FindWait(WaitReason::kSleep);
-  ASSERT_TRUE(finding.has_value());
-  EXPECT_THAT(finding->what, HasSubstr("for another thread to finish something"));
-  // 3.5 of 5 ms asleep, half of one without a CPU, one at work.
-  EXPECT_THAT(
-      EvidenceOf(*finding),
-      HasSubstr("that thread worked for 20 % of the time, slept for 70 %, and had no CPU for "
-                "10 %."));
-}
-
-TEST_F(WhyWakerTest, NoRequestsAreNoFaultOfTheJob) {
-  const std::optional<Finding> finding = FindWait(WaitReason::kPoll);
-  ASSERT_TRUE(finding.has_value());
-  EXPECT_THAT(finding->what, HasSubstr("waits for work that another thread hands it"));
-  EXPECT_THAT(EvidenceOf(*finding),
-              HasSubstr("files or sockets to become ready for 70 %, and had no CPU for 10 %."));
-  EXPECT_EQ(finding->certainty, Certainty::kLikely);
-}
-
 TEST_F(WhyTest, ACauseOfTheFirstStepAloneIsToldAsOne) {
   MakeSteps([&](int step, int64_t from_ns, int64_t to_ns) {
     const int64_t end_ns = step == 0 ? to_ns : from_ns + kMs / 10;
@@ -210,6 +120,27 @@ TEST_F(WhyFaultTest, AnAllocatorThatGivesMemoryBackIsNamed) {
   EXPECT_EQ(finding.certainty, Certainty::kMeasured);
   EXPECT_EQ(finding.ns, kSteps * 4 * kMs);
   EXPECT_THAT(EvidenceOf(finding), HasSubstr("munmap 1.0 times a step, mostly for 48.0 MB"));
+}
+
+// One step of six gives back what the others take: glibc gives the heap back above a limit.
+TEST_F(WhyFaultTest, BytesCountThatAreGivenBackAndNotCalls) {
+  const auto kind_of = [this](uint64_t bytes) {
+    maker_.info().system.sched = true;
+    maker_.info().system.faults = true;
+    maker_.info().system.calls = true;
+    MakeSteps([&](int step, int64_t from_ns, int64_t) {
+      if (step % 6 == 0) {
+        maker_.AddSystemEvent(MakeCall(thread_, "munmap", from_ns, from_ns + kMs / 10, 0,
+                                       {uint64_t{1} << 40, bytes}));
+      }
+      for (int i = 0; i < 100; ++i) {
+        const int64_t at_ns = from_ns + kMs + i * kMs / 25;
+        maker_.AddSystemEvent(MakeFault(thread_, false, at_ns, at_ns + kMs / 25));
+      }
+    });
+    return Why().findings.front().kind;
+  };
+  EXPECT_EQ(kind_of(6 * 4096 * 60), FindingKind::kAllocator);
 }
 
 TEST_F(WhyFaultTest, MemoryThatGrowsIsNoChurn) {
