@@ -106,9 +106,9 @@ absl::Status EndOf(const Confinement& confinement, int state) {
                                           std::to_string(kMostCpuSeconds / 3600) +
                                           " hours of processor time. " + confinement.advice);
   }
+  // The command adds to each failure of this code that it is a bug.
   return Fail(ExitCode::kBug, who + " ended by " + (signal != 0 ? strsignal(signal) : "mistake") +
-                                  ": its input is damaged in a way that proftrace does not know. " +
-                                  "Please report it. " + confinement.advice);
+                                  ", which no input should bring about. " + confinement.advice);
 }
 
 }  // namespace

@@ -111,8 +111,11 @@ bool IsGivenBack(const Faults& faults, const GivenBack& given) {
   return 2 * given.bytes >= faults.count * kPageBytes;
 }
 
-// Returns a count for each step: "1.5 times a step".
+// Returns a count for each step, "1.5 times a step", or "9 times in 60 steps" where it is less.
 std::string AStepText(uint64_t count, size_t steps) {
+  if (count < steps) {
+    return CountText(count, "time", "times") + " in " + std::to_string(steps) + " steps";
+  }
   const uint64_t tenths = 10 * count / steps;
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " times a step";
 }

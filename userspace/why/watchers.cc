@@ -26,11 +26,12 @@ struct Watcher {
   std::array<std::string_view, 2> paths;
 };
 
-constexpr std::array<Watcher, 3> kWatchers = {{
+constexpr std::array<Watcher, 4> kWatchers = {{
     {"torch.profiler",
      {"torch::profiler::impl::", "torch::autograd::profiler::", "libkineto::"},
      "",
      {"torch/profiler/", "torch/autograd/profiler_util.py"}},
+    {"cProfile", {}, "_lsprof.", {}},
     {"coverage", {}, "tracer.", {"/coverage/"}},
     {"a debugger (debugpy)", {}, "pydevd", {"pydevd", "/debugpy/"}},
 }};

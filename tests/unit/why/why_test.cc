@@ -124,7 +124,7 @@ TEST_F(WhyFaultTest, AnAllocatorThatGivesMemoryBackIsNamed) {
 
 // One step of six gives back what the others take: glibc gives the heap back above a limit.
 TEST_F(WhyFaultTest, BytesCountThatAreGivenBackAndNotCalls) {
-  const auto kind_of = [this](uint64_t bytes) {
+  const auto finding_of = [this](uint64_t bytes) {
     maker_.info().system.sched = true;
     maker_.info().system.faults = true;
     maker_.info().system.calls = true;
@@ -138,9 +138,11 @@ TEST_F(WhyFaultTest, BytesCountThatAreGivenBackAndNotCalls) {
         maker_.AddSystemEvent(MakeFault(thread_, false, at_ns, at_ns + kMs / 25));
       }
     });
-    return Why().findings.front().kind;
+    return Why().findings.front();
   };
-  EXPECT_EQ(kind_of(6 * 4096 * 60), FindingKind::kAllocator);
+  const Finding finding = finding_of(6 * 4096 * 60);
+  EXPECT_EQ(finding.kind, FindingKind::kAllocator);
+  EXPECT_THAT(EvidenceOf(finding), HasSubstr("It called munmap 2 times in 12 steps"));
 }
 
 TEST_F(WhyFaultTest, MemoryThatGrowsIsNoChurn) {
