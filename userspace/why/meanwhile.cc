@@ -181,17 +181,19 @@ std::optional<NextWaker> WakerOf(const Case& job, const ThreadEvents& events, Th
   std::map<std::pair<uint32_t, uint32_t>, TimeIntervals> by_waker;
   std::map<std::pair<uint32_t, uint32_t>, int64_t> ns_of;
   int64_t all_ns = 0;
+  size_t at = 0;  // an index into `times`
   for (const uint32_t index : events.of(other)) {
     const SystemEvent& event = job.timeline.system_event(index);
     if (event.kind != SystemKind::kOffCpu || event.off_cpu.reason != WaitReason::kEvent) continue;
     const std::pair waker{Raw(event.off_cpu.waker_pid), Raw(event.off_cpu.waker_tid)};
-    for (const Interval& interval : times) {
-      const int64_t ns = Overlap(interval, event.start_ns, event.runnable_ns());
-      if (ns <= 0) continue;
+    const int64_t end_ns = event.runnable_ns();
+    while (at < times.size() && times[at].second <= event.start_ns) ++at;
+    for (size_t of = at; of < times.size() && times[of].first < end_ns; ++of) {
+      const int64_t ns = Overlap(times[of], event.start_ns, end_ns);
       all_ns += ns;
       ns_of[waker] += ns;
-      by_waker[waker].emplace_back(std::max(interval.first, event.start_ns),
-                                   std::min(interval.second, event.runnable_ns()));
+      by_waker[waker].emplace_back(std::max(times[of].first, event.start_ns),
+                                   std::min(times[of].second, end_ns));
     }
   }
   const auto most = LargestValue(ns_of);

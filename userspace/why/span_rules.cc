@@ -296,7 +296,11 @@ std::optional<Finding> FindOperators(const Case& job) {
   AddFacts(job, table, &finding);
   const bool is_one = finding.kind == FindingKind::kOneOperator;
   if (TellCalledPython(job, &finding)) return finding;
-  if (AddForeignNative(job, &finding) >= 0.5) {
+  // Operators of an extension are its own code.
+  const std::string& longest = job.timeline.label(table.order().front()).name;
+  const bool is_of_extension = Contains(longest, "::") && !longest.starts_with("aten::") &&
+                               !longest.starts_with("autograd::");
+  if (AddForeignNative(job, &finding) >= 0.5 && !is_of_extension) {
     finding.what = DriverText(job) + " runs code of another library inside of operators";
     std::rotate(finding.evidence.begin(), finding.evidence.end() - 1, finding.evidence.end());
   }

@@ -300,6 +300,14 @@ TEST_F(CalledPythonTest, AForeignLibraryInOperatorsIsNamed) {
               HasSubstr("75 % of the samples there are in arena_search of libslowalloc.so"));
 }
 
+// The name of a library of one's own may begin like one of the GPU's.
+TEST_F(CalledPythonTest, ALibraryOfOnesOwnIsForeignWhateverItsName) {
+  const uint32_t foreign = AddNativeFrame("fill", "/opt/libcustom_alloc.so", operator_);
+  const auto finding = FindKind(WhyOfOperators({foreign}), FindingKind::kOperators);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->evidence.front(), HasSubstr("are in fill of libcustom_alloc.so"));
+}
+
 TEST_F(CalledPythonTest, LibrariesThatOperatorsAreMadeOfAreNotForeign) {
   const uint32_t gemm = AddNativeFrame("sgemm", "/opt/libmkl_avx512.so.2", operator_);
   const uint32_t threads = AddNativeFrame("do_spin", "/opt/libgomp-24e2ab19.so.1", operator_);
