@@ -40,15 +40,16 @@ void AddWrapped(std::string_view text, size_t indent, std::string* out) {
   }
 }
 
+// Returns "12.8 ms", "0.957 ms" or, below a tenth of that, "14 us".
+std::string TimeText(double ms) {
+  if (ms < 0.1) return absl::StrFormat("%.*f us", ms < 0.01 ? 1 : 0, 1000 * ms);
+  return absl::StrFormat("%.*f ms", ms < 1 ? 3 : ms < 10 ? 2 : ms < 100 ? 1 : 0, ms);
+}
+
 std::string HeadText(const Verdict& verdict, const Finding& finding) {
-  const double ms = verdict.MsAStep(finding);
   const bool is_besides = finding.is_part_of_others() && verdict.findings.size() > 1;
-  return absl::StrFormat("%.*f ms%s (%.0f %%%s%s): ",
-                         ms < 1     ? 3
-                         : ms < 10  ? 2
-                         : ms < 100 ? 1
-                                    : 0,
-                         ms, verdict.are_steps ? " a step" : "", 100 * verdict.ShareOf(finding),
+  return absl::StrFormat("%s%s (%.0f %%%s%s): ", TimeText(verdict.MsAStep(finding)),
+                         verdict.are_steps ? " a step" : "", 100 * verdict.ShareOf(finding),
                          finding.certainty == Certainty::kLikely ? ", likely" : "",
                          is_besides ? ", part of the others" : "");
 }

@@ -506,6 +506,21 @@ TEST_F(WhyTest, NothingIsSaidOfNothing) {
   EXPECT_THAT(FormatVerdict(verdict), HasSubstr("no time to give reasons for"));
 }
 
+TEST(WhyTextTest, ShortTimesHaveAShortUnit) {
+  Verdict verdict;
+  verdict.are_steps = true;
+  verdict.steps = 1;
+  verdict.total_ns = 1'000'000;
+  for (const int64_t ns : {957'000, 14'300, 4'300}) {
+    verdict.findings.emplace_back();
+    verdict.findings.back().ns = ns;
+  }
+  const std::string text = FormatVerdict(verdict);
+  EXPECT_THAT(text, HasSubstr("1. 0.957 ms a step"));
+  EXPECT_THAT(text, HasSubstr("2. 14 us a step"));
+  EXPECT_THAT(text, HasSubstr("3. 4.3 us a step"));
+}
+
 TEST_F(WhyTest, NamesCannotCommandTheTerminal) {
   const LabelId hostile = maker_.AddOperator("evil\x1b[2J\nSteps take 0 ms");
   MakeSteps(
