@@ -25,7 +25,7 @@ proftrace_unit_test(compare_test
   SOURCES compare/compare_test.cc
   LIBS GTest::gmock proftrace_exporters proftrace_test_support)
 proftrace_unit_test(why_test
-  SOURCES why/cpu_rules_test.cc why/data_rules_test.cc why/device_memory_rules_test.cc why/gil_rules_test.cc why/host_rules_test.cc why/look_alikes_test.cc why/period_test.cc
+  SOURCES why/collective_rules_test.cc why/cpu_rules_test.cc why/data_rules_test.cc why/device_memory_rules_test.cc why/gil_rules_test.cc why/host_rules_test.cc why/look_alikes_test.cc why/period_test.cc
     why/python_places_test.cc why/recording_rules_test.cc why/waker_test.cc why/why_test.cc
   LIBS GTest::gmock proftrace_exporters proftrace_test_support)
 proftrace_unit_test(top_test

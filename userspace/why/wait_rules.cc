@@ -352,19 +352,6 @@ void AddLongestCalls(const Case& job, const OtherTimes& times, Finding* finding)
 
 }  // namespace
 
-std::optional<Finding> FindCollectives(const Case& job) {
-  Finding finding = FindingOf(job, FindingKind::kCollectives, StepPart::kCollective,
-                              DriverText(job) + " waits for collectives with other ranks");
-  finding.certainty = Certainty::kLikely;
-  const bool has_others = job.timeline.info().targets.size() > 1;
-  finding.evidence.push_back(
-      std::string("It was blocked while collectives of this process were under way. Which rank "
-                  "came last is ") +
-      (has_others ? "told by 'proftrace merge' of this recording, if it has all ranks."
-                  : "seen when all ranks are recorded at once: 'proftrace merge' compares them."));
-  return finding;
-}
-
 std::optional<Finding> FindLock(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kLock, StepPart::kLock,
                               DriverText(job) + " waits for a lock that another thread holds");
