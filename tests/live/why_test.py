@@ -32,7 +32,7 @@ PLANTED = {
     "python": ("python", ""),
     "one_operator": ("one_operator", "aten::mm"),
     "small_operators": ("small_operators", "operators a step"),
-    "late_rank": ("collectives", "proftrace merge"),
+    "late_rank": ("collectives", "rank 1, had not entered the collective"),
     "gil": ("gil", "held it for"),
 }
 # Causes that are there on other threads, or not at all.
