@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "userspace/aggregate/each_span.h"
+#include "userspace/base/stretches.h"
 #include "userspace/model/torch_rules.h"
 #include "userspace/why/rules.h"
 #include "userspace/why/sample_looks.h"
@@ -24,20 +25,6 @@ int64_t LengthOf(const TimeIntervals& times) {
   int64_t ns = 0;
   for (const auto& [start_ns, end_ns] : times) ns += end_ns - start_ns;
   return ns;
-}
-
-// Returns the times, which may overlap, in order and without overlaps.
-TimeIntervals Joined(TimeIntervals times) {
-  std::sort(times.begin(), times.end());
-  TimeIntervals joined;
-  for (const auto& time : times) {
-    if (!joined.empty() && time.first <= joined.back().second) {
-      joined.back().second = std::max(joined.back().second, time.second);
-    } else {
-      joined.push_back(time);
-    }
-  }
-  return joined;
 }
 
 // Returns `times` without `others`. Both are in order, without overlaps.
@@ -65,7 +52,7 @@ std::map<Pid, TimeIntervals> WorksOfOthers(const Case& job) {
     const Pid pid = job.timeline.thread(span.thread).pid;
     if (pid != job.parts.pid) works[pid].emplace_back(span.start_ns, span.end_ns());
   });
-  for (auto& [pid, times] : works) times = Joined(std::move(times));
+  for (auto& [pid, times] : works) times = UnionOf(std::move(times));
   return works;
 }
 

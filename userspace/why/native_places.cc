@@ -23,6 +23,17 @@ struct NativeUse {
   std::map<std::string, int64_t> running;    // the libraries that it called, where they ran
 };
 
+// Looks at native functions: how many found which library, and which of its functions.
+using LibraryLooks = std::map<std::string, NativeUse>;
+
+// Counts a look at that function. Returns what is known of its library.
+NativeUse& AddLook(const SampleFunction& function, LibraryLooks* libraries) {
+  NativeUse& use = (*libraries)[ShownText(LibraryOf(function))];
+  ++use.count;
+  if (!function.name.empty()) ++use.functions[ShownText(function.name)];
+  return use;
+}
+
 // Whether a function belongs to the interpreter, or to what calls other libraries for Python.
 bool IsOfInterpreter(const SampleFunction& function) {
   const std::string name = LibraryOf(function);
@@ -31,11 +42,9 @@ bool IsOfInterpreter(const SampleFunction& function) {
          name.starts_with("libffi.");
 }
 
-// The begins of the names of libraries that operators are made of: PyTorch's, those for linear
-// algebra, threads, GPUs, and the languages' own.
-constexpr std::string_view kOfOperators[] = {"libtorch",
-                                             "libc10",
-                                             "libshm.",
+// The begins of the names of libraries that operators are made of, beside those of IsOfTorch(): the
+// ones for linear algebra, threads and GPUs, and the languages' own.
+constexpr std::string_view kOfOperators[] = {"libshm.",
                                              "libcaffe2",
                                              "libfbgemm",
                                              "libnnpack",
@@ -90,8 +99,7 @@ bool IsOfOperators(const std::string& library) {
 
 // Adds a look at a stack to the library that the innermost function of Python called, the
 // interpreter itself left out, and to the innermost function of that library.
-void AddNativeCallee(const Timeline& timeline, uint32_t innermost,
-                     std::map<std::string, NativeUse>* libraries) {
+void AddNativeCallee(const Timeline& timeline, uint32_t innermost, LibraryLooks* libraries) {
   std::vector<const SampleFunction*> natives;  // the innermost first
   for (uint32_t frame = innermost; frame != 0; frame = timeline.sample_frames()[frame].parent) {
     const SampleFunction& function = timeline.sample_function(timeline.sample_frames()[frame]);
@@ -103,10 +111,8 @@ void AddNativeCallee(const Timeline& timeline, uint32_t innermost,
   const std::string& file = natives.back()->file;
   const auto own = std::find_if(natives.begin(), natives.end(),
                                 [&](const SampleFunction* native) { return native->file == file; });
-  NativeUse& use = (*libraries)[ShownText(FileNameOf(file))];
-  ++use.count;
-  if (!(*own)->name.empty()) ++use.functions[ShownText((*own)->name)];
-  if (natives.front()->file != file) ++use.running[ShownText(FileNameOf(natives.front()->file))];
+  NativeUse& use = AddLook(**own, libraries);
+  if (natives.front()->file != file) ++use.running[ShownText(LibraryOf(*natives.front()))];
 }
 
 // Returns the innermost native function of a stack; nullptr: Python is further inside, or there is
@@ -120,15 +126,16 @@ const SampleFunction* InmostNative(const Timeline& timeline, uint32_t innermost)
   return nullptr;
 }
 
-// Looks at native functions: how many found which library, and which of its functions.
-using LibraryLooks = std::map<std::string, NativeUse>;
-
-// Returns "arena_search of libslowalloc.so", or the library alone where no function has half of its
-// looks.
-std::string PlaceIn(const std::string& library, const NativeUse& use) {
+// Returns the function that has more than half of the library's looks; empty: none has.
+std::string MostlyIn(const NativeUse& use) {
   const auto function = LargestValue(use.functions);
-  const bool is_most = function != use.functions.end() && 2 * function->second > use.count;
-  return is_most ? function->first + " of " + library : library;
+  return function != use.functions.end() && 2 * function->second > use.count ? function->first : "";
+}
+
+// Returns "arena_search of libslowalloc.so", or the library alone where no function stands for it.
+std::string PlaceIn(const std::string& library, const NativeUse& use) {
+  const std::string function = MostlyIn(use);
+  return function.empty() ? library : function + " of " + library;
 }
 
 LibraryLooks::const_iterator MostLooks(const LibraryLooks& libraries) {
@@ -154,9 +161,7 @@ double AddForeignNative(const Case& job, Finding* finding) {
       const std::string library = LibraryOf(function);
       if (IsOfTorch(library) || IsOfInterpreter(function)) return;
       if (IsOfOperators(library)) continue;
-      NativeUse& use = libraries[ShownText(library)];
-      ++use.count;
-      if (!function.name.empty()) ++use.functions[ShownText(function.name)];
+      AddLook(function, &libraries);
       return;
     }
   });
@@ -175,10 +180,7 @@ bool AddNativePlace(const Case& job, ThreadIndex thread, const TimeIntervals& ti
   ForEachLook(job, thread, times, [&](const Sample& sample) {
     ++all;
     const SampleFunction* const function = InmostNative(job.timeline, sample.frame);
-    if (function == nullptr) return;
-    NativeUse& use = libraries[ShownText(LibraryOf(*function))];
-    ++use.count;
-    if (!function->name.empty()) ++use.functions[ShownText(function->name)];
+    if (function != nullptr) AddLook(*function, &libraries);
   });
   const auto most = MostLooks(libraries);
   if (all < kFewestSamples || most == libraries.end() || 5 * most->second.count < all) return false;
@@ -202,16 +204,15 @@ NativeSource AddNative(const Case& job, StepPart part, Finding* finding) {
   std::string text = (IsOfTorch(library) ? "That is PyTorch's own code around operators: "
                                          : "That is native code, not Python: ") +
                      PercentText(use.count, all) + " of the samples are in " + library;
-  const auto function = LargestValue(use.functions);
-  const bool is_most = function != use.functions.end() && 2 * function->second > use.count;
+  const std::string function = MostlyIn(use);
   const auto running = LargestValue(use.running);
   if (running != use.running.end() && 2 * running->second > use.count) {
     text += ", most of them in " + running->first + ", which that calls";
-  } else if (is_most) {
-    text += ", most of them in " + function->first;
+  } else if (!function.empty()) {
+    text += ", most of them in " + function;
   }
   finding->evidence.push_back(text + ".");
-  if (is_most && Contains(function->first, "sched_yield")) {
+  if (Contains(function, "sched_yield")) {
     finding->evidence.emplace_back(kYields);
   }
   return IsOfTorch(library) ? NativeSource::kTorch : NativeSource::kOther;

@@ -67,7 +67,7 @@ bool RunsPython(const Timeline& timeline, const Sample& sample) {
   for (uint32_t frame = sample.frame; frame != 0; frame = timeline.sample_frames()[frame].parent) {
     const SampleFunction& function = timeline.sample_function(timeline.sample_frames()[frame]);
     if (function.kind == SampleFrameKind::kPython) return true;
-    if (function.kind == SampleFrameKind::kNative && IsOfTorch(FileNameOf(function.file))) {
+    if (function.kind == SampleFrameKind::kNative && IsOfTorch(LibraryOf(function))) {
       return false;
     }
   }

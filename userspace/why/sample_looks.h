@@ -32,10 +32,10 @@ void ForEachLook(const Case& job, ThreadIndex thread, const TimeIntervals& times
   }
 }
 
-inline std::string FileNameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 // Returns the name of the file of a native function, without folders.
-inline std::string LibraryOf(const SampleFunction& function) { return FileNameOf(function.file); }
+inline std::string LibraryOf(const SampleFunction& function) {
+  return function.file.substr(function.file.rfind('/') + 1);
+}
 
 // Whether a library is a part of PyTorch: what it does outside of operators is between Python and
 // these.

@@ -53,9 +53,8 @@ bool IsOf(const Watcher& watcher, const SampleFunction& function) {
     });
   }
   if (function.kind != SampleFrameKind::kNative) return false;
-  const std::string_view file(function.file);
   const std::array<std::string_view, 1> library = {watcher.library};
-  return HasBegin(file.substr(file.rfind('/') + 1), library) ||
+  return HasBegin(LibraryOf(function), library) ||
          (HasBegin(function.name, watcher.functions) && !function.name.starts_with(kRange));
 }
 
