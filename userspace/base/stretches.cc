@@ -30,6 +30,12 @@ Stretches CommonOf(const Stretches& a, const Stretches& b) {
   return common;
 }
 
+int64_t LengthOf(const Stretches& stretches) {
+  int64_t length = 0;
+  for (const auto& [begin, end] : stretches) length += end - begin;
+  return length;
+}
+
 int64_t LengthIn(const Stretches& stretches, int64_t begin, int64_t end) {
   auto at =
       std::upper_bound(stretches.begin(), stretches.end(), begin,

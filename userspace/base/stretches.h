@@ -19,6 +19,9 @@ Stretches UnionOf(std::vector<Stretch> stretches);
 // Returns the time that both cover.
 Stretches CommonOf(const Stretches& a, const Stretches& b);
 
+// Returns the sum of their lengths.
+int64_t LengthOf(const Stretches& stretches);
+
 // Returns how much of the time from `begin` to `end` the stretches cover.
 int64_t LengthIn(const Stretches& stretches, int64_t begin, int64_t end);
 

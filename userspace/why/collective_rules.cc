@@ -21,12 +21,6 @@ namespace {
 // others wait as the driver does, and have works under way all the time.
 constexpr double kLate = 0.3;
 
-int64_t LengthOf(const TimeIntervals& times) {
-  int64_t ns = 0;
-  for (const auto& [start_ns, end_ns] : times) ns += end_ns - start_ns;
-  return ns;
-}
-
 // Returns `times` without `others`. Both are in order, without overlaps.
 TimeIntervals Without(const TimeIntervals& times, const TimeIntervals& others) {
   TimeIntervals left;

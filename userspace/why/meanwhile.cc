@@ -14,6 +14,7 @@
 #include "userspace/aggregate/each_span.h"
 #include "userspace/aggregate/thread_events.h"
 #include "userspace/base/shown_text.h"
+#include "userspace/base/stretches.h"
 #include "userspace/why/rules.h"
 
 namespace proftrace {
@@ -57,7 +58,7 @@ int64_t Overlap(const Interval& a, int64_t start_ns, int64_t end_ns) {
 Meanwhile LookAt(const Timeline& timeline, const std::vector<uint32_t>& events,
                  const TimeIntervals& intervals) {
   Meanwhile sums;
-  for (const Interval& interval : intervals) sums.total_ns += interval.second - interval.first;
+  sums.total_ns = LengthOf(intervals);
   size_t at = 0;
   for (const uint32_t index : events) {
     const SystemEvent& event = timeline.system_event(index);
@@ -149,8 +150,6 @@ void AddPeer(const Case& job, const ThreadEvents& events, Pid peer, const TimeIn
 
 // Adds the outermost row of `thread` that took most of these times, if it took a fifth of them.
 void AddRow(const Case& job, ThreadIndex thread, const TimeIntervals& times, Finding* finding) {
-  int64_t all_ns = 0;
-  for (const Interval& interval : times) all_ns += interval.second - interval.first;
   std::map<uint32_t, int64_t> by_label;
   ForEachSpan(job.timeline, [&](SpanId, const Span& span) {
     if (span.thread != thread || span.parent != kNoSpan || span.is_apart) return;
@@ -161,6 +160,7 @@ void AddRow(const Case& job, ThreadIndex thread, const TimeIntervals& times, Fin
       by_label[Raw(span.label)] += Overlap(*at, span.start_ns, span.end_ns());
     }
   });
+  const int64_t all_ns = LengthOf(times);
   const auto most = LargestValue(by_label);
   if (most == by_label.end() || 5 * most->second < all_ns) return;
   finding->evidence.push_back("Of its rows it was in " +

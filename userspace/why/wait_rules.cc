@@ -178,6 +178,7 @@ struct FileUse {
   uint64_t calls = 0;
   std::map<IoRole, int64_t> ns_by_role;
   std::map<IoRole, int64_t> bytes_by_role;
+  std::map<std::string, int64_t> ns_by_call;
   std::string call;        // where the file is not known
   bool is_stream = false;  // its other end decides how long a call takes: a pipe, for example
 
@@ -209,6 +210,7 @@ std::map<std::string, FileUse> FilesOfIo(const Case& job) {
     if (name.empty()) use.call = SystemEventName(event);
     use.ns += event.duration_ns;
     use.ns_by_role[io.role] += event.duration_ns;
+    use.ns_by_call[SystemEventName(event)] += event.duration_ns;
     use.bytes_by_role[io.role] = SaturatingSum(use.bytes_by_role[io.role], io.bytes);
     ++use.calls;
     const SystemFile* const file = tables.File(event.file);
@@ -225,6 +227,10 @@ std::string FileUseText(const std::string& file, const FileUse& use) {
   const IoRole role = use.role();
   const int64_t bytes = use.bytes();
   if (bytes <= 0 || use.ns <= 0) {
+    if (use.call.empty() && !use.is_stream) {
+      const auto call = LargestValue(use.ns_by_call);
+      text += ", " + PercentText(call->second, use.ns) + " of it in " + call->first + "()";
+    }
     return text + (use.is_stream && role == IoRole::kRead ? ", and no data came." : ".");
   }
   text += "; " + BytesText(bytes) + (bytes == 1 ? " was " : " were ") +
@@ -236,6 +242,24 @@ std::string FileUseText(const std::string& file, const FileUse& use) {
             " a second";
   }
   return text + ".";
+}
+
+// Returns the call that has most of the time of the part if it waits until data is on the disk;
+// empty: no such call has.
+std::string SyncingCall(const std::map<std::string, FileUse>& by_file) {
+  std::map<std::string, int64_t> ns_of;
+  int64_t all_ns = 0;
+  for (const auto& [file, use] : by_file) {
+    all_ns += use.ns;
+    for (const auto& [call, ns] : use.ns_by_call) ns_of[call] += ns;
+  }
+  const auto most = LargestValue(ns_of);
+  constexpr std::string_view kSyncing[] = {"fsync", "fdatasync", "sync_file_range",
+                                           "msync", "sync",      "syncfs"};
+  const bool is_syncing =
+      most != ns_of.end() && 2 * most->second > all_ns &&
+      std::find(std::begin(kSyncing), std::end(kSyncing), most->first) != std::end(kSyncing);
+  return is_syncing ? most->first : "";
 }
 
 // The time of StepPart::kOther, in ns.
@@ -396,6 +420,9 @@ std::optional<Finding> FindIo(const Case& job) {
     return finding;
   }
   finding.evidence.push_back(FileUseText(most->first, most->second));
+  if (const std::string call = SyncingCall(by_file); !call.empty()) {
+    finding.what = DriverText(job) + " waits until what it wrote is on the disk (" + call + ")";
+  }
   const bool waits_for_peer =
       most->second.is_stream && waits.largest != nullptr && 2 * waits.blocked_ns > finding.ns;
   if (waits_for_peer) {

@@ -112,6 +112,23 @@ TEST_F(LookAlikesTest, CallsWithoutAFileHaveTheirName) {
   const std::optional<Finding> finding = FindKind(Why(), FindingKind::kIo);
   ASSERT_TRUE(finding.has_value());
   EXPECT_THAT(EvidenceOf(*finding), HasSubstr("12 calls of msync took 72.0 ms"));
+  EXPECT_THAT(finding->what, HasSubstr("is on the disk (msync)"));
+}
+
+TEST_F(LookAlikesTest, CallsThatWaitForTheDiskAreNoReadsOrWrites) {
+  const SystemFileId file = maker_.AddSystemFile(SystemFileKind::kRegular, "/data/metrics.db");
+  MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+    SystemEvent write = MakeCall(thread_, "write", from_ns, from_ns + kMs, 512);
+    SystemEvent sync = MakeCall(thread_, "fdatasync", from_ns + kMs, to_ns, 0);
+    write.file = sync.file = file;
+    maker_.AddSystemEvent(write);
+    maker_.AddSystemEvent(sync);
+  });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kIo);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("waits until what it wrote is on the disk (fdatasync)"));
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("24 calls on /data/metrics.db took 72.0 ms, 83 % of "
+                                              "it in fdatasync()."));
 }
 
 TEST_F(LookAlikesTest, AFunctionOfTheJobsOwnIsPython) {
