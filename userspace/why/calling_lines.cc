@@ -1,4 +1,6 @@
 // Finds the lines of Python from which a part of the steps was called, as those of a training loop.
+#include <absl/strings/ascii.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -172,13 +174,22 @@ std::string InmostFunction(const Timeline& timeline, const std::vector<CallPath>
   return ShownText(most->first) + " (" + PercentText(most->second, all) + ")";
 }
 
-}  // namespace
+// Returns "it" for "It", "that thread" for "That thread", and "PID 7" as it is.
+std::string InSentence(std::string who) {
+  if (who.size() > 1 && absl::ascii_islower(static_cast<unsigned char>(who[1]))) {
+    who[0] = absl::ascii_tolower(static_cast<unsigned char>(who[0]));
+  }
+  return who;
+}
 
-void AddCallingLines(const Case& job, StepPart part, Finding* finding) {
+// Adds the lines from which what `thread` did in these times was called. `who`: its name in the
+// sentence; `in_operators`: it was in operators, of which the functions that call them tell more.
+void AddLines(const Case& job, ThreadIndex thread, const TimeIntervals& times,
+              const std::string& who, bool in_operators, Finding* finding) {
   const Timeline& timeline = job.timeline;
   std::map<uint32_t, int64_t> looks_of;  // by innermost frame
   int64_t all = 0;
-  ForEachLook(job, job.parts.thread, TimesOf(job, part), [&](const Sample& sample) {
+  ForEachLook(job, thread, times, [&](const Sample& sample) {
     ++looks_of[sample.frame];
     ++all;
   });
@@ -196,13 +207,33 @@ void AddCallingLines(const Case& job, StepPart part, Finding* finding) {
                   [&](const std::string& sentence) { return Contains(sentence, line); });
   const std::string own = parting.are_own ? "" : OwnLines(timeline, paths, all);
   if (is_known && own.empty()) return;
-  std::string text = "By samples, it was at " + told + " and in what is called there";
+  std::string text =
+      "By samples, " + InSentence(who) + " was at " + told + " and in what is called there";
   if (!own.empty()) text += "; of the job's own lines, at " + own;
-  if (part == StepPart::kOperators && !parting.are_own) {
+  if (in_operators && !parting.are_own) {
     const std::string inmost = InmostFunction(timeline, paths, all);
     if (!inmost.empty()) text += "; the innermost function was mostly " + inmost;
   }
   finding->evidence.push_back(text + ".");
+}
+
+}  // namespace
+
+void AddCallingLines(const Case& job, StepPart part, Finding* finding) {
+  AddLines(job, job.parts.thread, TimesOf(job, part), "It", part == StepPart::kOperators, finding);
+}
+
+PythonSource AddPlaces(const Case& job, ThreadIndex thread, const TimeIntervals& times,
+                       const std::string& who, Finding* finding) {
+  const PythonSource source = AddPython(job, thread, times, who, finding);
+  if (source == PythonSource::kSamples) {
+    AddLines(job, thread, times, who, /*in_operators=*/false, finding);
+  }
+  return source;
+}
+
+PythonSource AddPlaces(const Case& job, StepPart part, Finding* finding) {
+  return AddPlaces(job, job.parts.thread, TimesOf(job, part), "It", finding);
 }
 
 std::string OwnPlaceRemark(const Case& job, int64_t largest_ns) {

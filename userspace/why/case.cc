@@ -2,12 +2,32 @@
 
 #include <absl/strings/str_format.h>
 
-#include <cmath>
+#include <string_view>
 
 #include "userspace/aggregate/python_text.h"
 #include "userspace/base/shown_text.h"
+#include "userspace/base/text.h"
 
 namespace proftrace {
+namespace {
+
+// Returns the port at the end of "10.0.0.1:80".
+uint32_t PortOf(std::string_view address) {
+  return ParseNumber<uint32_t>(address.substr(address.rfind(':') + 1)).value_or(0);
+}
+
+// `name`: "tcp:127.0.0.1:5000->127.0.0.1:80", for example.
+std::string SocketGroupText(const std::string& name) {
+  const size_t arrow = name.find("->");
+  const size_t begin = name.find(':') + 1;
+  if (arrow == std::string::npos || begin > arrow) return "sockets";
+  const std::string local = name.substr(begin, arrow - begin);
+  const std::string peer = name.substr(arrow + 2);
+  // The side that asks has a port that the kernel chose, which is a high one.
+  return PortOf(peer) <= PortOf(local) ? "sockets to " + peer : "sockets of " + local;
+}
+
+}  // namespace
 
 std::string DriverText(const Case& job) {
   const Thread& thread = job.timeline.thread(job.parts.thread);
@@ -59,6 +79,21 @@ std::string ThreadPlaceText(const Timeline& timeline, ThreadIndex thread, Pid ow
 std::string FileText(const Timeline& timeline, SystemFileId id) {
   const SystemFile* file = timeline.system_tables().File(id);
   return file == nullptr || file->name.empty() ? "" : ShownText(file->name);
+}
+
+std::string FileGroupText(const Timeline& timeline, SystemFileId id) {
+  const std::string name = FileText(timeline, id);
+  if (name.empty()) return "";
+  switch (timeline.system_tables().File(id)->kind) {
+    case SystemFileKind::kSocket:
+      return SocketGroupText(name);
+    case SystemFileKind::kPipe:
+      return "pipes";
+    default: {
+      const size_t slash = name.rfind('/');
+      return slash == std::string::npos || slash == 0 ? "" : "files in " + name.substr(0, slash);
+    }
+  }
 }
 
 std::string WaitPlaceText(const Timeline& timeline, const WaitPlace& place) {

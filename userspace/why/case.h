@@ -48,6 +48,10 @@ std::string CountText(uint64_t count, const std::string& one, const std::string&
 std::string ThreadPlaceText(const Timeline& timeline, ThreadIndex thread, Pid own);
 // Returns a file's name, escaped for display; empty: not known.
 std::string FileText(const Timeline& timeline, SystemFileId id);
+// Returns what a file has in common with others, as text after their number: "files in /data/train"
+// for "/data/train/7.jpg", "sockets to 10.0.0.1:80", "sockets of 0.0.0.0:80" on a server's side,
+// "pipes". Empty: not known.
+std::string FileGroupText(const Timeline& timeline, SystemFileId id);
 // Returns the innermost function of Python and the innermost row of a place, as far as they are
 // known; empty: neither is known.
 std::string WaitPlaceText(const Timeline& timeline, const WaitPlace& place);

@@ -39,24 +39,14 @@ struct WorkerSums {
   int64_t bytes = 0;                      // read
   std::map<uint32_t, int64_t> by_worker;  // the driving thread's waits, ns
   CallUses by_file;
-  CallUses by_folder;  // or by kind, where files have none
+  CallUses by_group;  // see FileGroupText()
 };
-
-// Returns "/data/train" for "/data/train/7.jpg", "sockets" for a socket.
-std::string FolderText(const Timeline& timeline, SystemFileId id) {
-  const SystemFile* const file = timeline.system_tables().File(id);
-  if (file != nullptr && file->kind == SystemFileKind::kSocket) return "sockets";
-  if (file != nullptr && file->kind == SystemFileKind::kPipe) return "pipes";
-  const std::string name = FileText(timeline, id);
-  const size_t slash = name.rfind('/');
-  return slash == std::string::npos || slash == 0 ? "" : name.substr(0, slash);
-}
 
 void AddCall(const Timeline& timeline, const WorkerCalls& calls, WorkerSums* sums) {
   const SystemEvent& event = timeline.system_event(calls.call);
   const std::string name = SystemEventName(event);
   for (CallUse* use : {&sums->by_file[{name, FileText(timeline, event.file)}],
-                       &sums->by_folder[{name, FolderText(timeline, event.file)}]}) {
+                       &sums->by_group[{name, FileGroupText(timeline, event.file)}]}) {
     use->ns += calls.ns;
     use->files.insert(Raw(event.file));
   }
@@ -94,14 +84,13 @@ CallUses::const_iterator Longest(const CallUses& uses) {
 std::string CallsText(const WorkerSums& sums, int64_t* ns) {
   const auto file = Longest(sums.by_file);
   if (file == sums.by_file.end()) return "";
-  const auto folder = Longest(sums.by_folder);
-  const auto& [call, place] = folder->first;
-  const bool has_folder =
-      !place.empty() && folder->second.files.size() > 1 && 2 * folder->second.ns > sums.io_ns;
-  if (2 * file->second.ns <= sums.io_ns && has_folder) {
-    *ns = folder->second.ns;
-    const std::string count = std::to_string(folder->second.files.size());
-    return call + " of " + count + (place[0] == '/' ? " files in " : " ") + place;
+  const auto group = Longest(sums.by_group);
+  const auto& [call, text] = group->first;
+  const bool has_group =
+      !text.empty() && group->second.files.size() > 1 && 2 * group->second.ns > sums.io_ns;
+  if (2 * file->second.ns <= sums.io_ns && has_group) {
+    *ns = group->second.ns;
+    return call + " of " + std::to_string(group->second.files.size()) + " " + text;
   }
   *ns = file->second.ns;
   if (5 * *ns <= sums.looked_at_ns) return "";
@@ -224,7 +213,7 @@ bool AddFunctionOf(const Case& job, Pid worker, Finding* finding) {
   }
   const ThreadsByNumber threads(job.timeline);
   if (const auto thread = threads.Find(worker, Tid{Raw(worker)}); thread.has_value()) {
-    AddPython(job, *thread, waits, "PID " + std::to_string(Raw(worker)), finding);
+    AddPlaces(job, *thread, waits, "PID " + std::to_string(Raw(worker)), finding);
   }
   return false;
 }
@@ -315,7 +304,7 @@ std::optional<Finding> FindDataLoader(const Case& job) {
         "This DataLoader has no worker: with some (num_workers) batches would be made beside the "
         "training.");
     if (job.parts.has_kernel) AddUsesOfBatches(job, &finding);
-    const PythonSource source = AddPython(job, StepPart::kData, &finding);
+    const PythonSource source = AddPlaces(job, StepPart::kData, &finding);
     if (source != PythonSource::kSamples) finding.next = "--sample 99Hz";
   } else if (job.parts.has_kernel) {
     AddWorkers(job, &finding);

@@ -145,7 +145,7 @@ void AddPeer(const Case& job, const ThreadEvents& events, Pid peer, const TimeIn
             " of that time";
   }
   finding->evidence.push_back(text + ".");
-  if (has_worked) AddPython(job, *busiest, times, "That process", finding);
+  if (has_worked) AddPlaces(job, *busiest, times, "That process", finding);
 }
 
 // Adds the outermost row of `thread` that took most of these times, if it took a fifth of them.
@@ -214,7 +214,7 @@ void AddNextWaker(const Case& job, const ThreadEvents& events, ThreadIndex other
   finding->evidence.push_back("What it waited for came from " + who + ", which worked for " +
                               PercentText(sums.ran_ns(), sums.total_ns) + " of that time.");
   AddRow(job, next->thread, next->waits, finding);
-  AddPython(job, next->thread, next->waits, "That one", finding);
+  AddPlaces(job, next->thread, next->waits, "That one", finding);
 }
 
 }  // namespace
@@ -246,7 +246,7 @@ bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other
     return false;
   }
   AddRow(job, other, waits, finding);
-  AddPython(job, other, waits, "That thread", finding);
+  AddPlaces(job, other, waits, "That thread", finding);
   if (2 * (sums.Waited(WaitReason::kPoll) + sums.Waited(WaitReason::kIo)) <= sums.total_ns) {
     return false;
   }

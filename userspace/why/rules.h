@@ -102,6 +102,13 @@ double AddCalledPython(const Case& job, StepPart part, Finding* finding);
 PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals& times,
                        const std::string& who, Finding* finding);
 
+// Adds the function as AddPython() does, and where samples tell it, the lines from which it was
+// called, as AddCallingLines() does: those of the job itself, where a library waits or reads for
+// it.
+PythonSource AddPlaces(const Case& job, ThreadIndex thread, const TimeIntervals& times,
+                       const std::string& who, Finding* finding);
+PythonSource AddPlaces(const Case& job, StepPart part, Finding* finding);
+
 // Adds to the evidence what the thread that ended the longest wait of that part did while the
 // driving thread waited for it, and in which row and function it was. Returns whether that thread
 // mostly waited for files or sockets, which means for somebody outside of the job. Adds nothing

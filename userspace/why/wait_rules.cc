@@ -1,23 +1,18 @@
-// Rules about the driving thread's waits: for other ranks, threads and processes, and for files.
+// Rules about the driving thread's waits: for locks, for other threads and processes, and for time.
 #include <absl/container/flat_hash_map.h>
-#include <absl/strings/str_format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "userspace/aggregate/io_roles.h"
 #include "userspace/aggregate/system_text.h"
-#include "userspace/aggregate/thread_events.h"
-#include "userspace/base/saturating.h"
-#include "userspace/base/shown_text.h"
 #include "userspace/model/system_calls.h"
 #include "userspace/why/rules.h"
+#include "userspace/why/wait_places.h"
 
 namespace proftrace {
 namespace {
@@ -40,55 +35,6 @@ bool IsOf(const WaitSum& wait, StepPart part) {
   }
 }
 
-// The waits at one place, whichever thread ended them.
-struct PlaceWaits {
-  int64_t blocked_ns = 0;
-  int64_t longest_ns = 0;
-  uint64_t count = 0;
-  const WaitSum* largest = nullptr;
-};
-
-// Returns the place where the thread waited longest, among the waits for which `is_asked` is true.
-template <typename IsAsked>
-PlaceWaits LongestPlace(const Case& job, IsAsked&& is_asked) {
-  using Key = std::tuple<WaitReason, uint32_t, uint32_t, int32_t>;
-  std::map<Key, PlaceWaits> places;
-  PlaceWaits longest;
-  for (const WaitSum& wait : job.waits) {
-    if (!is_asked(wait)) continue;
-    const WaitPlace& at = wait.place;
-    PlaceWaits& place = places[{wait.reason, Raw(at.path), Raw(at.stack), at.call}];
-    place.blocked_ns += wait.blocked_ns;
-    place.longest_ns = std::max(place.longest_ns, wait.longest_ns);
-    place.count += wait.count;
-    if (place.largest == nullptr) place.largest = &wait;
-    if (place.blocked_ns > longest.blocked_ns) longest = place;
-  }
-  return longest;
-}
-
-std::string WaiterText(const Case& job, const PlaceWaits& waits) {
-  const std::string place = WaitPlaceText(job.timeline, waits.largest->place);
-  std::string text = "It waited " + CountText(waits.count, "time", "times") + " for " +
-                     DurationText(waits.blocked_ns);
-  if (!place.empty()) text += " at " + place;
-  return text + ", " + DurationText(waits.longest_ns) + " at the longest";
-}
-
-std::string WakerText(const Case& job, const PlaceWaits& waits) {
-  const WaitSum& wait = *waits.largest;
-  const std::string which =
-      wait.count == waits.count ? "; what ended that was " : "; what ended the longest was ";
-  if (wait.waker_is_known) {
-    const std::string place = WaitPlaceText(job.timeline, wait.waker);
-    return which + ThreadPlaceText(job.timeline, wait.waker_thread, job.parts.pid) +
-           (place.empty() ? "" : ", then in " + place) + ".";
-  }
-  if (Raw(wait.waker_tid) == 0) return ".";
-  return which + absl::StrFormat("TID %u of PID %u, which is not recorded.", Raw(wait.waker_tid),
-                                 Raw(wait.waker_pid));
-}
-
 // Adds the place where the thread waited longest in a part to the evidence; with `reason`, of its
 // waits for that reason. Returns the largest of its waits; nullptr: there are no waits.
 const WaitSum* AddWaits(const Case& job, StepPart part, Finding* finding,
@@ -98,7 +44,7 @@ const WaitSum* AddWaits(const Case& job, StepPart part, Finding* finding,
   });
   if (waits.largest == nullptr) return nullptr;
   finding->evidence.push_back(WaiterText(job, waits) + WakerText(job, waits));
-  const PythonSource source = AddPython(job, part, finding);
+  const PythonSource source = AddPlaces(job, part, finding);
   const bool could_tell_more =
       job.timeline.info().system.operators && job.timeline.samples().empty();
   if (source != PythonSource::kSamples && could_tell_more) finding->next = "--sample 99Hz";
@@ -126,16 +72,6 @@ void AddStops(const Case& job, Finding* finding) {
   const std::string pid = std::to_string(Raw(job.parts.pid));
   finding->evidence.push_back("It was still stopped at the end: 'kill -CONT " + pid +
                               "' lets PID " + pid + " go on.");
-}
-
-// Visits the events of the driving thread that begin in `part`.
-template <typename Visitor>
-void ForEachEventIn(const Case& job, StepPart part, Visitor&& visit) {
-  const ThreadEvents events(job.timeline);
-  for (const uint32_t index : events.of(job.parts.thread)) {
-    const SystemEvent& event = job.timeline.system_event(index);
-    if (job.parts.IsIn(part, event.start_ns)) visit(event);
-  }
 }
 
 // Returns whether the call waits for a lock of a file.
@@ -170,96 +106,6 @@ void AddPolling(const Case& job, Finding* finding) {
       "These are " + std::to_string(sleeps.count / job.steps()) + " sleeps of " +
       DurationText(mean_ns) + (job.parts.are_steps ? " a step" : "") +
       ": as where a loop looks again and again for what another thread or process is to do.");
-}
-
-// What calls of StepPart::kIo did with one file.
-struct FileUse {
-  int64_t ns = 0;
-  uint64_t calls = 0;
-  std::map<IoRole, int64_t> ns_by_role;
-  std::map<IoRole, int64_t> bytes_by_role;
-  std::map<std::string, int64_t> ns_by_call;
-  std::string call;        // where the file is not known
-  bool is_stream = false;  // its other end decides how long a call takes: a pipe, for example
-
-  // Returns the role of the calls that took most of the time; kNone: they moved no bytes, as
-  // accept().
-  IoRole role() const { return LargestValue(ns_by_role)->first; }
-  int64_t bytes() const {
-    const auto found = bytes_by_role.find(role());
-    return found == bytes_by_role.end() ? 0 : found->second;
-  }
-};
-
-bool IsStream(const SystemFile& file) {
-  const bool is_terminal =
-      file.kind == SystemFileKind::kDevice &&
-      (file.name.starts_with("/dev/pts/") || file.name.starts_with("/dev/tty"));
-  return is_terminal || file.kind == SystemFileKind::kPipe || file.kind == SystemFileKind::kSocket;
-}
-
-// Returns the uses of files by their names; calls whose file is not known, by theirs.
-std::map<std::string, FileUse> FilesOfIo(const Case& job) {
-  const SystemTables& tables = job.timeline.system_tables();
-  std::map<std::string, FileUse> by_file;
-  ForEachEventIn(job, StepPart::kIo, [&](const SystemEvent& event) {
-    if (!IsIo(event)) return;
-    const IoFacts io = IoOf(tables, event);
-    const std::string name = FileText(job.timeline, event.file);
-    FileUse& use = by_file[name.empty() ? SystemEventName(event) : name];
-    if (name.empty()) use.call = SystemEventName(event);
-    use.ns += event.duration_ns;
-    use.ns_by_role[io.role] += event.duration_ns;
-    use.ns_by_call[SystemEventName(event)] += event.duration_ns;
-    use.bytes_by_role[io.role] = SaturatingSum(use.bytes_by_role[io.role], io.bytes);
-    ++use.calls;
-    const SystemFile* const file = tables.File(event.file);
-    use.is_stream = file != nullptr && IsStream(*file);
-  });
-  return by_file;
-}
-
-// "12 calls on /data/shard-17.tar took 1.20 s; 96 MB were read, 80 MB a second."
-std::string FileUseText(const std::string& file, const FileUse& use) {
-  std::string text = CountText(use.calls, "call", "calls") +
-                     (use.call.empty() ? " on " + file : " of " + use.call) + " took " +
-                     DurationText(use.ns);
-  const IoRole role = use.role();
-  const int64_t bytes = use.bytes();
-  if (bytes <= 0 || use.ns <= 0) {
-    if (use.call.empty() && !use.is_stream) {
-      const auto call = LargestValue(use.ns_by_call);
-      text += ", " + PercentText(call->second, use.ns) + " of it in " + call->first + "()";
-    }
-    return text + (use.is_stream && role == IoRole::kRead ? ", and no data came." : ".");
-  }
-  text += "; " + BytesText(bytes) + (bytes == 1 ? " was " : " were ") +
-          (role == IoRole::kWrite ? "written" : "read");
-  if (!use.is_stream) {  // how fast a pipe or socket is, is a matter of its other end
-    text += ", " +
-            BytesText(static_cast<int64_t>(static_cast<double>(bytes) * 1e9 /
-                                           static_cast<double>(use.ns))) +
-            " a second";
-  }
-  return text + ".";
-}
-
-// Returns the call that has most of the time of the part if it waits until data is on the disk;
-// empty: no such call has.
-std::string SyncingCall(const std::map<std::string, FileUse>& by_file) {
-  std::map<std::string, int64_t> ns_of;
-  int64_t all_ns = 0;
-  for (const auto& [file, use] : by_file) {
-    all_ns += use.ns;
-    for (const auto& [call, ns] : use.ns_by_call) ns_of[call] += ns;
-  }
-  const auto most = LargestValue(ns_of);
-  constexpr std::string_view kSyncing[] = {"fsync", "fdatasync", "sync_file_range",
-                                           "msync", "sync",      "syncfs"};
-  const bool is_syncing =
-      most != ns_of.end() && 2 * most->second > all_ns &&
-      std::find(std::begin(kSyncing), std::end(kSyncing), most->first) != std::end(kSyncing);
-  return is_syncing ? most->first : "";
 }
 
 // The time of StepPart::kOther, in ns.
@@ -370,7 +216,7 @@ void AddLongestCalls(const Case& job, const OtherTimes& times, Finding* finding)
   if (!text.empty()) finding->evidence.push_back(text + ".");
   if (!calls.empty() && calls.front().first == "sched_yield") {
     finding->evidence.emplace_back(kYields);
-    AddPython(job, StepPart::kOther, finding);
+    AddPlaces(job, StepPart::kOther, finding);
   }
 }
 
@@ -406,44 +252,6 @@ std::optional<Finding> FindOtherThread(const Case& job) {
   return finding;
 }
 
-std::optional<Finding> FindIo(const Case& job) {
-  Finding finding = FindingOf(job, FindingKind::kIo, StepPart::kIo,
-                              DriverText(job) + " itself reads or writes files or sockets");
-  const std::map<std::string, FileUse> by_file = FilesOfIo(job);
-  const PlaceWaits waits =
-      LongestPlace(job, [](const WaitSum& wait) { return wait.reason == WaitReason::kIo; });
-  const auto most = std::max_element(by_file.begin(), by_file.end(),
-                                     [](auto& a, auto& b) { return a.second.ns < b.second.ns; });
-  if (most == by_file.end()) {
-    if (waits.largest != nullptr) finding.evidence.push_back(WaiterText(job, waits) + ".");
-    finding.next = kMoreOfKernel;
-    return finding;
-  }
-  finding.evidence.push_back(FileUseText(most->first, most->second));
-  if (const std::string call = SyncingCall(by_file); !call.empty()) {
-    finding.what = DriverText(job) + " waits until what it wrote is on the disk (" + call + ")";
-  }
-  const bool waits_for_peer =
-      most->second.is_stream && waits.largest != nullptr && 2 * waits.blocked_ns > finding.ns;
-  if (waits_for_peer) {
-    const IoRole role = most->second.role();
-    finding.what =
-        DriverText(job) +
-        (role == IoRole::kWrite  ? " waits until a pipe, socket or terminal takes its data"
-         : role == IoRole::kRead ? " waits for data from a pipe, socket or terminal"
-                                 : " waits for the other end of a socket: for a request, "
-                                   "or for a connection");
-    finding.evidence.push_back(WaiterText(job, waits) + WakerText(job, waits));
-    AddMeanwhile(job, StepPart::kIo, waits.largest, &finding);
-  }
-  if (by_file.size() > 1) {
-    finding.evidence.push_back(CountText(by_file.size() - 1, "other file", "other files") +
-                               " took less: 'proftrace report --by-file' lists all.");
-  }
-  AddPython(job, StepPart::kIo, &finding);
-  return finding;
-}
-
 std::optional<Finding> FindOtherWaits(const Case& job) {
   Finding finding = FindingOf(job, FindingKind::kSystem, StepPart::kOther,
                               DriverText(job) + " waits in system calls of several kinds");
@@ -467,7 +275,7 @@ std::optional<Finding> FindOtherWaits(const Case& job) {
       finding.what = DriverText(job) + " is in other system calls";
     }
     AddLongestCalls(job, times, &finding);
-    AddPython(job, StepPart::kOther, &finding);
+    AddPlaces(job, StepPart::kOther, &finding);
   }
   if (!job.timeline.info().system.calls && finding.kind == FindingKind::kSystem) {
     finding.next = kMoreOfKernel;

@@ -131,6 +131,37 @@ TEST_F(LookAlikesTest, CallsThatWaitForTheDiskAreNoReadsOrWrites) {
                                               "it in fdatasync()."));
 }
 
+// Each request has a socket of its own, beside one that is named alike again and again.
+TEST_F(LookAlikesTest, SocketsOfOneServerAreOnePlace) {
+  const SystemFileId unconnected = maker_.AddSystemFile(SystemFileKind::kSocket, "tcp:0.0.0.0:0");
+  MakeSteps([&](int step, int64_t from_ns, int64_t to_ns) {
+    SystemEvent open = MakeCall(thread_, "connect", from_ns, from_ns + kMs, 0);
+    open.file = unconnected;
+    maker_.AddSystemEvent(open);
+    SystemEvent read = MakeCall(thread_, "recvfrom", from_ns + kMs, to_ns, 4);
+    read.file = maker_.AddSystemFile(
+        SystemFileKind::kSocket, "tcp:10.0.0.2:" + std::to_string(40000 + step) + "->10.0.0.1:80");
+    maker_.AddSystemEvent(read);
+  });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kIo);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding),
+              HasSubstr("12 calls on 12 sockets to 10.0.0.1:80 took 60.0 ms; 48 bytes were read."));
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("1 other file took less"));
+}
+
+TEST_F(LookAlikesTest, SocketsThatAServerAcceptedAreItsOwn) {
+  MakeSteps([&](int step, int64_t from_ns, int64_t to_ns) {
+    SystemEvent write = MakeCall(thread_, "sendto", from_ns, to_ns, 4);
+    write.file = maker_.AddSystemFile(SystemFileKind::kSocket,
+                                      "tcp:[::1]:80->[::1]:" + std::to_string(40000 + step));
+    maker_.AddSystemEvent(write);
+  });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kIo);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("12 calls on 12 sockets of [::1]:80 took 72.0 ms"));
+}
+
 TEST_F(LookAlikesTest, AFunctionOfTheJobsOwnIsPython) {
   const Finding finding = FindNode("ScaleBackward");
   EXPECT_THAT(finding.what, HasSubstr("is in a Function of the job's own, ScaleBackward"));

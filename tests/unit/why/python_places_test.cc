@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/system_events.h"
 #include "tests/unit/why/why_fixture.h"
 #include "userspace/why/rules.h"
 
@@ -70,6 +71,31 @@ TEST_F(PythonPlacesTest, AFunctionThatTakesMostIsNamedWithItsLine) {
   EXPECT_THAT(TextOf(WhyOf({AddFrame("work", 3, outer), AddFrame("work", 3, outer),
                             AddFrame("work", 4, outer), AddFrame("other", 9, outer)})),
               HasSubstr("It was in loop.py(3): work for 75 % of that, by samples."));
+}
+
+// A library waits for the job: its function alone would not lead to the job's own line.
+TEST_F(PythonPlacesTest, AWaitInALibraryHasTheJobsOwnLineNamed) {
+  maker_.info().system.sched = maker_.info().system.calls = true;
+  const SystemFileId socket =
+      maker_.AddSystemFile(SystemFileKind::kSocket, "tcp:10.0.0.2:40000->10.0.0.1:80");
+  const uint32_t own = AddFrame("report_metrics", 14, AddFrame("train", 30, 0));
+  const uint32_t read = AddFrame("readinto", 706, own);
+  SampleFunction& function = samples_.functions[samples_.frames[read].function];
+  function.file = "socket.py";
+  function.is_installed = true;
+  MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+    SystemEvent call = MakeCall(thread_, "recvfrom", from_ns, to_ns, 4);
+    call.file = socket;
+    maker_.AddSystemEvent(call);
+    samples_.samples.push_back(
+        {.time_ns = from_ns + kMs, .period_ns = kMs, .count = 2, .frame = read, .thread = thread_});
+  });
+  maker_.SetSamples(samples_);
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kIo);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding),
+              HasSubstr("It was in socket.py(706): readinto for 100 % of that, by samples. By "
+                        "samples, it was at loop.py(14): report_metrics (100 %)"));
 }
 
 // A library runs the loop, and calls the job back from between its own lines.
