@@ -236,7 +236,7 @@ PythonSource AddPlaces(const Case& job, StepPart part, Finding* finding) {
   return AddPlaces(job, job.parts.thread, TimesOf(job, part), "It", finding);
 }
 
-std::string OwnPlaceRemark(const Case& job, int64_t largest_ns) {
+std::string OwnPlaceText(const Case& job, int64_t largest_ns) {
   const Timeline& timeline = job.timeline;
   std::map<std::string, int64_t> looks_of;  // by function
   int64_t all = 0;
@@ -260,9 +260,9 @@ std::string OwnPlaceRemark(const Case& job, int64_t largest_ns) {
   const double share = static_cast<double>(most->second) / static_cast<double>(all);
   const double largest = static_cast<double>(largest_ns) / static_cast<double>(job.parts.total_ns);
   if (share < kPlaceShare || share < largest + kPlaceMargin) return "";
-  return "By place, the most is in " + ShownText(most->first) +
-         " and what that calls: " + PercentText(most->second, all) +
-         " of the samples in steps, in several of the findings.";
+  return "Of all places " + ShownText(most->first) +
+         " has most, with what it calls: " + PercentText(most->second, all) +
+         " of the samples, whose time is spread over several of these findings.";
 }
 
 }  // namespace proftrace

@@ -92,7 +92,7 @@ void AddCallingLines(const Case& job, StepPart part, Finding* finding);
 // Returns a sentence on the job's own function whose time, with all that it calls, is more than
 // `largest_ns` of the steps, by samples: it can lie in several findings, of which each is smaller.
 // Empty: there is none.
-std::string OwnPlaceRemark(const Case& job, int64_t largest_ns);
+std::string OwnPlaceText(const Case& job, int64_t largest_ns);
 // Adds the function of Python that operators call (hooks, autograd Functions) if such functions
 // have a fifth of the driving thread's samples in that part. Returns their share, 0 to 1; 0: it is
 // less, or not known.

@@ -171,17 +171,14 @@ std::vector<std::string> WhyNothing(const RecordingInfo& info) {
   return reasons;
 }
 
-void AddRemarksOfSamples(const Case& job, Verdict* verdict) {
+// Adds the function that has more of the time than any of the findings.
+void AddOwnPlace(const Case& job, Verdict* verdict) {
   int64_t largest_ns = 0;
   for (const Finding& finding : verdict->findings) {
     if (finding.is_cause()) largest_ns = std::max(largest_ns, finding.ns);
   }
-  if (std::string remark = OwnPlaceRemark(job, largest_ns); !remark.empty()) {
-    verdict->remarks.push_back(std::move(remark));
-  }
-  if (std::string remark = WatcherRemark(job); !remark.empty()) {
-    verdict->remarks.push_back(std::move(remark));
-  }
+  const std::string place = OwnPlaceText(job, largest_ns);
+  if (!place.empty()) verdict->about += " " + place;
 }
 
 void AddRemarks(const Case& job, Verdict* verdict) {
@@ -230,7 +227,9 @@ void AddRemarks(const Case& job, Verdict* verdict) {
       remarks.push_back(std::move(remark));
     }
   }
-  AddRemarksOfSamples(job, verdict);
+  if (std::string remark = WatcherRemark(job); !remark.empty()) {
+    remarks.push_back(std::move(remark));
+  }
   for (std::string& remark : HostRemarks(timeline.info())) remarks.push_back(std::move(remark));
   if (std::string remark = DeviceMemoryRemark(job); !remark.empty()) {
     remarks.push_back(std::move(remark));
@@ -266,6 +265,7 @@ Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
   verdict.about = AboutText(job, verdict.median_step_ns);
   if (!FindDevice(job, &verdict)) {
     AddFindingsOfParts(job, &verdict);
+    AddOwnPlace(job, &verdict);
   } else {
     AddRemarksOfCpu(job, &verdict);
   }

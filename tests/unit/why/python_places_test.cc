@@ -132,7 +132,7 @@ TEST_F(PythonPlacesTest, ALineThatDoesMostItselfIsNamedBesideWhatItCalls) {
 class OwnPlaceTest : public PythonPlacesTest {
  protected:
   // `looks`: how many of the ten looks at a step find the function.
-  std::vector<std::string> RemarksWith(int looks) {
+  std::string AboutWith(int looks) {
     const uint32_t script = AddFrame("<module>", 50, 0);
     const uint32_t batch = AddFrame("next_batch", 5, script);
     MakeSteps([&](int step, int64_t from_ns, int64_t) {
@@ -146,21 +146,23 @@ class OwnPlaceTest : public PythonPlacesTest {
       }
     });
     maker_.SetSamples(samples_);
-    return Why().remarks;
+    return Why().about;
   }
 };
 
 TEST_F(OwnPlaceTest, AFunctionThatHasMoreThanAnyFindingIsToldOf) {
-  EXPECT_THAT(RemarksWith(6), Contains(HasSubstr("By place, the most is in loop.py(1): next_batch "
-                                                 "and what that calls: 60 % of the samples")));
+  EXPECT_THAT(
+      AboutWith(6),
+      HasSubstr("Of all places loop.py(1): next_batch has most, with what it calls: 60 % of the "
+                "samples"));
 }
 
 TEST_F(OwnPlaceTest, AFunctionThatHasLessIsNot) {
-  EXPECT_THAT(RemarksWith(5), Each(Not(HasSubstr("By place"))));
+  EXPECT_THAT(AboutWith(5), Not(HasSubstr("Of all places")));
 }
 
 TEST_F(OwnPlaceTest, TheLoopItselfIsNot) {
-  EXPECT_THAT(RemarksWith(10), Each(Not(HasSubstr("By place"))));
+  EXPECT_THAT(AboutWith(10), Not(HasSubstr("Of all places")));
 }
 
 TEST_F(PythonPlacesTest, AThreadWithoutPythonHasItsNativeFunctionNamed) {
