@@ -112,9 +112,12 @@ std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunPr
              return part.name == StepPartName(*finding.part) && !part.is_real();
            });
   };
+  // Another kind may tell the same part's time: one operator, many small ones.
   const auto like = [](const Verdict& verdict, const Finding& finding) {
-    return std::find_if(verdict.findings.begin(), verdict.findings.end(),
-                        [&](const Finding& other) { return other.kind == finding.kind; });
+    return std::find_if(
+        verdict.findings.begin(), verdict.findings.end(), [&](const Finding& other) {
+          return finding.part.has_value() ? other.part == finding.part : other.kind == finding.kind;
+        });
   };
   for (const Finding& finding : after.verdict.findings) {
     if (is_as_it_was(finding)) continue;
@@ -168,6 +171,32 @@ std::optional<double> FindCommonFactor(const std::vector<Change>& operators) {
   return median;
 }
 
+// Returns what a factor common to nearly all operators means. Larger inputs make operators take
+// longer, and leave Python outside of them as it was; a slower processor makes both take longer.
+std::string CommonFactorText(double factor, const std::vector<Change>& parts) {
+  std::string text = absl::StrFormat("Nearly all operators take %.2f times as long a call", factor);
+  const auto python = std::find_if(parts.begin(), parts.end(), [](const Change& part) {
+    return part.name == StepPartName(StepPart::kPython);
+  });
+  if (python != parts.end() && python->before_ms > 0) {
+    const double of_python = python->after_ms / python->before_ms;
+    if (std::abs(of_python / factor - 1) <= kCommonWidth) {
+      return text +
+             ", and so does Python outside of them: that is a processor that is slower or faster, "
+             "or shared with others, rather than the job.";
+    }
+    if (std::abs(of_python - 1) < kFarFromOne) {
+      return text +
+             ", and Python outside of them takes as long as before: that is inputs of another size "
+             "(a batch, for example), rather than another processor.";
+    }
+  }
+  return text +
+         ": that is inputs of another size (a batch, for example), or a processor that is slower "
+         "or "
+         "faster, or shared with others.";
+}
+
 void AddRemarks(const RunProfile& before, const RunProfile& after, RunComparison* comparison) {
   std::vector<std::string>& remarks = comparison->remarks;
   if (!comparison->by_step) {
@@ -212,10 +241,7 @@ void AddRemarks(const RunProfile& before, const RunProfile& after, RunComparison
         "them.");
   }
   if (comparison->common_factor) {
-    remarks.push_back(absl::StrFormat(
-        "Nearly all operators take %.2f times as long a call: that is a processor that is slower "
-        "or faster, or shared with others, rather than the job.",
-        *comparison->common_factor));
+    remarks.push_back(CommonFactorText(*comparison->common_factor, comparison->parts));
   }
 }
 

@@ -270,6 +270,49 @@ TEST(CompareTest, NamesAFactorThatAllOperatorsHaveInCommon) {
   EXPECT_FALSE(CompareRuns(make(1, 1), make(1.02, 1.02)).common_factor.has_value());
 }
 
+// Larger inputs make operators take longer, a slower processor makes Python take longer as well.
+TEST(CompareTest, TellsInputsOfAnotherSizeFromASlowerProcessor) {
+  const auto remark = [](double of_operators, double of_python) {
+    const auto make = [](double operators, double python) {
+      RunProfile profile = ProfileOf(100, 0);
+      profile.operators.clear();
+      for (int i = 0; i < 7; ++i) {
+        profile.operators.push_back(
+            {std::string(1, static_cast<char>('a' + i)), {1e6 * operators, 0.0}, 1});
+      }
+      profile.parts[static_cast<size_t>(StepPart::kPython)] = {1e6 * python, 0.0};
+      return profile;
+    };
+    return CompareRuns(make(1, 1), make(of_operators, of_python)).remarks.back();
+  };
+  EXPECT_THAT(remark(2, 1.01), HasSubstr("that is inputs of another size"));
+  EXPECT_THAT(remark(2, 2.02), HasSubstr("so does Python outside of them: that is a processor"));
+  EXPECT_THAT(remark(2, 1.4), HasSubstr("inputs of another size (a batch, for example), or a"));
+}
+
+// One operator most of all, and several: that is one cause, which takes less time now.
+TEST(CompareTest, AnotherKindAboutTheSamePartIsTheSameCause) {
+  const auto make = [](double ns, FindingKind kind) {
+    RunProfile run = ProfileOf(ns, 0);
+    run.parts[static_cast<size_t>(StepPart::kOperators)] = {ns, 0.0};
+    run.verdict = {};
+    run.verdict.steps = 1;
+    run.verdict.total_ns = static_cast<int64_t>(ns);
+    Finding finding;
+    finding.kind = kind;
+    finding.part = StepPart::kOperators;
+    finding.ns = static_cast<int64_t>(ns);
+    run.verdict.findings = {finding};
+    return run;
+  };
+  const std::vector<FindingChange> changes =
+      CompareRuns(make(4e6, FindingKind::kOperators), make(2e6, FindingKind::kOneOperator))
+          .findings;
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].kind, FindingChange::Kind::kLess);
+  EXPECT_EQ(changes[0].finding.kind, FindingKind::kOneOperator);
+}
+
 TEST(CompareTest, JsonHasTheSame) {
   const RunComparison comparison = CompareRuns(ProfileOf(3000, 0), ProfileOf(4500, 100, "aten::x"));
   StringSink sink;
