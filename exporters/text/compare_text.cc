@@ -17,12 +17,15 @@
 namespace proftrace {
 namespace {
 
+// Parts below this part of a step are in the JSON alone.
+constexpr double kShownPart = 0.001;
+
 std::string_view PartText(std::string_view name) {
   for (size_t i = 0; i < kStepParts; ++i) {
     const auto part = static_cast<StepPart>(i);
     if (StepPartName(part) == name) return StepPartText(part);
   }
-  return name;
+  return name == kUnknownParts ? "what one recording does not tell apart" : name;
 }
 
 std::string MsText(double ms) {
@@ -38,7 +41,8 @@ std::string NoiseText(const Change& change) {
 
 std::string CallsText(const Change& change) {
   const auto text = [](double calls) {
-    return absl::StrFormat("%.*f", calls == std::round(calls) ? 0 : 1, calls);
+    const double tenths = std::round(10 * calls);
+    return absl::StrFormat("%.*f", std::fmod(tenths, 10) == 0 ? 0 : 1, tenths / 10);
   };
   const std::string before = text(change.calls_before);
   const std::string after = text(change.calls_after);
@@ -99,7 +103,9 @@ void AddParts(const RunComparison& comparison, std::string* text) {
   std::stable_sort(parts.begin(), parts.end(), [](const Change* a, const Change* b) {
     return std::abs(a->ms()) > std::abs(b->ms());
   });
+  const double whole_ms = std::max(comparison.whole.before_ms, comparison.whole.after_ms);
   for (const Change* part : parts) {
+    if (std::max(part->before_ms, part->after_ms) < kShownPart * whole_ms) continue;
     table.AddRow({std::string(PartText(part->name)), MsText(part->before_ms),
                   MsText(part->after_ms), SignedMsText(part->ms()), NoiseText(*part),
                   part->is_real() ? "" : "as it was"});
@@ -129,7 +135,8 @@ void AddFindings(const RunComparison& comparison, std::string* text) {
         change.kind == FindingChange::Kind::kNew ? MsText(change.after_ms) + " ms a step"
         : change.kind == FindingChange::Kind::kGone
             ? "was " + MsText(change.before_ms) + " ms a step"
-            : MsText(change.after_ms) + " ms a step, was " + MsText(change.before_ms);
+            : MsText(change.after_ms) + " ms a step, was " + MsText(change.before_ms) +
+                  (change.was.empty() ? "" : ": " + change.was);
     *text += absl::StrFormat("  %s: %s (%s).\n", KindText(change.kind), change.finding.what, times);
   }
 }

@@ -65,6 +65,10 @@ absl::StatusOr<Results> LoadResults(const std::string& capture, bool salvage,
   absl::StatusOr<std::unique_ptr<CaptureReader>> reader =
       CaptureReader::Open(capture, reader_options);
   if (!reader.ok()) return reader.status();
+  if ((*reader)->is_empty() && !(*reader)->damage().empty()) {
+    return Fail(ExitCode::kInputDamaged,
+                capture + " is damaged: " + (*reader)->damage() + "; nothing of it is whole");
+  }
   absl::StatusOr<Results> results =
       LoadResults(reader->get(), SpillDirectory(capture), options, processes);
   if (!results.ok()) return OfCapture(results.status(), capture, (*reader)->damage());

@@ -101,6 +101,64 @@ bool IsSameTime(double a_ms, double b_ms) {
   return std::abs(a_ms - b_ms) < kFindingPart * std::max(a_ms, b_ms);
 }
 
+// Returns whether both recordings tell the same parts of a step apart.
+bool KnowTheSame(const RunProfile& a, const RunProfile& b) {
+  return a.has_waits == b.has_waits && a.has_calls == b.has_calls && a.has_faults == b.has_faults;
+}
+
+// Returns whether a part is told without the kernel's records: by rows alone, or by their absence.
+bool IsToldByRows(StepPart part) {
+  return part == StepPart::kData || part == StepPart::kCollection || part == StepPart::kBetween;
+}
+
+struct PartsOfRun {
+  std::array<StepTime, kStepParts> times;
+  PartTimes totals{};
+};
+
+// Returns the parts of a run; with `joins`, those that IsToldByRows() is false for as one, in the
+// place of the operators. It has the error of the step, because nearly all of the step is in it.
+PartsOfRun PartsOf(const RunProfile& run, bool joins) {
+  PartsOfRun parts{run.parts, run.part_totals};
+  if (!joins) return parts;
+  StepTime joined{0, run.step.error_ns};
+  int64_t total_ns = 0;
+  for (size_t part = 0; part < kStepParts; ++part) {
+    if (IsToldByRows(static_cast<StepPart>(part))) continue;
+    joined.mean_ns += std::exchange(parts.times[part], {0, 0.0}).mean_ns;
+    total_ns += std::exchange(parts.totals[part], 0);
+  }
+  parts.times[static_cast<size_t>(StepPart::kOperators)] = joined;
+  parts.totals[static_cast<size_t>(StepPart::kOperators)] = total_ns;
+  return parts;
+}
+
+// Returns the changes of the parts that took time.
+std::vector<Change> CompareParts(const RunProfile& before, const RunProfile& after,
+                                 const Scale& scale) {
+  const bool joins = !KnowTheSame(before, after);
+  const PartsOfRun earlier = PartsOf(before, joins);
+  const PartsOfRun later = PartsOf(after, joins);
+  std::vector<Change> changes;
+  for (size_t part = 0; part < kStepParts; ++part) {
+    const bool is_joined = joins && static_cast<StepPart>(part) == StepPart::kOperators;
+    std::string name(is_joined ? kUnknownParts : StepPartName(static_cast<StepPart>(part)));
+    Change change =
+        scale.by_step ? MakeChange(std::move(name), earlier.times[part], later.times[part])
+                      : MakeChange(std::move(name), ScaledTotal(earlier.totals[part], scale.before),
+                                   ScaledTotal(later.totals[part], scale.after));
+    if (change.before_ms != 0 || change.after_ms != 0) changes.push_back(std::move(change));
+  }
+  return changes;
+}
+
+// Returns whether both recordings could have told such a finding.
+bool IsComparable(const RunProfile& before, const RunProfile& after, const Finding& finding) {
+  if (KnowTheSame(before, after)) return true;
+  if (finding.part.has_value()) return IsToldByRows(*finding.part);
+  return finding.kind == FindingKind::kRecompilation || finding.kind == FindingKind::kUnevenSteps;
+}
+
 // A finding about a part has changed only if the part has, and how uneven steps are only if the
 // steps are longer or shorter by more than they vary.
 std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunProfile& after,
@@ -119,27 +177,34 @@ std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunPr
           return finding.part.has_value() ? other.part == finding.part : other.kind == finding.kind;
         });
   };
+  const auto change_of = [](double before_ms, double after_ms) {
+    return after_ms > before_ms ? FindingChange::Kind::kMore : FindingChange::Kind::kLess;
+  };
+  // A verdict leaves out what is small, which is not gone.
+  const auto is_there = [](double ms, double step_ms) { return ms >= kWorthPart * step_ms; };
   for (const Finding& finding : after.verdict.findings) {
-    if (is_as_it_was(finding)) continue;
+    if (is_as_it_was(finding) || !IsComparable(before, after, finding)) continue;
     const auto earlier = like(before.verdict, finding);
-    FindingChange change{FindingChange::Kind::kNew, finding, 0, after.verdict.MsAStep(finding)};
-    if (earlier != before.verdict.findings.end()) {
-      change.before_ms = before.verdict.MsAStep(*earlier);
-      if (IsSameTime(change.before_ms, change.after_ms)) continue;
-      if (finding.is_part_of_others() && !comparison.whole.is_real()) continue;
-      change.kind = change.after_ms > change.before_ms ? FindingChange::Kind::kMore
-                                                       : FindingChange::Kind::kLess;
-    } else if (IsSameTime(UntoldMs(before, finding).value_or(0), change.after_ms)) {
-      continue;
-    }
-    changes.push_back(std::move(change));
+    const bool is_told = earlier != before.verdict.findings.end();
+    const double before_ms =
+        is_told ? before.verdict.MsAStep(*earlier) : UntoldMs(before, finding).value_or(0);
+    const double after_ms = after.verdict.MsAStep(finding);
+    if (IsSameTime(before_ms, after_ms)) continue;
+    if (is_told && finding.is_part_of_others() && !comparison.whole.is_real()) continue;
+    const bool is_new = !is_told && !is_there(before_ms, comparison.whole.before_ms);
+    changes.push_back({is_new ? FindingChange::Kind::kNew : change_of(before_ms, after_ms), finding,
+                       is_new ? 0 : before_ms, after_ms,
+                       is_told && earlier->what != finding.what ? earlier->what : ""});
   }
   for (const Finding& finding : before.verdict.findings) {
-    if (is_as_it_was(finding)) continue;
+    if (is_as_it_was(finding) || !IsComparable(before, after, finding)) continue;
     if (like(after.verdict, finding) != after.verdict.findings.end()) continue;
     const double before_ms = before.verdict.MsAStep(finding);
-    if (IsSameTime(before_ms, UntoldMs(after, finding).value_or(0))) continue;
-    changes.push_back({FindingChange::Kind::kGone, finding, before_ms, 0});
+    const double after_ms = UntoldMs(after, finding).value_or(0);
+    if (IsSameTime(before_ms, after_ms)) continue;
+    const bool is_gone = !is_there(after_ms, comparison.whole.after_ms);
+    changes.push_back({is_gone ? FindingChange::Kind::kGone : change_of(before_ms, after_ms),
+                       finding, before_ms, is_gone ? 0 : after_ms, ""});
   }
   return changes;
 }
@@ -215,6 +280,11 @@ void AddRemarks(const RunProfile& before, const RunProfile& after, RunComparison
                       absl::StrJoin(after.options, " ") +
                       "): a part of the difference is that of the recordings.");
   }
+  if (!KnowTheSame(before, after)) {
+    remarks.emplace_back(
+        "Waits, system calls or page faults are in one of the recordings alone, so that only a few "
+        "parts of a step and causes can be compared: record both with the same --activities.");
+  }
   if (std::abs(before.overhead_percent - after.overhead_percent) > kOverheadDifference) {
     remarks.push_back(absl::StrFormat(
         "Recording itself cost about %.0f %% before and about %.0f %% now, by its own estimate.",
@@ -232,6 +302,12 @@ void AddRemarks(const RunProfile& before, const RunProfile& after, RunComparison
     remarks.push_back("PyTorch is another one: " + before.torch_version + " before, " +
                       after.torch_version + " now.");
   }
+  for (const auto& [run, when] : {std::pair{&before, "Before: "}, {&after, "Now: "}}) {
+    const Verdict& verdict = run->verdict;
+    if (!verdict.growth.has_value()) continue;
+    remarks.push_back(when + verdict.remarks[*verdict.growth] +
+                      " How long a mean step takes depends on when it was recorded.");
+  }
   if (before.has_loss || after.has_loss) {
     remarks.emplace_back("Records were lost: times and counts may be too small.");
   }
@@ -242,6 +318,14 @@ void AddRemarks(const RunProfile& before, const RunProfile& after, RunComparison
   }
   if (comparison->common_factor) {
     remarks.push_back(CommonFactorText(*comparison->common_factor, comparison->parts));
+  }
+  if (comparison->whole.is_real() || !comparison->operators.empty() ||
+      !comparison->findings.empty()) {
+    remarks.emplace_back(
+        "Two recordings of an unchanged job can differ by more than \"within\", which is how much "
+        "steps vary in one recording, above all where other programs use the host: record each "
+        "once "
+        "more before you act on a small difference.");
   }
 }
 
@@ -270,16 +354,7 @@ RunComparison CompareRuns(const RunProfile& before, const RunProfile& after) {
     scale.after = seconds(after);
     comparison.whole = {.name = "second", .before_ms = 1000, .after_ms = 1000};
   }
-  for (size_t part = 0; part < kStepParts; ++part) {
-    std::string name(StepPartName(static_cast<StepPart>(part)));
-    Change change =
-        scale.by_step
-            ? MakeChange(std::move(name), before.parts[part], after.parts[part])
-            : MakeChange(std::move(name), ScaledTotal(before.part_totals[part], scale.before),
-                         ScaledTotal(after.part_totals[part], scale.after));
-    if (change.before_ms != 0 || change.after_ms != 0)
-      comparison.parts.push_back(std::move(change));
-  }
+  comparison.parts = CompareParts(before, after, scale);
   comparison.operators = MakeChanges(before.operators, after.operators, scale);
   comparison.common_factor = FindCommonFactor(comparison.operators);
   const double whole_ms = std::max(comparison.whole.before_ms, comparison.whole.after_ms);

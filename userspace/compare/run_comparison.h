@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "userspace/compare/run_profile.h"
@@ -33,10 +34,15 @@ struct Change {
 struct FindingChange {
   enum class Kind { kNew, kGone, kMore, kLess };
   Kind kind = Kind::kNew;
-  Finding finding;  // from the later recording; for kGone from the earlier one
+  Finding finding;  // from the later recording, or from the earlier one where only that has it
   double before_ms = 0;
   double after_ms = 0;
+  std::string was;  // what the earlier finding said, where that is something else
 };
+
+// The name in RunComparison::parts of the parts that only one of the recordings tells apart, as
+// one.
+inline constexpr std::string_view kUnknownParts = "unknown";
 
 struct RunComparison {
   bool by_step = true;

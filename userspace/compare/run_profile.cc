@@ -194,10 +194,17 @@ void ProfileRecording(const Timeline& timeline, Pid pid, RunProfile* profile) {
   }
   profile->options = {"--activities " + info.system.ToText()};
   if (timeline.has_inputs()) profile->options.emplace_back("--record-shapes");
-  if (timeline.has_stacks()) profile->options.emplace_back("--with-stack");
+  if (!timeline.python_modules().empty()) {
+    profile->options.emplace_back("--with-modules");
+  } else if (timeline.has_stacks()) {
+    profile->options.emplace_back("--with-stack");
+  }
+  if (!timeline.samples().empty()) profile->options.emplace_back("--sample");
   if (timeline.has_memory()) profile->options.emplace_back("--profile-memory");
   profile->overhead_percent = info.cost.estimated_overhead_percent;
   profile->has_loss = timeline.any_loss();
+  profile->has_calls = info.system.calls || info.system.io;
+  profile->has_faults = info.system.faults;
   profile->window_ns = info.window.duration_ns;
 }
 
@@ -208,6 +215,7 @@ std::optional<RunProfile> ProfileRun(const Timeline& timeline, const Aggregates&
   if (!parts.has_value()) return std::nullopt;
   RunProfile profile;
   ProfileRecording(timeline, parts->pid, &profile);
+  profile.has_waits = parts->has_kernel;
   profile.are_steps = parts->are_steps;
   if (parts->are_steps) {
     profile.steps = parts->intervals.size();

@@ -45,6 +45,11 @@ struct RunProfile {
   std::vector<std::string> options;
   double overhead_percent = 0;  // the recording's overhead by its own estimate
   bool has_loss = false;
+  // What the recording knows of the kernel: without it, waits, calls and page faults are in the
+  // time of the parts around them.
+  bool has_waits = false;
+  bool has_calls = false;
+  bool has_faults = false;
 
   bool are_steps = false;  // false: no steps were found, and only totals are known
   uint64_t steps = 0;

@@ -217,7 +217,7 @@ class Drawer {
 
   static int WidthOf(const TopColumn& column) {
     return std::max(column.unit == TopUnit::kCount ? 7 : 8,
-                    static_cast<int>(column.title.size()) + 1);
+                    static_cast<int>(column.title.size()) + 2);  // with the mark of the sorted one
   }
 
   void DrawTable(size_t page) {

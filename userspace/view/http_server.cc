@@ -74,6 +74,11 @@ class HttpServer::Connection {
   // Returns whether the client is being sent a file, for which it had to know the token.
   bool is_served() const { return phase_ == Phase::kAnswering && file_ != nullptr; }
   bool is_late(int64_t now_ms) const { return now_ms >= deadline_ms_; }
+  // Returns whether another client may have this one's place: this one may be anybody, or has not
+  // read for a while.
+  bool may_give_way(const HttpLimits& limits, int64_t now_ms) const {
+    return !is_served() || now_ms - (deadline_ms_ - limits.send_ms) >= limits.stall_ms;
+  }
   short wanted() const { return phase_ == Phase::kAnswering ? POLLOUT : POLLIN; }
 
   // Reads and sends as far as that is possible without waiting. Returns false when the connection
@@ -246,14 +251,19 @@ absl::StatusOr<HttpServer> HttpServer::Listen(uint16_t port, const HttpLimits& l
   return HttpServer(std::move(listener), ntohs(address.sin_port), limits);
 }
 
-bool HttpServer::MakeRoom() {
+bool HttpServer::MakeRoom(int64_t now_ms) {
   if (connections_.size() < limits_.most_connections) return true;
-  // A client that has not shown the token may be anybody, and a browser asks again.
-  const auto unknown =
-      std::find_if(connections_.begin(), connections_.end(),
-                   [](const auto& connection) { return !connection->is_served(); });
-  if (unknown == connections_.end()) return false;
-  connections_.erase(unknown);
+  // A client that has not shown the token may be anybody, and a browser asks again. Only where all
+  // have shown it, one that does not read gives way.
+  auto given = std::find_if(connections_.begin(), connections_.end(),
+                            [](const auto& connection) { return !connection->is_served(); });
+  if (given == connections_.end()) {
+    given = std::find_if(connections_.begin(), connections_.end(), [&](const auto& connection) {
+      return connection->may_give_way(limits_, now_ms);
+    });
+  }
+  if (given == connections_.end()) return false;
+  connections_.erase(given);
   return true;
 }
 
@@ -268,7 +278,7 @@ absl::Status HttpServer::Accept(int64_t now_ms) {
       }
       return absl::OkStatus();
     }
-    if (!MakeRoom()) return absl::OkStatus();
+    if (!MakeRoom(now_ms)) return absl::OkStatus();
     connections_.push_back(
         std::make_unique<Connection>(std::move(client), now_ms + limits_.head_ms));
   }
@@ -291,9 +301,11 @@ absl::Status HttpServer::Serve(const ServedFiles& files, std::string_view token,
     for (const auto& connection : connections_) {
       waits.push_back({connection->fd(), connection->wanted(), 0});
     }
-    const bool is_full = connections_.size() >= limits_.most_connections &&
-                         std::all_of(connections_.begin(), connections_.end(),
-                                     [](const auto& one) { return one->is_served(); });
+    const int64_t begin_ms = NowMs();
+    const bool is_full =
+        connections_.size() >= limits_.most_connections &&
+        std::none_of(connections_.begin(), connections_.end(),
+                     [&](const auto& one) { return one->may_give_way(limits_, begin_ms); });
     waits.push_back({is_full ? -1 : listener_.get(), POLLIN, 0});
     (void)poll(waits.data(), waits.size(), kLongestWaitMs);
     const int64_t now_ms = NowMs();

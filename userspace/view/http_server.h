@@ -23,6 +23,7 @@ struct HttpLimits {
   size_t most_connections = 64;
   int64_t head_ms = 10'000;   // from the start of the connection to the end of the request
   int64_t send_ms = 30'000;   // the longest time without a byte being sent
+  int64_t stall_ms = 2'000;   // without a byte being sent, before another client may have the place
   int64_t linger_ms = 1'000;  // how long the bytes are read that a client sends after its answer
 };
 
@@ -48,9 +49,9 @@ class HttpServer {
 
   HttpServer(UniqueFd listener, uint16_t port, const HttpLimits& limits);
   absl::Status Accept(int64_t now_ms);
-  // Makes room for one more connection by dropping one that is not being sent a file. Returns false
-  // where there is none to drop.
-  bool MakeRoom();
+  // Makes room for one more connection by dropping one that is not being sent a file, or whose
+  // client does not read it. Returns false where there is none to drop.
+  bool MakeRoom(int64_t now_ms);
   void DropLate(int64_t now_ms);
 
   UniqueFd listener_;

@@ -159,10 +159,10 @@ PartingLines FindPartingLines(const Timeline& timeline, std::vector<CallPath> pa
   }
 }
 
-// Returns the innermost function of Python that a quarter of the calls come from; empty: there is
-// none. The one that starts the backward pass says nothing.
-std::string InmostFunction(const Timeline& timeline, const std::vector<CallPath>& paths,
-                           int64_t all) {
+// Returns "38 % of it was in torch/nn/modules/linear.py(130): forward": the innermost function of
+// Python that most calls come from, if it is a quarter of them; empty: there is none. The one that
+// starts the backward pass says nothing.
+std::string InmostText(const Timeline& timeline, const std::vector<CallPath>& paths, int64_t all) {
   std::map<std::string, int64_t> looks_of;
   for (const CallPath& path : paths) {
     if (path.frames.empty()) continue;
@@ -171,7 +171,7 @@ std::string InmostFunction(const Timeline& timeline, const std::vector<CallPath>
   }
   const auto most = LargestValue(looks_of);
   if (most == looks_of.end() || 4 * most->second < all) return "";
-  return ShownText(most->first) + " (" + PercentText(most->second, all) + ")";
+  return PercentText(most->second, all) + " of it was in " + ShownText(most->first);
 }
 
 // Returns "it" for "It", "that thread" for "That thread", and "PID 7" as it is.
@@ -184,12 +184,12 @@ std::string InSentence(std::string who) {
 
 // Adds the lines from which what `thread` did in these times was called. `who`: its name in the
 // sentence; `in_operators`: it was in operators, of which the functions that call them tell more.
-void AddLines(const Case& job, ThreadIndex thread, const TimeIntervals& times,
-              const std::string& who, bool in_operators, Finding* finding) {
+void AddLines(const Case& job, const TimesByThread& threads, const std::string& who,
+              bool in_operators, Finding* finding) {
   const Timeline& timeline = job.timeline;
   std::map<uint32_t, int64_t> looks_of;  // by innermost frame
   int64_t all = 0;
-  ForEachLook(job, thread, times, [&](const Sample& sample) {
+  ForEachLook(job, threads, [&](const Sample& sample) {
     ++looks_of[sample.frame];
     ++all;
   });
@@ -211,8 +211,8 @@ void AddLines(const Case& job, ThreadIndex thread, const TimeIntervals& times,
       "By samples, " + InSentence(who) + " was at " + told + " and in what is called there";
   if (!own.empty()) text += "; of the job's own lines, at " + own;
   if (in_operators && !parting.are_own) {
-    const std::string inmost = InmostFunction(timeline, paths, all);
-    if (!inmost.empty()) text += "; the innermost function was mostly " + inmost;
+    const std::string inmost = InmostText(timeline, paths, all);
+    if (!inmost.empty()) text += "; " + inmost + " itself";
   }
   finding->evidence.push_back(text + ".");
 }
@@ -220,27 +220,28 @@ void AddLines(const Case& job, ThreadIndex thread, const TimeIntervals& times,
 }  // namespace
 
 void AddCallingLines(const Case& job, StepPart part, Finding* finding) {
-  AddLines(job, job.parts.thread, TimesOf(job, part), "It", part == StepPart::kOperators, finding);
+  AddLines(job, {{job.parts.thread, TimesOf(job, part)}}, "It", part == StepPart::kOperators,
+           finding);
 }
 
-PythonSource AddPlaces(const Case& job, ThreadIndex thread, const TimeIntervals& times,
-                       const std::string& who, Finding* finding) {
-  const PythonSource source = AddPython(job, thread, times, who, finding);
+PythonSource AddPlaces(const Case& job, const TimesByThread& threads, const std::string& who,
+                       Finding* finding) {
+  const PythonSource source = AddPython(job, threads, who, finding);
   if (source == PythonSource::kSamples) {
-    AddLines(job, thread, times, who, /*in_operators=*/false, finding);
+    AddLines(job, threads, who, /*in_operators=*/false, finding);
   }
   return source;
 }
 
 PythonSource AddPlaces(const Case& job, StepPart part, Finding* finding) {
-  return AddPlaces(job, job.parts.thread, TimesOf(job, part), "It", finding);
+  return AddPlaces(job, {{job.parts.thread, TimesOf(job, part)}}, "It", finding);
 }
 
 std::string OwnPlaceText(const Case& job, int64_t largest_ns) {
   const Timeline& timeline = job.timeline;
   std::map<std::string, int64_t> looks_of;  // by function
   int64_t all = 0;
-  ForEachLook(job, job.parts.thread, job.parts.intervals, [&](const Sample& sample) {
+  ForEachLook(job, job.parts.intervals, [&](const Sample& sample) {
     ++all;
     std::set<std::string> seen;  // a function may call itself
     for (const SampleFrame* frame : PythonFramesOf(timeline, sample.frame)) {

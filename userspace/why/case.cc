@@ -65,6 +65,7 @@ std::string CountText(uint64_t count, const std::string& one, const std::string&
 
 std::string ThreadPlaceText(const Timeline& timeline, ThreadIndex thread, Pid own) {
   const Thread& facts = timeline.thread(thread);
+  if (facts.pid == own && Raw(facts.tid) == Raw(own)) return "the main thread";
   std::string number = "TID " + std::to_string(Raw(facts.tid));
   if (facts.pid != own && Raw(facts.tid) == Raw(facts.pid)) {
     const std::string process = "PID " + std::to_string(Raw(facts.pid));

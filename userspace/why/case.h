@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@
 #include "userspace/why/step_parts.h"
 
 namespace proftrace {
+
+// Threads, and the times of each that are looked at.
+using TimesByThread = std::map<ThreadIndex, TimeIntervals>;
 
 struct Case {
   const Timeline& timeline;
@@ -42,9 +46,9 @@ std::string PercentText(int64_t ns, int64_t of_ns);
 std::string BytesText(int64_t bytes);
 // Returns a count with its noun: "3 reads", "1 read".
 std::string CountText(uint64_t count, const std::string& one, const std::string& many);
-// Returns "thread NAME (TID 12)"; of another process than `own` "thread NAME (TID 12 of PID 7)" or
-// "the main thread of process NAME (PID 7)"; "the thread with TID 12" where no name is known. The
-// name is escaped for display.
+// Returns "thread NAME (TID 12)", or "the main thread"; of another process than `own` "thread NAME
+// (TID 12 of PID 7)" or "the main thread of process NAME (PID 7)"; "the thread with TID 12" where
+// no name is known. The name is escaped for display.
 std::string ThreadPlaceText(const Timeline& timeline, ThreadIndex thread, Pid own);
 // Returns a file's name, escaped for display; empty: not known.
 std::string FileText(const Timeline& timeline, SystemFileId id);

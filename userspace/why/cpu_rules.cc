@@ -299,7 +299,7 @@ std::optional<Finding> FindRunQueue(const Case& job) {
       finding.evidence.push_back(Capital(ThreadPlaceText(timeline, *use.rival, job.parts.pid)) +
                                  absl::StrFormat(" worked most beside it, for %.0f %% of the time.",
                                                  100 * use.rival_part));
-      AddPlaces(job, *use.rival, job.parts.intervals, "It", &finding);
+      AddPlaces(job, {{*use.rival, job.parts.intervals}}, "It", &finding);
     }
   }
   if (hardest != nullptr) {

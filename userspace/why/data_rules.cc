@@ -213,7 +213,7 @@ bool AddFunctionOf(const Case& job, Pid worker, Finding* finding) {
   }
   const ThreadsByNumber threads(job.timeline);
   if (const auto thread = threads.Find(worker, Tid{Raw(worker)}); thread.has_value()) {
-    AddPlaces(job, *thread, waits, "PID " + std::to_string(Raw(worker)), finding);
+    AddPlaces(job, {{*thread, waits}}, "PID " + std::to_string(Raw(worker)), finding);
   }
   return false;
 }

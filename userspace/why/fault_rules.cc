@@ -45,6 +45,7 @@ struct Faults {
   uint64_t count = 0;
   uint64_t writes = 0;
   uint64_t major = 0;
+  int64_t major_ns = 0;
   uint64_t in_rows = 0;  // of operators or Python's collector
   std::map<std::string, uint64_t> by_row;
   std::map<std::string, uint64_t> by_file;
@@ -62,7 +63,10 @@ struct GivenBack {
 
 void Count(const Case& job, const SystemEvent& event, Faults* faults) {
   ++faults->count;
-  if (event.fault.major) ++faults->major;
+  if (event.fault.major) {
+    ++faults->major;
+    faults->major_ns += event.duration_ns;
+  }
   if (event.fault.write) ++faults->writes;
   const std::string file = FileText(job.timeline, event.file);
   if (!file.empty()) ++faults->by_file[file];
@@ -197,14 +201,20 @@ std::optional<Finding> FindFaults(const Case& job) {
     }
   }
   std::string text = CountText(faults.count / job.steps(), "fault", "faults") + " a step";
-  if (faults.major > 0) {
-    text += ", " + std::to_string(faults.major / job.steps()) + " of them read from a disk";
-  }
   if (const auto row = LargestValue(faults.by_row);
       row != faults.by_row.end() && 2 * row->second > faults.count) {
     text += "; most in " + row->first;
   }
   finding.evidence.push_back(text + ".");
+  if (faults.major > 0) {
+    const int64_t reading_ns = std::min(faults.major_ns, finding.ns);
+    finding.evidence.push_back("Pages were read from a disk " +
+                               AStepText(faults.major, job.steps()) + ", which took " +
+                               PercentText(reading_ns, finding.ns) + " of that time.");
+    if (2 * reading_ns > finding.ns) {
+      finding.what = DriverText(job) + " waits until pages of a mapped file are read from a disk";
+    }
+  }
   if (const auto beside_ns = std::llround(job.timeline.info().cost.system.fault_beside);
       faults.count > 0 && beside_ns > 0) {
     finding.evidence.push_back("Of the time of each, " + DurationText(beside_ns) +
@@ -224,6 +234,7 @@ std::optional<Finding> FindFaults(const Case& job) {
   if (faults.count > 0 && (!is_of_file || (is_shared && is_given_back))) {
     TellOfFreshMemory(job, faults, given, &finding);
   }
+  AddPlaces(job, StepPart::kFaults, &finding);
   return finding;
 }
 

@@ -82,6 +82,7 @@ struct Verdict {
   std::string about;                 // one sentence: what the job does, and how long
   std::vector<Finding> findings;     // the largest first, kMostFindings at most
   std::vector<std::string> remarks;  // sentences on how far the verdict can be trusted
+  std::optional<size_t> growth;      // the remark that steps become longer, an index into `remarks`
 
   double ShareOf(const Finding& finding) const {
     return total_ns <= 0 ? 0 : static_cast<double>(finding.ns) / static_cast<double>(total_ns);

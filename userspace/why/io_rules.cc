@@ -127,12 +127,17 @@ std::string FileUseText(const std::string& file, const FileUse& use) {
   return text + ".";
 }
 
-// Returns the call that has most of the time of the part if it waits until data is on the disk;
-// empty: no such call has.
-std::string SyncingCall(const IoUses& uses) {
+// Returns a clause on calls that take most of the time and move no bytes: those that wait until
+// data is on the disk, or ask for names and attributes. Empty: most of the time is of other calls.
+std::string NoBytesText(const IoUses& uses) {
   std::map<std::string, int64_t> ns_of;
+  int64_t idle_ns = 0;  // of calls that move no bytes
   for (const auto& [file, use] : uses.by_file) {
     for (const auto& [call, ns] : use.ns_by_call) ns_of[call] += ns;
+    if (use.is_stream) continue;
+    for (const auto& [role, ns] : use.ns_by_role) {
+      if (role == IoRole::kNone || role == IoRole::kOpen) idle_ns += ns;
+    }
   }
   const auto most = LargestValue(ns_of);
   constexpr std::string_view kSyncing[] = {"fsync", "fdatasync", "sync_file_range",
@@ -140,7 +145,9 @@ std::string SyncingCall(const IoUses& uses) {
   const bool is_syncing =
       2 * most->second > uses.ns &&
       std::find(std::begin(kSyncing), std::end(kSyncing), most->first) != std::end(kSyncing);
-  return is_syncing ? most->first : "";
+  if (is_syncing) return " waits until what it wrote is on the disk (" + most->first + ")";
+  if (2 * idle_ns <= uses.ns) return "";
+  return " is in calls about files that read and write nothing (" + most->first + " most of all)";
 }
 
 }  // namespace
@@ -162,8 +169,8 @@ std::optional<Finding> FindIo(const Case& job) {
     finding.evidence.push_back(CountText(longest.others, "other file", "other files") +
                                " took less: 'proftrace report --by-file' lists all.");
   }
-  if (const std::string call = SyncingCall(uses); !call.empty()) {
-    finding.what = DriverText(job) + " waits until what it wrote is on the disk (" + call + ")";
+  if (const std::string text = NoBytesText(uses); !text.empty()) {
+    finding.what = DriverText(job) + text;
   }
   const bool waits_for_peer =
       longest.use->is_stream && waits.largest != nullptr && 2 * waits.blocked_ns > finding.ns;

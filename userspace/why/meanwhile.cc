@@ -22,17 +22,19 @@ namespace {
 
 using Interval = TimeIntervals::value_type;
 
-// Returns the time off the CPU up to the wake-up, of waits in steps that `waker` ended.
-TimeIntervals WaitsEndedBy(const Case& job, StepPart part, ThreadIndex waker) {
+// Returns the time off the CPU up to the wake-up, of waits in steps that recorded threads ended, by
+// thread.
+TimesByThread WaitsByWaker(const Case& job, StepPart part) {
   const ThreadEvents events(job.timeline);
-  const Tid tid = job.timeline.thread(waker).tid;
-  TimeIntervals waits;
+  const ThreadsByNumber threads(job.timeline);
+  TimesByThread waits;
   for (const uint32_t index : events.of(job.parts.thread)) {
     const SystemEvent& event = job.timeline.system_event(index);
-    if (event.kind != SystemKind::kOffCpu || event.off_cpu.waker_tid != tid) continue;
+    if (event.kind != SystemKind::kOffCpu || !job.parts.IsIn(part, event.start_ns)) continue;
     const int64_t end_ns = event.runnable_ns();
-    if (end_ns <= event.start_ns || !job.parts.IsIn(part, event.start_ns)) continue;
-    waits.emplace_back(event.start_ns, end_ns);
+    if (end_ns <= event.start_ns) continue;
+    const auto waker = threads.Find(event.off_cpu.waker_pid, event.off_cpu.waker_tid);
+    if (waker.has_value()) waits[*waker].emplace_back(event.start_ns, end_ns);
   }
   return waits;
 }
@@ -145,14 +147,17 @@ void AddPeer(const Case& job, const ThreadEvents& events, Pid peer, const TimeIn
             " of that time";
   }
   finding->evidence.push_back(text + ".");
-  if (has_worked) AddPlaces(job, *busiest, times, "That process", finding);
+  if (has_worked) AddPlaces(job, {{*busiest, times}}, "That process", finding);
 }
 
-// Adds the outermost row of `thread` that took most of these times, if it took a fifth of them.
-void AddRow(const Case& job, ThreadIndex thread, const TimeIntervals& times, Finding* finding) {
+// Adds the outermost row of the threads that took most of these times, if it took a fifth of them.
+void AddRow(const Case& job, const TimesByThread& threads, Finding* finding) {
   std::map<uint32_t, int64_t> by_label;
   ForEachSpan(job.timeline, [&](SpanId, const Span& span) {
-    if (span.thread != thread || span.parent != kNoSpan || span.is_apart) return;
+    if (span.parent != kNoSpan || span.is_apart) return;
+    const auto thread = threads.find(span.thread);
+    if (thread == threads.end()) return;
+    const TimeIntervals& times = thread->second;
     auto at = std::lower_bound(
         times.begin(), times.end(), span.start_ns,
         [](const Interval& interval, int64_t time_ns) { return interval.second <= time_ns; });
@@ -160,7 +165,8 @@ void AddRow(const Case& job, ThreadIndex thread, const TimeIntervals& times, Fin
       by_label[Raw(span.label)] += Overlap(*at, span.start_ns, span.end_ns());
     }
   });
-  const int64_t all_ns = LengthOf(times);
+  int64_t all_ns = 0;
+  for (const auto& [thread, times] : threads) all_ns += LengthOf(times);
   const auto most = LargestValue(by_label);
   if (most == by_label.end() || 5 * most->second < all_ns) return;
   finding->evidence.push_back("Of its rows it was in " +
@@ -213,16 +219,75 @@ void AddNextWaker(const Case& job, const ThreadEvents& events, ThreadIndex other
   const std::string who = ThreadPlaceText(job.timeline, next->thread, job.parts.pid);
   finding->evidence.push_back("What it waited for came from " + who + ", which worked for " +
                               PercentText(sums.ran_ns(), sums.total_ns) + " of that time.");
-  AddRow(job, next->thread, next->waits, finding);
-  AddPlaces(job, next->thread, next->waits, "That one", finding);
+  AddRow(job, {{next->thread, next->waits}}, finding);
+  AddPlaces(job, {{next->thread, next->waits}}, "That one", finding);
+}
+
+// With fewer threads, the one that ended the longest wait stands for all.
+constexpr size_t kFewestOfMany = 4;
+
+// Keeps the threads of one name and process that ended most of the waits, as those that are started
+// anew for each step. Empty: they did not end half of them, or are too few.
+TimesByThread AlikeWakers(const Case& job, TimesByThread wakers) {
+  std::map<std::pair<uint32_t, std::string>, int64_t> ns_of;
+  const auto key_of = [&](ThreadIndex index) {
+    const Thread& thread = job.timeline.thread(index);
+    return std::pair(Raw(thread.pid), thread.name);
+  };
+  int64_t all_ns = 0;
+  for (const auto& [thread, times] : wakers) {
+    ns_of[key_of(thread)] += LengthOf(times);
+    all_ns += LengthOf(times);
+  }
+  const auto most = LargestValue(ns_of);
+  if (most == ns_of.end() || 2 * most->second < all_ns) return {};
+  std::erase_if(wakers, [&](const auto& waker) { return key_of(waker.first) != most->first; });
+  return wakers.size() < kFewestOfMany ? TimesByThread() : wakers;
+}
+
+// Adds what threads did that each ended a few of the waits.
+void AddMeanwhileOfMany(const Case& job, const TimesByThread& wakers, Finding* finding) {
+  const ThreadEvents events(job.timeline);
+  int64_t total_ns = 0;
+  int64_t ran_ns = 0;
+  int64_t lacked_cpu_ns = 0;
+  for (const auto& [thread, times] : wakers) {
+    const Meanwhile sums = LookAt(job.timeline, events.of(thread), times);
+    total_ns += sums.total_ns;
+    ran_ns += sums.ran_ns();
+    lacked_cpu_ns += sums.run_queue_ns;
+  }
+  if (!IsWorthTelling(total_ns, finding->ns)) return;
+  const std::string& name = job.timeline.thread(wakers.begin()->first).name;
+  std::string text = std::to_string(wakers.size()) + " threads" +
+                     (name.empty() ? "" : " named " + ShownText(name)) +
+                     ", one after the other, ended these waits, and worked for " +
+                     PercentText(ran_ns, total_ns) + " of that time";
+  if (IsWorthTelling(lacked_cpu_ns, total_ns)) {
+    text += ", and had no CPU for " + PercentText(lacked_cpu_ns, total_ns);
+  }
+  finding->evidence.push_back(text + ".");
+  AddRow(job, wakers, finding);
+  AddPlaces(job, wakers, "Such a thread", finding);
 }
 
 }  // namespace
 
 bool AddMeanwhile(const Case& job, StepPart part, const WaitSum* longest, Finding* finding) {
-  if (longest == nullptr || !longest->waker_is_known) return false;
-  const ThreadIndex waker = longest->waker_thread;
-  return AddMeanwhile(job, WaitsEndedBy(job, part, waker), waker, finding);
+  if (longest == nullptr) return false;
+  const TimesByThread wakers = WaitsByWaker(job, part);
+  const auto waker = longest->waker_is_known ? wakers.find(longest->waker_thread) : wakers.end();
+  const int64_t its_ns = waker == wakers.end() ? 0 : LengthOf(waker->second);
+  int64_t all_ns = 0;
+  for (const auto& [thread, times] : wakers) all_ns += LengthOf(times);
+  if (2 * its_ns < all_ns) {
+    const TimesByThread many = AlikeWakers(job, wakers);
+    if (!many.empty()) {
+      AddMeanwhileOfMany(job, many, finding);
+      return false;
+    }
+  }
+  return waker != wakers.end() && AddMeanwhile(job, waker->second, waker->first, finding);
 }
 
 bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other,
@@ -245,8 +310,8 @@ bool AddMeanwhile(const Case& job, const TimeIntervals& waits, ThreadIndex other
     AddNextWaker(job, events, other, waits, finding);
     return false;
   }
-  AddRow(job, other, waits, finding);
-  AddPlaces(job, other, waits, "That thread", finding);
+  AddRow(job, {{other, waits}}, finding);
+  AddPlaces(job, {{other, waits}}, "That thread", finding);
   if (2 * (sums.Waited(WaitReason::kPoll) + sums.Waited(WaitReason::kIo)) <= sums.total_ns) {
     return false;
   }

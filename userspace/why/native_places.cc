@@ -23,12 +23,16 @@ struct NativeUse {
   std::map<std::string, int64_t> running;    // the libraries that it called, where they ran
 };
 
+// Stands for the library of code that lies in memory of no file: a compiler in the job has made it.
+constexpr std::string_view kMadeAtRunTime = "code made at run time";
+
 // Looks at native functions: how many found which library, and which of its functions.
 using LibraryLooks = std::map<std::string, NativeUse>;
 
 // Counts a look at that function. Returns what is known of its library.
 NativeUse& AddLook(const SampleFunction& function, LibraryLooks* libraries) {
-  NativeUse& use = (*libraries)[ShownText(LibraryOf(function))];
+  const std::string library = ShownText(LibraryOf(function));
+  NativeUse& use = (*libraries)[library.empty() ? std::string(kMadeAtRunTime) : library];
   ++use.count;
   if (!function.name.empty()) ++use.functions[ShownText(function.name)];
   return use;
@@ -149,7 +153,7 @@ LibraryLooks::const_iterator MostLooks(const LibraryLooks& libraries) {
 double AddForeignNative(const Case& job, Finding* finding) {
   int64_t all = 0;
   LibraryLooks libraries;
-  ForEachLook(job, job.parts.thread, TimesOf(job, StepPart::kOperators), [&](const Sample& sample) {
+  ForEachLook(job, TimesOf(job, StepPart::kOperators), [&](const Sample& sample) {
     ++all;
     // What a foreign function calls in libc counts as the foreign one's.
     for (uint32_t frame = sample.frame; frame != 0;
@@ -160,7 +164,8 @@ double AddForeignNative(const Case& job, Finding* finding) {
       if (function.kind != SampleFrameKind::kNative) continue;
       const std::string library = LibraryOf(function);
       if (IsOfTorch(library) || IsOfInterpreter(function)) return;
-      if (IsOfOperators(library)) continue;
+      // Kernels that are made at run time, as oneDNN's, are in no file.
+      if (library.empty() || IsOfOperators(library)) continue;
       AddLook(function, &libraries);
       return;
     }
@@ -173,11 +178,11 @@ double AddForeignNative(const Case& job, Finding* finding) {
   return static_cast<double>(most->second.count) / static_cast<double>(all);
 }
 
-bool AddNativePlace(const Case& job, ThreadIndex thread, const TimeIntervals& times,
-                    const std::string& who, Finding* finding) {
+bool AddNativePlace(const Case& job, const TimesByThread& threads, const std::string& who,
+                    Finding* finding) {
   int64_t all = 0;
   LibraryLooks libraries;
-  ForEachLook(job, thread, times, [&](const Sample& sample) {
+  ForEachLook(job, threads, [&](const Sample& sample) {
     ++all;
     const SampleFunction* const function = InmostNative(job.timeline, sample.frame);
     if (function != nullptr) AddLook(*function, &libraries);
@@ -193,7 +198,7 @@ bool AddNativePlace(const Case& job, ThreadIndex thread, const TimeIntervals& ti
 NativeSource AddNative(const Case& job, StepPart part, Finding* finding) {
   int64_t all = 0;
   LibraryLooks libraries;
-  ForEachLook(job, job.parts.thread, TimesOf(job, part), [&](const Sample& sample) {
+  ForEachLook(job, TimesOf(job, part), [&](const Sample& sample) {
     ++all;
     AddNativeCallee(job.timeline, sample.frame, &libraries);
   });

@@ -90,10 +90,10 @@ bool IsCollecting(const Timeline& timeline, const Sample& sample) {
   return false;
 }
 
-PythonPlaces PlacesOfSamples(const Case& job, ThreadIndex thread, const TimeIntervals& times) {
+PythonPlaces PlacesOfSamples(const Case& job, const TimesByThread& threads) {
   PythonPlaces places;
   places.are_samples = true;
-  ForEachLook(job, thread, times, [&](const Sample& sample) {
+  ForEachLook(job, threads, [&](const Sample& sample) {
     ++places.all;
     if (sample.state == SampleState::kSleeping || sample.state == SampleState::kUninterruptible) {
       ++places.waiting;
@@ -104,8 +104,9 @@ PythonPlaces PlacesOfSamples(const Case& job, ThreadIndex thread, const TimeInte
   return places;
 }
 
-PythonPlaces PlacesOfStacks(const Case& job, ThreadIndex thread, const TimeIntervals& times) {
-  PythonPlaces places;
+// Adds the time of each function that called operators of the thread in these times.
+void AddStacks(const Case& job, ThreadIndex thread, const TimeIntervals& times,
+               PythonPlaces* places) {
   PythonMoments rows;
   const PythonRows& python = job.aggregates.python_rows;
   for (uint32_t i = 0; i < python.size(); ++i) {
@@ -114,13 +115,18 @@ PythonPlaces PlacesOfStacks(const Case& job, ThreadIndex thread, const TimeInter
   const std::vector<PythonMoment> in_python = rows.Take();
   auto at = in_python.begin();
   for (const auto& [start_ns, end_ns] : times) {
-    places.all += end_ns - start_ns;
+    places->all += end_ns - start_ns;
     while (at != in_python.end() && at->end_ns <= start_ns) ++at;
     for (auto of = at; of != in_python.end() && of->start_ns < end_ns; ++of) {
       const int64_t ns = std::min(of->end_ns, end_ns) - std::max(of->start_ns, start_ns);
-      places.by_function[ShownText(PythonFrameText(job.timeline, of->frame))] += ns;
+      places->by_function[ShownText(PythonFrameText(job.timeline, of->frame))] += ns;
     }
   }
+}
+
+PythonPlaces PlacesOfStacks(const Case& job, const TimesByThread& threads) {
+  PythonPlaces places;
+  for (const auto& [thread, times] : threads) AddStacks(job, thread, times, &places);
   return places;
 }
 
@@ -162,13 +168,13 @@ std::string SpreadText(const PythonPlaces& places, const std::string& who) {
 }  // namespace
 
 PythonSource AddPython(const Case& job, StepPart part, Finding* finding) {
-  return AddPython(job, job.parts.thread, TimesOf(job, part), "It", finding);
+  return AddPython(job, {{job.parts.thread, TimesOf(job, part)}}, "It", finding);
 }
 
 double AddCalledPython(const Case& job, StepPart part, Finding* finding) {
   int64_t all = 0;
   PythonPlaces places;
-  ForEachLook(job, job.parts.thread, TimesOf(job, part), [&](const Sample& sample) {
+  ForEachLook(job, TimesOf(job, part), [&](const Sample& sample) {
     if (sample.native_cut) return;
     ++all;
     if (!RunsPython(job.timeline, sample)) return;
@@ -178,9 +184,9 @@ double AddCalledPython(const Case& job, StepPart part, Finding* finding) {
   if (all < kFewestSamples || 5 * places.all < all) return 0;
   const auto most = LargestValue(places.by_function);
   finding->evidence.push_back(
-      PercentText(places.all, all) +
-      " of the samples there are in Python that operators call: " + PlaceText(places, most->first) +
-      " has " + PercentText(most->second, places.all) + " of these.");
+      PercentText(places.all, all) + " of the samples there are in Python that operators call" +
+      (2 * most->second < places.all ? ", in several functions; most is in " : ": most is in ") +
+      PlaceText(places, most->first) + ", " + PercentText(most->second, places.all) + " of these.");
   if (Contains(most->first, "traceback.py(") || Contains(most->first, "linecache.py(")) {
     finding->evidence.emplace_back(
         "Stacks are written down for each operator, as torch.autograd.set_detect_anomaly(True) "
@@ -189,14 +195,14 @@ double AddCalledPython(const Case& job, StepPart part, Finding* finding) {
   return static_cast<double>(places.all) / static_cast<double>(all);
 }
 
-PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals& times,
-                       const std::string& who, Finding* finding) {
-  PythonPlaces places = PlacesOfSamples(job, thread, times);
-  if (places.all < kFewestSamples) places = PlacesOfStacks(job, thread, times);
+PythonSource AddPython(const Case& job, const TimesByThread& threads, const std::string& who,
+                       Finding* finding) {
+  PythonPlaces places = PlacesOfSamples(job, threads);
+  if (places.all < kFewestSamples) places = PlacesOfStacks(job, threads);
   const auto most = LargestValue(places.by_function);
   if (most == places.by_function.end()) {
-    return AddNativePlace(job, thread, times, who, finding) ? PythonSource::kSamples
-                                                            : PythonSource::kNone;
+    return AddNativePlace(job, threads, who, finding) ? PythonSource::kSamples
+                                                      : PythonSource::kNone;
   }
   const int64_t least_part = places.are_samples ? kLeastPartOfSamples : kLeastPartOfStacks;
   if (least_part * most->second < places.all) {

@@ -82,10 +82,10 @@ NativeSource AddNative(const Case& job, StepPart part, Finding* finding);
 // is neither PyTorch's nor one that operators are made of. Returns its share, 0 to 1; 0: it is
 // less.
 double AddForeignNative(const Case& job, Finding* finding);
-// Adds the native function in which `thread`, which runs no Python, was most during `times`; `who`
-// as for AddPython(). Returns whether anything was added.
-bool AddNativePlace(const Case& job, ThreadIndex thread, const TimeIntervals& times,
-                    const std::string& who, Finding* finding);
+// Adds the native function in which `threads`, which run no Python, were most during their times;
+// `who` as for AddPython(). Returns whether anything was added.
+bool AddNativePlace(const Case& job, const TimesByThread& threads, const std::string& who,
+                    Finding* finding);
 // Adds the lines of Python from which that part was called, by samples: where the calls part, which
 // mostly is in the loop of the steps.
 void AddCallingLines(const Case& job, StepPart part, Finding* finding);
@@ -97,16 +97,19 @@ std::string OwnPlaceText(const Case& job, int64_t largest_ns);
 // have a fifth of the driving thread's samples in that part. Returns their share, 0 to 1; 0: it is
 // less, or not known.
 double AddCalledPython(const Case& job, StepPart part, Finding* finding);
-// Adds the function in which `thread` was most during `times`, a native one where it runs no
-// Python; `who`: the thread's name in the sentence.
-PythonSource AddPython(const Case& job, ThreadIndex thread, const TimeIntervals& times,
-                       const std::string& who, Finding* finding);
+// Adds how much of the driving thread's operators belongs to a forward pass that activation
+// checkpointing runs once more, by samples, if that is a twentieth or more.
+void AddSecondForward(const Case& job, Finding* finding);
+// Adds the function in which `threads` were most during their times, a native one where they run no
+// Python; `who`: their name in the sentence.
+PythonSource AddPython(const Case& job, const TimesByThread& threads, const std::string& who,
+                       Finding* finding);
 
 // Adds the function as AddPython() does, and where samples tell it, the lines from which it was
 // called, as AddCallingLines() does: those of the job itself, where a library waits or reads for
 // it.
-PythonSource AddPlaces(const Case& job, ThreadIndex thread, const TimeIntervals& times,
-                       const std::string& who, Finding* finding);
+PythonSource AddPlaces(const Case& job, const TimesByThread& threads, const std::string& who,
+                       Finding* finding);
 PythonSource AddPlaces(const Case& job, StepPart part, Finding* finding);
 
 // Adds to the evidence what the thread that ended the longest wait of that part did while the

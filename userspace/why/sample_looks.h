@@ -20,16 +20,23 @@ inline bool IsInTimes(const TimeIntervals& times, int64_t time_ns) {
   return after != times.end() && after->first <= time_ns;
 }
 
-// Visits the sample of each look at the thread in these times.
+// Visits the sample of each look at each of the threads in its times.
 template <typename Visitor>
-void ForEachLook(const Case& job, ThreadIndex thread, const TimeIntervals& times, Visitor&& visit) {
+void ForEachLook(const Case& job, const TimesByThread& threads, Visitor&& visit) {
   for (const Sample& sample : job.timeline.samples()) {
-    if (sample.thread != thread) continue;
+    const auto thread = threads.find(sample.thread);
+    if (thread == threads.end()) continue;
     for (uint32_t i = 0; i < sample.count; ++i) {
       const int64_t time_ns = sample.time_ns + static_cast<int64_t>(i) * sample.period_ns;
-      if (IsInTimes(times, time_ns)) visit(sample);
+      if (IsInTimes(thread->second, time_ns)) visit(sample);
     }
   }
+}
+
+// Visits the sample of each look at the driving thread in these times.
+template <typename Visitor>
+void ForEachLook(const Case& job, const TimeIntervals& times, Visitor&& visit) {
+  ForEachLook(job, TimesByThread{{job.parts.thread, times}}, visit);
 }
 
 // Returns the name of the file of a native function, without folders.

@@ -305,6 +305,7 @@ std::optional<Finding> FindOperators(const Case& job) {
     std::rotate(finding.evidence.begin(), finding.evidence.end() - 1, finding.evidence.end());
   }
   AddCallingLines(job, StepPart::kOperators, &finding);
+  AddSecondForward(job, &finding);
   const std::string module = ModuleText(job, finding.ns);
   if (!module.empty()) finding.evidence.push_back(module);
   if (is_one && TellOwnFunction(job, table.order().front(), &finding)) return finding;

@@ -200,6 +200,7 @@ void AddRemarks(const Case& job, Verdict* verdict) {
                       ": for most of it the thread made no step.");
   }
   if (std::string remark = GrowthRemark(job); !remark.empty()) {
+    verdict->growth = remarks.size();
     remarks.push_back(std::move(remark));
   }
   if (job.parts.are_steps && job.steps() < kFewSteps) {

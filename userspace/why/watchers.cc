@@ -77,7 +77,7 @@ std::string WatcherRemark(const Case& job) {
       {job.parts.intervals.front().first, job.parts.intervals.back().second}};
   std::array<int64_t, kWatchers.size()> looks{};
   int64_t all = 0;
-  ForEachLook(job, job.parts.thread, all_steps, [&](const Sample& sample) {
+  ForEachLook(job, all_steps, [&](const Sample& sample) {
     ++all;
     const size_t watcher = WatcherIn(job.timeline, sample.frame);
     if (watcher < kWatchers.size()) ++looks[watcher];

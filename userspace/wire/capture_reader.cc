@@ -293,7 +293,8 @@ absl::Status CaptureReader::Index(const Options& options) {
   const absl::StatusOr<Found> found = FindBlocks(
       *has_header ? sizeof(CaptureFileHeader) : bytes_->Find(kBlockMagicBytes, 0).value_or(size));
   if (!found.ok()) return found.status();
-  if (found->blocks.empty() && !*has_header) return NoCapture();
+  is_empty_ = found->blocks.empty();
+  if (is_empty_ && !*has_header) return NoCapture();
   uint32_t expected_sequence = 0;
   bool gap = false;         // since the last block of records
   bool device_gap = false;  // since the last block of device records

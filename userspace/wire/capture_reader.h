@@ -48,6 +48,8 @@ class CaptureReader final : public RecordSource {
   const std::string& path() const { return path_; }
   // Says what was wrong with the file; empty when it is whole.
   const std::string& damage() const { return damage_; }
+  // Returns whether no block of the file is sound, so that a salvage shows nothing.
+  bool is_empty() const { return is_empty_; }
 
   absl::StatusOr<RecordBatch> Next() override;
   // Returns a source of all records of GPU agents. It may be read before, during or after the other
@@ -112,6 +114,7 @@ class CaptureReader final : public RecordSource {
   CaptureMetadata metadata_;
   std::vector<std::string> metadata_text_;
   std::string damage_;
+  bool is_empty_ = false;
   std::vector<std::byte> stored_;
   std::vector<std::byte> payload_;
 };

@@ -283,7 +283,7 @@ TEST(CompareTest, TellsInputsOfAnotherSizeFromASlowerProcessor) {
       profile.parts[static_cast<size_t>(StepPart::kPython)] = {1e6 * python, 0.0};
       return profile;
     };
-    return CompareRuns(make(1, 1), make(of_operators, of_python)).remarks.back();
+    return CompareRuns(make(1, 1), make(of_operators, of_python)).remarks.front();
   };
   EXPECT_THAT(remark(2, 1.01), HasSubstr("that is inputs of another size"));
   EXPECT_THAT(remark(2, 2.02), HasSubstr("so does Python outside of them: that is a processor"));

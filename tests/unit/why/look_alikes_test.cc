@@ -131,6 +131,33 @@ TEST_F(LookAlikesTest, CallsThatWaitForTheDiskAreNoReadsOrWrites) {
                                               "it in fdatasync()."));
 }
 
+// Few faults of many read from the disk, and take nearly all of the time.
+TEST_F(LookAlikesTest, PagesReadFromADiskAreTold) {
+  MakeSteps([&](int step, int64_t from_ns, int64_t to_ns) {
+    for (int i = 0; i < 10; ++i) {
+      const int64_t at_ns = from_ns + i * kMs / 100;
+      maker_.AddSystemEvent(MakeFault(thread_, false, at_ns, at_ns + kMs / 200));
+    }
+    if (step % 2 == 0) maker_.AddSystemEvent(MakeFault(thread_, true, from_ns + kMs, to_ns));
+  });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kFaults);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("waits until pages of a mapped file are read from a disk"));
+  EXPECT_THAT(EvidenceOf(*finding),
+              HasSubstr("Pages were read from a disk 6 times in 12 steps, which took 9"));
+}
+
+TEST_F(LookAlikesTest, CallsThatLookFilesUpReadNothing) {
+  MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+    maker_.AddSystemEvent(MakeCall(thread_, "read", from_ns, from_ns + kMs, 512));
+    maker_.AddSystemEvent(MakeCall(thread_, "newfstatat", from_ns + kMs, to_ns, 0));
+  });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kIo);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what,
+              HasSubstr("calls about files that read and write nothing (newfstatat most of all)"));
+}
+
 // Each request has a socket of its own, beside one that is named alike again and again.
 TEST_F(LookAlikesTest, SocketsOfOneServerAreOnePlace) {
   const SystemFileId unconnected = maker_.AddSystemFile(SystemFileKind::kSocket, "tcp:0.0.0.0:0");

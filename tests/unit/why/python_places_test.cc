@@ -165,6 +165,36 @@ TEST_F(OwnPlaceTest, TheLoopItselfIsNot) {
   EXPECT_THAT(AboutWith(10), Not(HasSubstr("Of all places")));
 }
 
+// Half of the looks at the backward pass of a checkpoint are in its forward pass.
+TEST_F(PythonPlacesTest, ASecondForwardPassIsToldOf) {
+  const auto in_torch = [this](const std::string& name, const std::string& file, uint32_t caller) {
+    const uint32_t frame = AddFrame(name, 1, caller);
+    samples_.functions[samples_.frames[frame].function].file = file;
+    return frame;
+  };
+  const uint32_t backward =
+      in_torch("backward", "torch/utils/checkpoint.py", AddFrame("step", 9, 0));
+  const uint32_t forward = AddFrame("run", 5, backward);
+  const uint32_t inner = in_torch("inner", "torch/autograd/__init__.py", backward);
+  MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+    maker_.Add(thread_, multiply_, from_ns, to_ns);
+    for (int i = 0; i < 4; ++i) {
+      samples_.samples.push_back({.time_ns = from_ns + i * kMs,
+                                  .period_ns = kMs,
+                                  .count = 1,
+                                  .frame = i < 2 ? forward : inner,
+                                  .thread = thread_});
+    }
+  });
+  maker_.SetSamples(samples_);
+  const StepParts parts = Parts();
+  Finding finding;
+  AddSecondForward(Case{*timeline_, aggregates_, parts, {}}, &finding);
+  EXPECT_THAT(EvidenceOf(finding),
+              HasSubstr("50 % of the samples there are in the forward pass that "
+                        "torch.utils.checkpoint runs a second time"));
+}
+
 TEST_F(PythonPlacesTest, AThreadWithoutPythonHasItsNativeFunctionNamed) {
   const uint32_t decode = AddNativeFrame("decode_record", "/opt/libfast.so", 0);
   Finding finding;
@@ -180,7 +210,7 @@ TEST_F(PythonPlacesTest, AThreadWithoutPythonHasItsNativeFunctionNamed) {
   maker_.SetSamples(samples_);
   const StepParts parts = Parts();
   const Case job{*timeline_, aggregates_, parts, {}};
-  EXPECT_EQ(AddPython(job, other_, parts.intervals, "That thread", &finding),
+  EXPECT_EQ(AddPython(job, {{other_, parts.intervals}}, "That thread", &finding),
             PythonSource::kSamples);
   EXPECT_THAT(EvidenceOf(finding),
               HasSubstr("That thread runs no Python: it was in decode_record of libfast.so for 100 "
@@ -317,6 +347,16 @@ class CalledPythonTest : public PythonPlacesTest {
   uint32_t operator_ = AddNative("/venv/torch/lib/libtorch_cpu.so", train_);
 };
 
+// oneDNN makes its kernels at run time, in memory that is of no file.
+TEST_F(CalledPythonTest, KernelsMadeAtRunTimeAreNoForeignLibrary) {
+  const uint32_t kernel = AddNativeFrame("", "", operator_);
+  const auto finding =
+      FindKind(WhyOfOperators({kernel, kernel, kernel, operator_}), FindingKind::kOperators);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("operators compute"));
+  EXPECT_THAT(EvidenceOf(*finding), Not(HasSubstr("which is not PyTorch's")));
+}
+
 TEST_F(CalledPythonTest, AForeignLibraryInOperatorsIsNamed) {
   const uint32_t foreign = AddNativeFrame("arena_search", "/opt/libslowalloc.so", operator_);
   const uint32_t in_libc = AddNativeFrame("memset", "/usr/lib/libc.so.6", foreign);
@@ -358,7 +398,7 @@ TEST_F(CalledPythonTest, HooksAreNoOperator) {
   EXPECT_EQ(found->next, "");
   EXPECT_THAT(EvidenceOf(*found),
               HasSubstr("75 % of the samples there are in Python that operators call: "
-                        "loop.py(3): hook has 100 % of these."));
+                        "most is in loop.py(3): hook, 100 % of these."));
 }
 
 TEST_F(CalledPythonTest, OperatorsThatPythonCallsAreOperators) {
