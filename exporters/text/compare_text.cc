@@ -28,16 +28,34 @@ std::string_view PartText(std::string_view name) {
   return name == kUnknownParts ? "what one recording does not tell apart" : name;
 }
 
-std::string MsText(double ms) {
-  const double size = std::abs(ms);
-  return absl::StrFormat("%.*f", size < 1 ? 3 : size < 100 ? 2 : 1, ms);
-}
+// The unit of the times that are printed: microseconds where steps are so short that milliseconds
+// would have one digit.
+class Unit {
+ public:
+  explicit Unit(const RunComparison& comparison) {
+    constexpr double kShortMs = 0.1;
+    const Change& step = comparison.whole;
+    is_short_ = comparison.by_step && std::max(step.before_ms, step.after_ms) < kShortMs;
+  }
 
-std::string SignedMsText(double ms) { return (ms > 0 ? "+" : "") + MsText(ms); }
+  std::string name() const { return is_short_ ? "us" : "ms"; }
+  std::string Text(double ms) const {
+    const double value = is_short_ ? 1000 * ms : ms;
+    const double size = std::abs(value);
+    std::string text = absl::StrFormat("%.*f", size < 1 ? 3 : size < 100 ? 2 : 1, value);
+    return text == "-0.000" ? "0.000" : text;
+  }
+  std::string Signed(double ms) const {
+    const std::string text = Text(ms);
+    return (ms > 0 && text != "0.000" ? "+" : "") + text;
+  }
+  std::string Noise(const Change& change) const {
+    return change.noise_ms ? Text(*change.noise_ms) : std::string("?");
+  }
 
-std::string NoiseText(const Change& change) {
-  return change.noise_ms ? MsText(*change.noise_ms) : std::string("?");
-}
+ private:
+  bool is_short_ = false;
+};
 
 std::string CallsText(const Change& change) {
   const auto text = [](double calls) {
@@ -49,20 +67,22 @@ std::string CallsText(const Change& change) {
   return before == after ? after : before + " > " + after;
 }
 
-std::string AboutText(const RunComparison& comparison) {
+std::string AboutText(const RunComparison& comparison, const Unit& unit) {
   if (!comparison.by_step) return "The recordings are compared by the second.";
   const Change& step = comparison.whole;
-  const std::string steps = absl::StrFormat(
-      "Steps take %s ms (mean of %d); before %s ms (mean of %d)", MsText(step.after_ms),
-      comparison.steps_after, MsText(step.before_ms), comparison.steps_before);
+  const std::string steps =
+      absl::StrFormat("Steps take %s %s (mean of %d); before %s %s (mean of %d)",
+                      unit.Text(step.after_ms), unit.name(), comparison.steps_after,
+                      unit.Text(step.before_ms), unit.name(), comparison.steps_before);
   const std::string percent =
       step.before_ms > 0 ? absl::StrFormat(", %+.1f %%", 100 * step.ms() / step.before_ms) : "";
   const std::string noise =
-      step.noise_ms ? absl::StrFormat(" (within %s ms)", MsText(*step.noise_ms)) : "";
+      step.noise_ms ? absl::StrFormat(" (within %s %s)", unit.Text(*step.noise_ms), unit.name())
+                    : "";
   if (!step.is_real()) {
     return steps + ": no difference that is more than they vary by themselves" + noise + ".";
   }
-  return steps + ": " + SignedMsText(step.ms()) + " ms" + percent + noise + ".";
+  return steps + ": " + unit.Signed(step.ms()) + " " + unit.name() + percent + noise + ".";
 }
 
 size_t ShownOf(size_t rows, int64_t row_limit) {
@@ -70,7 +90,7 @@ size_t ShownOf(size_t rows, int64_t row_limit) {
 }
 
 void AddNamed(const std::string& title, const std::vector<Change>& changes, int64_t row_limit,
-              std::string* text) {
+              const Unit& unit, std::string* text) {
   if (changes.empty()) return;
   TextTable table({{title},
                    {"Before", true},
@@ -81,8 +101,8 @@ void AddNamed(const std::string& title, const std::vector<Change>& changes, int6
   const size_t shown = ShownOf(changes.size(), row_limit);
   for (size_t i = 0; i < shown; ++i) {
     const Change& change = changes[i];
-    table.AddRow({change.name, MsText(change.before_ms), MsText(change.after_ms),
-                  SignedMsText(change.ms()), NoiseText(change), CallsText(change)});
+    table.AddRow({change.name, unit.Text(change.before_ms), unit.Text(change.after_ms),
+                  unit.Signed(change.ms()), unit.Noise(change), CallsText(change)});
   }
   *text += "\n" + table.Take();
   if (shown < changes.size()) {
@@ -90,14 +110,14 @@ void AddNamed(const std::string& title, const std::vector<Change>& changes, int6
   }
 }
 
-void AddParts(const RunComparison& comparison, std::string* text) {
-  TextTable table({{comparison.by_step ? "What the thread does (ms a step)"
-                                       : "What the thread does (ms a second)"},
-                   {"Before", true},
-                   {"Now", true},
-                   {"Change", true},
-                   {"Within", true},
-                   {""}});
+void AddParts(const RunComparison& comparison, const Unit& unit, std::string* text) {
+  TextTable table(
+      {{"What the thread does (" + unit.name() + (comparison.by_step ? " a step)" : " a second)")},
+       {"Before", true},
+       {"Now", true},
+       {"Change", true},
+       {"Within", true},
+       {""}});
   std::vector<const Change*> parts;
   for (const Change& part : comparison.parts) parts.push_back(&part);
   std::stable_sort(parts.begin(), parts.end(), [](const Change* a, const Change* b) {
@@ -106,8 +126,8 @@ void AddParts(const RunComparison& comparison, std::string* text) {
   const double whole_ms = std::max(comparison.whole.before_ms, comparison.whole.after_ms);
   for (const Change* part : parts) {
     if (std::max(part->before_ms, part->after_ms) < kShownPart * whole_ms) continue;
-    table.AddRow({std::string(PartText(part->name)), MsText(part->before_ms),
-                  MsText(part->after_ms), SignedMsText(part->ms()), NoiseText(*part),
+    table.AddRow({std::string(PartText(part->name)), unit.Text(part->before_ms),
+                  unit.Text(part->after_ms), unit.Signed(part->ms()), unit.Noise(*part),
                   part->is_real() ? "" : "as it was"});
   }
   *text += "\n" + table.Take();
@@ -127,15 +147,16 @@ std::string_view KindText(FindingChange::Kind kind) {
   return "";
 }
 
-void AddFindings(const RunComparison& comparison, std::string* text) {
+void AddFindings(const RunComparison& comparison, const Unit& unit, std::string* text) {
   if (comparison.findings.empty()) return;
   *text += "\nCauses that changed (report --why tells of each recording's):\n";
+  const std::string of_step = " " + unit.name() + " a step";
   for (const FindingChange& change : comparison.findings) {
     const std::string times =
-        change.kind == FindingChange::Kind::kNew ? MsText(change.after_ms) + " ms a step"
+        change.kind == FindingChange::Kind::kNew ? unit.Text(change.after_ms) + of_step
         : change.kind == FindingChange::Kind::kGone
-            ? "was " + MsText(change.before_ms) + " ms a step"
-            : MsText(change.after_ms) + " ms a step, was " + MsText(change.before_ms) +
+            ? "was " + unit.Text(change.before_ms) + of_step
+            : unit.Text(change.after_ms) + of_step + ", was " + unit.Text(change.before_ms) +
                   (change.was.empty() ? "" : ": " + change.was);
     *text += absl::StrFormat("  %s: %s (%s).\n", KindText(change.kind), change.finding.what, times);
   }
@@ -166,13 +187,14 @@ OrderedJson ChangesJson(const std::vector<Change>& changes, bool has_calls, int6
 }  // namespace
 
 std::string FormatComparison(const RunComparison& comparison, int64_t row_limit) {
-  std::string text = AboutText(comparison) + "\n";
+  const Unit unit(comparison);
+  std::string text = AboutText(comparison, unit) + "\n";
   for (const std::string& remark : comparison.remarks) text += ShownText(remark) + "\n";
-  AddParts(comparison, &text);
-  AddFindings(comparison, &text);
-  const std::string unit = comparison.by_step ? " (ms a step)" : " (ms a second)";
-  AddNamed("Operators that changed, self CPU" + unit, comparison.operators, row_limit, &text);
-  AddNamed("Modules that changed, forward and backward" + unit, comparison.modules, row_limit,
+  AddParts(comparison, unit, &text);
+  AddFindings(comparison, unit, &text);
+  const std::string of = " (" + unit.name() + (comparison.by_step ? " a step)" : " a second)");
+  AddNamed("Operators that changed, self CPU" + of, comparison.operators, row_limit, unit, &text);
+  AddNamed("Modules that changed, forward and backward" + of, comparison.modules, row_limit, unit,
            &text);
   return text;
 }

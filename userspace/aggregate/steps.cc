@@ -425,7 +425,8 @@ void SetThreads(const Timeline& timeline, const ItemWalk& walk,
       process.how += ", in " + std::to_string(process.others.size() + 1) + " threads";
     }
     if (static_cast<double>(own_ns) >= kMostOfWork * static_cast<double>(all_ns)) continue;
-    process.how += "; " + std::to_string(others) + " threads that do more are left out";
+    process.how += "; " + std::to_string(others) +
+                   " other threads, which together have much of the work, are left out";
     process.confidence *= 0.5;
   }
 }
@@ -442,8 +443,7 @@ std::optional<size_t> MainProcess(const std::vector<ProcessSteps>& processes) {
 }  // namespace
 
 std::span<const Step> ProcessSteps::timed_steps() const {
-  constexpr size_t kFewest = 2;
-  const bool is_left_out = steps.size() > kFewest && steps.back().is_cut;
+  const bool is_left_out = steps.size() > 1 && steps.back().is_cut;
   return std::span(steps).first(steps.size() - (is_left_out ? 1 : 0));
 }
 

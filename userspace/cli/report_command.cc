@@ -35,7 +35,7 @@ struct ReportArguments {
   bool is_verbose = false;
   std::optional<SystemView> view;
   bool why = false;
-  std::string compare;
+  std::optional<std::string> compare;
   bool json = false;
   bool salvage = false;
 };
@@ -81,7 +81,7 @@ absl::Status CompareWith(const Results& after, const ReportArguments& arguments,
   ProcessChoice processes;
   processes.rank = arguments.processes.rank;
   absl::StatusOr<Results> before =
-      LoadResults(arguments.compare, arguments.salvage, options, processes);
+      LoadResults(*arguments.compare, arguments.salvage, options, processes);
   if (!before.ok()) return before.status();
   *damage = before->damage;
   return PrintComparison(*before, after, arguments.row_limit, arguments.json);
@@ -111,7 +111,7 @@ absl::Status RunReport(const ReportArguments& arguments) {
   std::string earlier_damage;
   absl::Status printed = CheckGrouping(arguments.grouping, *results->timeline);
   if (printed.ok()) {
-    printed = !arguments.compare.empty()
+    printed = arguments.compare.has_value()
                   ? CompareWith(*results, arguments, options, &earlier_damage)
               : arguments.why              ? PrintVerdict(*results, arguments.json)
               : arguments.view.has_value() ? PrintView(*results->timeline, arguments)
@@ -120,7 +120,7 @@ absl::Status RunReport(const ReportArguments& arguments) {
   if (!printed.ok()) return OfCapture(printed, arguments.capture, results->damage);
   absl::Status whole = DamageShown(arguments.capture, results->damage, arguments.json);
   if (!whole.ok()) return whole;
-  return DamageShown(arguments.compare, earlier_damage, arguments.json);
+  return DamageShown(arguments.compare.value_or(""), earlier_damage, arguments.json);
 }
 
 // Adds the options of the table of key averages, which other views do not have.
@@ -218,7 +218,7 @@ void AddReportCommand(CLI::App& app, Action* action) {
   report->callback([arguments, action] {
     *action = [arguments] {
       std::vector<std::string> captures = {arguments->capture};
-      if (!arguments->compare.empty()) captures.push_back(arguments->compare);
+      if (arguments->compare.has_value()) captures.push_back(*arguments->compare);
       return RunConfined(OfReport(captures), [&] { return RunReport(*arguments); });
     };
   });

@@ -287,7 +287,8 @@ void AddRemarks(const RunProfile& before, const RunProfile& after, RunComparison
   }
   if (std::abs(before.overhead_percent - after.overhead_percent) > kOverheadDifference) {
     remarks.push_back(absl::StrFormat(
-        "Recording itself cost about %.0f %% before and about %.0f %% now, by its own estimate.",
+        "Recording itself slowed the job down by about %.0f %% before and by about %.0f %% now, by "
+        "its own estimate.",
         before.overhead_percent, after.overhead_percent));
   }
   if (before.host != after.host) {

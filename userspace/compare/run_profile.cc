@@ -201,7 +201,8 @@ void ProfileRecording(const Timeline& timeline, Pid pid, RunProfile* profile) {
   }
   if (!timeline.samples().empty()) profile->options.emplace_back("--sample");
   if (timeline.has_memory()) profile->options.emplace_back("--profile-memory");
-  profile->overhead_percent = info.cost.estimated_overhead_percent;
+  profile->overhead_percent =
+      info.cost.busiest_thread_percent.value_or(info.cost.estimated_overhead_percent);
   profile->has_loss = timeline.any_loss();
   profile->has_calls = info.system.calls || info.system.io;
   profile->has_faults = info.system.faults;

@@ -103,7 +103,9 @@ std::optional<Finding> FindCollectives(const Case& job) {
   if (works.empty()) {
     finding.evidence.emplace_back(
         "It was blocked while collectives of this process were under way. Which rank came last is "
-        "seen when all ranks are recorded at once: 'proftrace merge' compares them.");
+        "seen where all ranks are looked at: without --rank and --pid if they are in this "
+        "recording, "
+        "else 'proftrace merge' compares them.");
     return finding;
   }
   const TimeIntervals waits = TimesOf(job, StepPart::kCollective);

@@ -219,17 +219,27 @@ std::string KindsText(const SlowSteps& slow, size_t steps) {
          (slow.period ? "; " + EveryText(*slow.period) + " is long" : "");
 }
 
-// Returns words that one slow step has most of what slow steps have of that part; empty: none has.
-std::string MostlyInOne(const StepParts& parts, const SlowSteps& slow, StepPart part) {
-  int64_t all_ns = 0, most_ns = 0;
+// Returns words that a few of the slow steps have most of what slow steps have of that part, so
+// that the mean is true of none; empty: they are alike.
+std::string MostlyInFew(const StepParts& parts, const SlowSteps& slow, StepPart part) {
+  std::vector<int64_t> times;
+  int64_t all_ns = 0;
   for (size_t i = 0; i < slow.is_slow.size(); ++i) {
     if (!slow.is_slow[i]) continue;
-    const int64_t ns = parts.by_step[i][static_cast<size_t>(part)];
-    all_ns += ns;
-    most_ns = std::max(most_ns, ns);
+    times.push_back(parts.by_step[i][static_cast<size_t>(part)]);
+    all_ns += times.back();
   }
-  if (slow.count < 2 || 2 * most_ns <= all_ns) return "";
-  return " on average, of which one step alone has " + PercentText(most_ns, all_ns);
+  if (times.size() < 2) return "";
+  std::sort(times.begin(), times.end(), std::greater<>());
+  if (2 * times.front() > all_ns) {
+    return " on average, of which one step alone has " + PercentText(times.front(), all_ns);
+  }
+  int64_t of_few_ns = 0;
+  size_t few = 0;
+  while (few < times.size() && 10 * of_few_ns < 9 * all_ns) of_few_ns += times[few++];
+  if (2 * few > times.size()) return "";
+  return absl::StrFormat(" on average, of which %d steps have %s", few,
+                         PercentText(of_few_ns, all_ns));
 }
 
 StepPart LargestOf(const PartTimes& times) {
@@ -272,7 +282,7 @@ std::optional<Finding> FindUnevenSteps(const Case& job) {
   finding.evidence.push_back(
       a_slow + DurationText(more[static_cast<size_t>(most)]) + " more of " +
       (may_be_a_wait ? "time in no operator" : std::string(StepPartText(most))) +
-      MostlyInOne(parts, slow, most) + ".");
+      MostlyInFew(parts, slow, most) + ".");
   const std::string series = SeriesText(job, slow, most);
   if (!series.empty()) finding.evidence.push_back(series);
   const int64_t more_ns = finding.ns / slow_steps;

@@ -47,6 +47,21 @@ std::string AboutText(const Case& job, int64_t median_ns) {
   return absl::StrFormat("Steps take %s (median of %d).", DurationText(median_ns), job.steps());
 }
 
+// Returns a sentence on the process that the verdict is about, where others have steps as well;
+// empty: there are no others.
+std::string ProcessText(const Case& job) {
+  const size_t processes = job.aggregates.steps.processes.size();
+  if (!job.parts.are_steps || processes < 2) return "";
+  std::string text = " This is about ";
+  for (const Target& target : job.timeline.info().targets) {
+    if (target.pid == job.parts.pid && target.rank.has_value()) {
+      text += "rank " + std::to_string(*target.rank) + ", ";
+    }
+  }
+  return text + absl::StrFormat("PID %d, one of %d processes that have steps.", Raw(job.parts.pid),
+                                processes);
+}
+
 // Returns the waits that belong to parts which are about waits: those between steps, or in the
 // DataLoader, say nothing about the others.
 std::vector<WaitSum> WaitsOf(const Timeline& timeline, const StepParts& parts) {
@@ -263,7 +278,7 @@ Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
     for (const auto& [start_ns, end_ns] : parts->intervals) lengths.push_back(end_ns - start_ns);
     verdict.median_step_ns = Median(std::move(lengths));
   }
-  verdict.about = AboutText(job, verdict.median_step_ns);
+  verdict.about = AboutText(job, verdict.median_step_ns) + ProcessText(job);
   if (!FindDevice(job, &verdict)) {
     AddFindingsOfParts(job, &verdict);
     AddOwnPlace(job, &verdict);

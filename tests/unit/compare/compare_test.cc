@@ -313,6 +313,59 @@ TEST(CompareTest, AnotherKindAboutTheSamePartIsTheSameCause) {
   EXPECT_EQ(changes[0].finding.kind, FindingKind::kOneOperator);
 }
 
+// One recording has no waits: they are in the time of its other parts.
+TEST(CompareTest, WhatOneRecordingCannotKnowIsNoChange) {
+  const auto make = [](bool has_waits) {
+    RunProfile run = ProfileOf(3000, 0);
+    run.has_waits = has_waits;
+    const auto part = [&](StepPart which) -> StepTime& {
+      return run.parts[static_cast<size_t>(which)];
+    };
+    part(StepPart::kRunQueue) = {has_waits ? 1e6 : 0.0, 0.0};
+    part(StepPart::kPython) = {has_waits ? 1e6 : 2e6, 0.0};
+    if (has_waits) {
+      Finding finding;
+      finding.kind = FindingKind::kRunQueue;
+      finding.part = StepPart::kRunQueue;
+      finding.ns = 1'000'000;
+      run.verdict.findings = {finding};
+      run.verdict.steps = 1;
+      run.verdict.total_ns = 3'000'000;
+    }
+    return run;
+  };
+  const RunComparison comparison = CompareRuns(make(true), make(false));
+  EXPECT_THAT(comparison.findings, IsEmpty());
+  ASSERT_FALSE(comparison.parts.empty());
+  EXPECT_EQ(comparison.parts.front().name, kUnknownParts);
+  EXPECT_NEAR(comparison.parts.front().ms(), 0, 1e-9);
+  EXPECT_THAT(comparison.remarks.front(), HasSubstr("record both with the same --activities"));
+}
+
+// A cause that is too small for the second verdict is not gone.
+TEST(CompareTest, ACauseThatIsNoLongerToldIsLess) {
+  const auto make = [](double run_queue_ns, bool is_told) {
+    RunProfile run = ProfileOf(3000, 0);
+    run.parts[static_cast<size_t>(StepPart::kRunQueue)] = {run_queue_ns, 0.0};
+    run.verdict = {};
+    run.verdict.steps = 1;
+    run.verdict.total_ns = 3'000'000;
+    Finding finding;
+    finding.kind = FindingKind::kRunQueue;
+    finding.part = StepPart::kRunQueue;
+    finding.ns = static_cast<int64_t>(run_queue_ns);
+    if (is_told) run.verdict.findings = {finding};
+    return run;
+  };
+  const auto changes = CompareRuns(make(200'000, true), make(90'000, false)).findings;
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].kind, FindingChange::Kind::kLess);
+  EXPECT_NEAR(changes[0].after_ms, 0.09, 1e-9);
+  const auto gone = CompareRuns(make(200'000, true), make(900, false)).findings;
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(gone[0].kind, FindingChange::Kind::kGone);
+}
+
 TEST(CompareTest, JsonHasTheSame) {
   const RunComparison comparison = CompareRuns(ProfileOf(3000, 0), ProfileOf(4500, 100, "aten::x"));
   StringSink sink;

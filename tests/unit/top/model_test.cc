@@ -158,7 +158,7 @@ TEST_F(TopTest, ThreadsFilesWaitsAndFunctionsHaveTheirRows) {
   ASSERT_NE(file, nullptr);
   EXPECT_NEAR(file->values[0], 1, 1e-9);
   EXPECT_NEAR(file->values[2], 1000, 1e-9);
-  const TopRow* wait = Find(model, TopView::kWaits, "thread main (TID 7");
+  const TopRow* wait = Find(model, TopView::kWaits, "the main thread: ");
   ASSERT_NE(wait, nullptr);
   EXPECT_THAT(wait->name, HasSubstr("woken by thread loader (TID 8"));
   EXPECT_NEAR(wait->values[0], 4.5, 1e-9);

@@ -93,6 +93,29 @@ TEST_F(WhyWakerTest, WhatThatThreadWasInIsTold) {
               HasSubstr("Of its rows it was in aten::mm then, for 80 % of that time."));
 }
 
+// A thread of its own for each step, which works for 4 of the 5 ms.
+TEST_F(WhyWakerTest, ThreadsThatAreStartedAnewAreAddedUp) {
+  maker_.info().system.sched = true;
+  MakeSteps([&](int step, int64_t from_ns, int64_t) {
+    const auto tid = static_cast<uint32_t>(100 + step);
+    const ThreadIndex helper = maker_.AddThread(7, tid, "replica");
+    maker_.Add(helper, multiply_, from_ns, from_ns + 4 * kMs);
+    maker_.AddSystemEvent(
+        MakeOffCpu(helper, WaitReason::kSleep, from_ns + 4 * kMs, from_ns + 5 * kMs));
+    SystemEvent wait = MakeOffCpu(thread_, WaitReason::kEvent, from_ns, from_ns + 5 * kMs);
+    wait.off_cpu.waker_pid = Pid{7};
+    wait.off_cpu.waker_tid = Tid{tid};
+    maker_.AddSystemEvent(wait);
+  });
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kOtherThread);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding),
+              HasSubstr("12 threads named replica, one after the other, ended these waits, and "
+                        "worked for 80 % of that time."));
+  EXPECT_THAT(EvidenceOf(*finding),
+              HasSubstr("Of its rows it was in aten::mm then, for 80 % of that time."));
+}
+
 TEST_F(WhyWakerTest, AnotherProcessIsNoThread) {
   waker_ = {maker_.AddThread(9, 9, "child"), Pid{9}, Tid{9}};
   const std::optional<Finding> finding = FindWait(std::nullopt);
