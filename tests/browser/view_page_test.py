@@ -195,7 +195,7 @@ def make_results(program, proftrace, golden, folder):
     os.makedirs(f"{folder}/report")
     subprocess.run([program, f"{folder}/report", "report", "40"], check=True)
     os.makedirs(f"{folder}/capture")
-    with open(f"{golden}/mlp/capture.ptrec", "rb") as file, open(f"{folder}/capture/capture.ptrec", "wb") as copy:
+    with open(f"{golden}/workers/capture.ptrec", "rb") as file, open(f"{folder}/capture/capture.ptrec", "wb") as copy:
         copy.write(file.read())
     subprocess.run([proftrace, "export", f"{folder}/capture", "--format", "report,chrome", "-o", f"{folder}/capture"], check=True,
                    stderr=subprocess.DEVNULL)

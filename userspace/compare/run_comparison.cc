@@ -258,8 +258,55 @@ std::string CommonFactorText(double factor, const std::vector<Change>& parts) {
   }
   return text +
          ": that is inputs of another size (a batch, for example), or a processor that is slower "
-         "or "
-         "faster, or shared with others.";
+         "or faster, or shared with others.";
+}
+
+// Adds what differs between the recordings themselves, and between the runs that they are of.
+void AddRemarksOfRuns(const RunProfile& before, const RunProfile& after,
+                      std::vector<std::string>* remarks) {
+  if (before.tier != after.tier || before.options != after.options) {
+    remarks->push_back("They were recorded in different ways (before: --tier " + before.tier + " " +
+                       absl::StrJoin(before.options, " ") + "; now: --tier " + after.tier + " " +
+                       absl::StrJoin(after.options, " ") +
+                       "): a part of the difference is that of the recordings.");
+  }
+  if (!KnowTheSame(before, after)) {
+    remarks->emplace_back(
+        "Waits, system calls or page faults are in one of the recordings alone, so that only a few "
+        "parts of a step and causes can be compared: record both with the same --activities.");
+  }
+  if (std::abs(before.overhead_percent - after.overhead_percent) > kOverheadDifference) {
+    remarks->push_back(absl::StrFormat(
+        "Recording itself slowed the job down by about %.0f %% before and by about %.0f %% now, by "
+        "its own estimate.",
+        before.overhead_percent, after.overhead_percent));
+  }
+  if (before.host != after.host) {
+    remarks->push_back("They are of different hosts: " + before.host + " before, " + after.host +
+                       " now.");
+  }
+  if (before.command != after.command) {
+    remarks->push_back("They were started in different ways: " + before.command + " before, " +
+                       after.command + " now.");
+  }
+  if (before.torch_version != after.torch_version) {
+    remarks->push_back("PyTorch is another one: " + before.torch_version + " before, " +
+                       after.torch_version + " now.");
+  }
+  for (const auto& [run, when] : {std::pair{&before, "Before: "}, {&after, "Now: "}}) {
+    const Verdict& verdict = run->verdict;
+    if (!verdict.growth.has_value()) continue;
+    remarks->push_back(when + verdict.remarks[*verdict.growth] +
+                       " How long a mean step takes depends on when it was recorded.");
+  }
+  if (before.has_loss || after.has_loss) {
+    remarks->emplace_back("Records were lost: times and counts may be too small.");
+  }
+  if (before.has_modules != after.has_modules) {
+    remarks->emplace_back(
+        "Modules are in one of the recordings alone; record both with --with-modules to compare "
+        "them.");
+  }
 }
 
 void AddRemarks(const RunProfile& before, const RunProfile& after, RunComparison* comparison) {
@@ -274,49 +321,7 @@ void AddRemarks(const RunProfile& before, const RunProfile& after, RunComparison
     remarks.emplace_back(
         "One recording has too few steps to tell how much they vary: record ten or more of each.");
   }
-  if (before.tier != after.tier || before.options != after.options) {
-    remarks.push_back("They were recorded in different ways (before: --tier " + before.tier + " " +
-                      absl::StrJoin(before.options, " ") + "; now: --tier " + after.tier + " " +
-                      absl::StrJoin(after.options, " ") +
-                      "): a part of the difference is that of the recordings.");
-  }
-  if (!KnowTheSame(before, after)) {
-    remarks.emplace_back(
-        "Waits, system calls or page faults are in one of the recordings alone, so that only a few "
-        "parts of a step and causes can be compared: record both with the same --activities.");
-  }
-  if (std::abs(before.overhead_percent - after.overhead_percent) > kOverheadDifference) {
-    remarks.push_back(absl::StrFormat(
-        "Recording itself slowed the job down by about %.0f %% before and by about %.0f %% now, by "
-        "its own estimate.",
-        before.overhead_percent, after.overhead_percent));
-  }
-  if (before.host != after.host) {
-    remarks.push_back("They are of different hosts: " + before.host + " before, " + after.host +
-                      " now.");
-  }
-  if (before.command != after.command) {
-    remarks.push_back("They were started in different ways: " + before.command + " before, " +
-                      after.command + " now.");
-  }
-  if (before.torch_version != after.torch_version) {
-    remarks.push_back("PyTorch is another one: " + before.torch_version + " before, " +
-                      after.torch_version + " now.");
-  }
-  for (const auto& [run, when] : {std::pair{&before, "Before: "}, {&after, "Now: "}}) {
-    const Verdict& verdict = run->verdict;
-    if (!verdict.growth.has_value()) continue;
-    remarks.push_back(when + verdict.remarks[*verdict.growth] +
-                      " How long a mean step takes depends on when it was recorded.");
-  }
-  if (before.has_loss || after.has_loss) {
-    remarks.emplace_back("Records were lost: times and counts may be too small.");
-  }
-  if (before.has_modules != after.has_modules) {
-    remarks.emplace_back(
-        "Modules are in one of the recordings alone; record both with --with-modules to compare "
-        "them.");
-  }
+  AddRemarksOfRuns(before, after, &remarks);
   if (comparison->common_factor) {
     remarks.push_back(CommonFactorText(*comparison->common_factor, comparison->parts));
   }
@@ -325,8 +330,7 @@ void AddRemarks(const RunProfile& before, const RunProfile& after, RunComparison
     remarks.emplace_back(
         "Two recordings of an unchanged job can differ by more than \"within\", which is how much "
         "steps vary in one recording, above all where other programs use the host: record each "
-        "once "
-        "more before you act on a small difference.");
+        "once more before you act on a small difference.");
   }
 }
 

@@ -43,7 +43,7 @@ struct RunProfile {
   std::string tier;
   // Options that say what was recorded: "--activities cpu,sched", "--with-stack", ….
   std::vector<std::string> options;
-  double overhead_percent = 0;  // of the busiest thread, where it is known, by the recording's own estimate
+  double overhead_percent = 0;  // of the busiest thread where it is known, by its own estimate
   bool has_loss = false;
   // What the recording knows of the kernel: without it, waits, calls and page faults are in the
   // time of the parts around them.

@@ -165,6 +165,18 @@ bool TimeoutsEndPolls(const Case& job) {
   return all_ns > 0 && 10 * timed_out_ns >= 9 * all_ns;
 }
 
+// Returns whether most of the time of waits without a known reason is in no system call.
+bool WaitsInNoCall(const Case& job) {
+  int64_t all_ns = 0;
+  int64_t in_none_ns = 0;
+  for (const WaitSum& wait : job.waits) {
+    if (wait.reason != WaitReason::kOther) continue;
+    all_ns += wait.blocked_ns;
+    if (wait.place.call < 0) in_none_ns += wait.blocked_ns;
+  }
+  return 2 * in_none_ns > all_ns;
+}
+
 // Makes a finding about StepPart::kOther one about this reason.
 void NameReason(const Case& job, WaitReason reason, Finding* finding) {
   switch (reason) {
@@ -196,6 +208,11 @@ void NameReason(const Case& job, WaitReason reason, Finding* finding) {
       break;
     default:
       finding->what = DriverText(job) + " waits in the kernel";
+      if (WaitsInNoCall(job)) {
+        finding->evidence.emplace_back(
+            "It was in no system call then: its control group was frozen (a freezer, 'docker "
+            "pause'), or it waited for a page of memory.");
+      }
       break;
   }
 }

@@ -242,6 +242,21 @@ TEST_F(HttpServerTest, WhoDoesNotReadIsDropped) {
   EXPECT_LT(lazy.ReadAll().size(), kLargeBytes);
 }
 
+// Clients that know the token, and ask for more than they read.
+TEST_F(HttpServerTest, ManyThatDoNotReadKeepNobodyOut) {
+  HttpLimits limits;
+  limits.most_connections = 2;
+  limits.stall_ms = 10;
+  AddLarge();
+  Start(limits);
+  std::vector<std::unique_ptr<Client>> lazy;
+  for (int i = 0; i < 6; ++i) {
+    lazy.push_back(std::make_unique<Client>(server_->port()));
+    ASSERT_TRUE(lazy.back()->Send("GET " + Path("large") + " HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  }
+  EXPECT_EQ(BodyOf(Get(Path(""))), "first page");
+}
+
 TEST_F(HttpServerTest, AFileThatWasCutEndsTheAnswer) {
   const auto fd = std::make_shared<const UniqueFd>(memfd_create("cut", MFD_CLOEXEC));
   ASSERT_TRUE(WriteFully(fd->get(), "short"));

@@ -37,6 +37,15 @@ class LookAlikesTest : public WhyTest {
     return verdict.findings.empty() ? Finding() : verdict.findings.front();
   }
 
+  // Waits of 6 ms a step for a reason that is not known. `call`: as for MakeOffCpu().
+  std::string EvidenceOfWaitsIn(std::string_view call) {
+    MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+      maker_.AddSystemEvent(MakeOffCpu(thread_, WaitReason::kOther, from_ns, to_ns, 0, call));
+    });
+    const Verdict verdict = Why();
+    return verdict.findings.empty() ? "" : EvidenceOf(verdict.findings.front());
+  }
+
   // Returns the finding about an autograd node that takes 6 ms a step.
   Finding FindNode(const std::string& name) {
     Label label;
@@ -103,6 +112,14 @@ TEST_F(LookAlikesTest, SleepsWithoutAnEndArePolling) {
   const std::optional<Finding> finding = FindKind(Why(), FindingKind::kSleep);
   ASSERT_TRUE(finding.has_value());
   EXPECT_THAT(EvidenceOf(*finding), HasSubstr("These are 50 sleeps of 91 us a step"));
+}
+
+TEST_F(LookAlikesTest, WaitsInNoCallAreOfAFrozenGroup) {
+  EXPECT_THAT(EvidenceOfWaitsIn(""), HasSubstr("its control group was frozen"));
+}
+
+TEST_F(LookAlikesTest, WaitsInACallAreNot) {
+  EXPECT_THAT(EvidenceOfWaitsIn("msync"), Not(HasSubstr("its control group was frozen")));
 }
 
 TEST_F(LookAlikesTest, CallsWithoutAFileHaveTheirName) {
