@@ -278,6 +278,13 @@ def check_print(page):
     page.browser.call("Emulation.setEmulatedMedia", media="print")
     assert page.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
     assert page.evaluate("getComputedStyle(document.querySelector('#why')).display") != "none"
+    # As wide as a sheet of paper: nothing is cut at its right edge.
+    page.browser.call("Emulation.setDeviceMetricsOverride", width=720, height=1000, deviceScaleFactor=1, mobile=False)
+    cut = page.evaluate("""[...document.querySelectorAll('.table, .treemap')].filter(
+        (view) => [...view.querySelectorAll('td, th, .module')].some(
+            (one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)).map((view) => view.className)""")
+    assert cut == [], cut
+    page.browser.call("Emulation.clearDeviceMetricsOverride")
     page.browser.call("Emulation.setEmulatedMedia", media="")
 
 

@@ -1,5 +1,8 @@
 // The rule about the driving thread's own I/O: which files, which calls, and how much.
+#include <absl/container/flat_hash_map.h>
+
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -52,26 +55,51 @@ struct IoUses {
   int64_t ns = 0;
 };
 
+// Finds the entries of FileUses that a call belongs to. Names are made once for each file, because
+// a step may have thousands of calls.
+class UsesOfFile {
+ public:
+  UsesOfFile(const Timeline& timeline, IoUses* uses) : timeline_(timeline), uses_(uses) {}
+
+  const std::array<FileUse*, 2>& Of(const SystemEvent& event, const std::string& call) {
+    if (const auto known = known_.find(Raw(event.file)); known != known_.end()) {
+      return known->second;
+    }
+    const std::string name = FileText(timeline_, event.file);
+    const SystemFile* const file = timeline_.system_tables().File(event.file);
+    const std::array<FileUse*, 2> of = {&uses_->by_file[name.empty() ? call : name],
+                                        &uses_->by_group[FileGroupText(timeline_, event.file)]};
+    for (FileUse* use : of) {
+      if (name.empty()) use->call = call;
+      use->files.insert(name);
+      use->is_stream = file != nullptr && IsStream(*file);
+    }
+    // Calls without a file are told apart by their names.
+    return name.empty() ? last_ = of : known_.emplace(Raw(event.file), of).first->second;
+  }
+
+ private:
+  const Timeline& timeline_;
+  IoUses* uses_;
+  absl::flat_hash_map<uint32_t, std::array<FileUse*, 2>> known_;  // by SystemFileId
+  std::array<FileUse*, 2> last_{};
+};
+
 IoUses UsesOfIo(const Case& job) {
   const SystemTables& tables = job.timeline.system_tables();
   IoUses uses;
+  UsesOfFile files(job.timeline, &uses);
   ForEachEventIn(job, StepPart::kIo, [&](const SystemEvent& event) {
     if (!IsIo(event)) return;
     uses.ns += event.duration_ns;
     const IoFacts io = IoOf(tables, event);
     const std::string call = SystemEventName(event);
-    const std::string name = FileText(job.timeline, event.file);
-    const SystemFile* const file = tables.File(event.file);
-    for (FileUse* use : {&uses.by_file[name.empty() ? call : name],
-                         &uses.by_group[FileGroupText(job.timeline, event.file)]}) {
-      if (name.empty()) use->call = call;
+    for (FileUse* use : files.Of(event, call)) {
       use->ns += event.duration_ns;
       use->ns_by_role[io.role] += event.duration_ns;
       use->ns_by_call[call] += event.duration_ns;
       use->bytes_by_role[io.role] = SaturatingSum(use->bytes_by_role[io.role], io.bytes);
       ++use->calls;
-      use->files.insert(name);
-      use->is_stream = file != nullptr && IsStream(*file);
     }
   });
   return uses;

@@ -44,6 +44,11 @@ function stepsSection(columns, onChoose) {
       ? `${count(steps.count)} steps, median ${time(steps.median_ns)}, 99 % below ${time(steps.p99_ns)}${how}. Click one: all below is of it.`
       : 'No steps were found; the window stands for one.';
   element.appendChild(make('p', 'muted', words));
+  const leftOut = steps.count - facts.verdict.steps;
+  if (steps.are_steps && leftOut > 0) {
+    element.appendChild(make('p', 'muted', `The reasons above are about ${count(facts.verdict.steps)} of them: ` +
+        `${count(leftOut)} began while the recording itself started.`));
+  }
   if (!steps.has_kernel) {
     element.appendChild(make('p', 'muted', 'Waits are not told apart: record with --activities cpu,syscalls,sched to see them.'));
   }
@@ -178,10 +183,12 @@ function squarify(items, box, place) {
 function drawTreemap(view, top, whole) {
   view.replaceChildren();
   let left = 600;  // boxes at most
+  // Across, places are shares, so that the boxes fit on paper, too.
+  const across = (pixels) => 100 * pixels / view.clientWidth + '%';
   const add = (row, box, depth, parent) => {
     if (box.width < 5 || box.height < 5 || --left < 0) return;
     const element = view.appendChild(make('div', 'module'));
-    Object.assign(element.style, {left: box.x + 'px', top: box.y + 'px', width: box.width - 1 + 'px', height: box.height - 1 + 'px'});
+    Object.assign(element.style, {left: across(box.x), top: box.y + 'px', width: across(box.width - 1), height: box.height - 1 + 'px'});
     const name = (parent !== null && parent.path !== '' ? row.path.slice(parent.path.length + 1) : row.path) || row.class;
     if (box.width > 34 && box.height > 15) element.textContent = `${name} ${share(row.time, whole)}`;
     element.dataset.depth = depth % 5;
