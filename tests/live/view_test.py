@@ -336,12 +336,17 @@ for name in ('environ', 'maps', 'mem', 'fd'):
         for name in ("text", "empty", "nothing", "other.tar", "pipe", "missing"):
             self.assert_fails(8, ("view", name), name, "give a result directory")
         shutil.copy(GOLDEN / "mlp" / "capture.ptrec", self.directory / "cut.ptrec")
-        os.truncate(self.directory / "cut.ptrec", 5000)
+        whole = (self.directory / "cut.ptrec").stat().st_size
+        os.truncate(self.directory / "cut.ptrec", whole - 10)
         done = self.run_proftrace("view", "cut.ptrec")
         self.assertEqual(done.returncode, 8, done.stderr)
         with View("cut.ptrec", "--salvage", cwd=self.directory) as view:
             self.assertIn("what is whole is shown", view.said)
             self.assertEqual(view.get("")[0], 200)
+        os.truncate(self.directory / "cut.ptrec", 5000)
+        done = self.run_proftrace("view", "cut.ptrec", "--salvage")
+        self.assertEqual(done.returncode, 8, done.stderr)
+        self.assertIn("nothing of it is whole", done.stderr)
         result = self.result()
         for arguments, code, words in ((("--perfetto-ui", "ftp://x/"), 2, "--perfetto-ui"), (("--speedscope-ui", "https://a b/"), 2, "--speedscope-ui"),
                                        (("--perfetto-ui", self.directory / "empty"), 2, "index.html"),

@@ -44,10 +44,6 @@ struct Line {
   std::map<std::string, int64_t> called;  // looks by the name of the job's own function
 };
 
-bool IsOwn(const SampleFunction& function) {
-  return !function.is_installed && !function.file.starts_with("<");
-}
-
 // Files of PyTorch whose functions only call others, in any job.
 constexpr std::string_view kPassOn[] = {"torch/nn/modules/module.py",
                                         "torch/nn/modules/container.py",

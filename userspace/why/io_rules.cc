@@ -175,7 +175,7 @@ std::string NoBytesText(const IoUses& uses) {
       std::find(std::begin(kSyncing), std::end(kSyncing), most->first) != std::end(kSyncing);
   if (is_syncing) return " waits until what it wrote is on the disk (" + most->first + ")";
   if (2 * idle_ns <= uses.ns) return "";
-  return " is in calls about files that read and write nothing (" + most->first + " most of all)";
+  return " is mostly in calls about files that read and write nothing (" + most->first + ")";
 }
 
 }  // namespace

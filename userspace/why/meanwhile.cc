@@ -53,6 +53,13 @@ struct Meanwhile {
   }
 };
 
+// Returns the sum of all threads' times.
+int64_t TotalOf(const TimesByThread& threads) {
+  int64_t ns = 0;
+  for (const auto& [thread, times] : threads) ns += LengthOf(times);
+  return ns;
+}
+
 int64_t Overlap(const Interval& a, int64_t start_ns, int64_t end_ns) {
   return std::max<int64_t>(0, std::min(a.second, end_ns) - std::max(a.first, start_ns));
 }
@@ -165,8 +172,7 @@ void AddRow(const Case& job, const TimesByThread& threads, Finding* finding) {
       by_label[Raw(span.label)] += Overlap(*at, span.start_ns, span.end_ns());
     }
   });
-  int64_t all_ns = 0;
-  for (const auto& [thread, times] : threads) all_ns += LengthOf(times);
+  const int64_t all_ns = TotalOf(threads);
   const auto most = LargestValue(by_label);
   if (most == by_label.end() || 5 * most->second < all_ns) return;
   finding->evidence.push_back("Of its rows it was in " +
@@ -234,13 +240,9 @@ TimesByThread AlikeWakers(const Case& job, TimesByThread wakers) {
     const Thread& thread = job.timeline.thread(index);
     return std::pair(Raw(thread.pid), thread.name);
   };
-  int64_t all_ns = 0;
-  for (const auto& [thread, times] : wakers) {
-    ns_of[key_of(thread)] += LengthOf(times);
-    all_ns += LengthOf(times);
-  }
+  for (const auto& [thread, times] : wakers) ns_of[key_of(thread)] += LengthOf(times);
   const auto most = LargestValue(ns_of);
-  if (most == ns_of.end() || 2 * most->second < all_ns) return {};
+  if (most == ns_of.end() || 2 * most->second < TotalOf(wakers)) return {};
   std::erase_if(wakers, [&](const auto& waker) { return key_of(waker.first) != most->first; });
   return wakers.size() < kFewestOfMany ? TimesByThread() : wakers;
 }
@@ -278,9 +280,7 @@ bool AddMeanwhile(const Case& job, StepPart part, const WaitSum* longest, Findin
   const TimesByThread wakers = WaitsByWaker(job, part);
   const auto waker = longest->waker_is_known ? wakers.find(longest->waker_thread) : wakers.end();
   const int64_t its_ns = waker == wakers.end() ? 0 : LengthOf(waker->second);
-  int64_t all_ns = 0;
-  for (const auto& [thread, times] : wakers) all_ns += LengthOf(times);
-  if (2 * its_ns < all_ns) {
+  if (2 * its_ns < TotalOf(wakers)) {
     const TimesByThread many = AlikeWakers(job, wakers);
     if (!many.empty()) {
       AddMeanwhileOfMany(job, many, finding);

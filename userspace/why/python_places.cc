@@ -174,12 +174,18 @@ PythonSource AddPython(const Case& job, StepPart part, Finding* finding) {
 double AddCalledPython(const Case& job, StepPart part, Finding* finding) {
   int64_t all = 0;
   PythonPlaces places;
+  std::map<std::string, int64_t> own_lines;
   ForEachLook(job, TimesOf(job, part), [&](const Sample& sample) {
     if (sample.native_cut) return;
     ++all;
     if (!RunsPython(job.timeline, sample)) return;
     ++places.all;
     AddStack(job.timeline, sample.frame, &places);
+    for (const SampleFrame* frame : PythonFramesOf(job.timeline, sample.frame)) {
+      if (!IsOwn(job.timeline.sample_function(*frame))) continue;
+      ++own_lines[ShownText(SampleLineText(job.timeline, *frame))];
+      break;
+    }
   });
   if (all < kFewestSamples || 5 * places.all < all) return 0;
   const auto most = LargestValue(places.by_function);
@@ -187,6 +193,12 @@ double AddCalledPython(const Case& job, StepPart part, Finding* finding) {
       PercentText(places.all, all) + " of the samples there are in Python that operators call" +
       (2 * most->second < places.all ? ", in several functions; most is in " : ": most is in ") +
       PlaceText(places, most->first) + ", " + PercentText(most->second, places.all) + " of these.");
+  const auto own = LargestValue(own_lines);
+  if (own != own_lines.end() && 2 * own->second > places.all &&
+      !Contains(finding->evidence.back(), own->first)) {
+    finding->evidence.push_back("Of the job's own lines, that is at " + own->first + " (" +
+                                PercentText(own->second, places.all) + ").");
+  }
   if (Contains(most->first, "traceback.py(") || Contains(most->first, "linecache.py(")) {
     finding->evidence.emplace_back(
         "Stacks are written down for each operator, as torch.autograd.set_detect_anomaly(True) "

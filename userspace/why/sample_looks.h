@@ -39,6 +39,12 @@ void ForEachLook(const Case& job, const TimeIntervals& times, Visitor&& visit) {
   ForEachLook(job, TimesByThread{{job.parts.thread, times}}, visit);
 }
 
+// Returns whether a function of Python is the job's own, and not of an installed package or of
+// Python's own library.
+inline bool IsOwn(const SampleFunction& function) {
+  return !function.is_installed && !function.file.starts_with("<");
+}
+
 // Returns the name of the file of a native function, without folders.
 inline std::string LibraryOf(const SampleFunction& function) {
   return function.file.substr(function.file.rfind('/') + 1);

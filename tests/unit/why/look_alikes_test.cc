@@ -172,7 +172,7 @@ TEST_F(LookAlikesTest, CallsThatLookFilesUpReadNothing) {
   const std::optional<Finding> finding = FindKind(Why(), FindingKind::kIo);
   ASSERT_TRUE(finding.has_value());
   EXPECT_THAT(finding->what,
-              HasSubstr("calls about files that read and write nothing (newfstatat most of all)"));
+              HasSubstr("is mostly in calls about files that read and write nothing (newfstatat)"));
 }
 
 // Each request has a socket of its own, beside one that is named alike again and again.

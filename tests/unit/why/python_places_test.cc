@@ -401,6 +401,21 @@ TEST_F(CalledPythonTest, HooksAreNoOperator) {
                         "most is in loop.py(3): hook, 100 % of these."));
 }
 
+// The hook calls a library: its own line is named beside the library's function.
+TEST_F(CalledPythonTest, TheJobsOwnHookIsNamed) {
+  const uint32_t hook = AddFrame("hook", 3, operator_);
+  const uint32_t svd = AddFrame("svd", 90, hook);
+  SampleFunction& function = samples_.functions[samples_.frames[svd].function];
+  function.file = "numpy/linalg.py";
+  function.is_installed = true;
+  std::string evidence;
+  for (const Finding& finding : WhyOfOperators({svd, svd, svd, operator_}).findings) {
+    evidence += EvidenceOf(finding);
+  }
+  EXPECT_THAT(evidence, HasSubstr("most is in numpy/linalg.py(90): svd"));
+  EXPECT_THAT(evidence, HasSubstr("Of the job's own lines, that is at loop.py(3): hook (100 %)."));
+}
+
 TEST_F(CalledPythonTest, OperatorsThatPythonCallsAreOperators) {
   const Verdict verdict = WhyOfOperators({operator_, AddNative("/lib/libc.so.6", operator_)});
   for (const Finding& finding : verdict.findings) {
