@@ -82,8 +82,11 @@ void Rank(Verdict* verdict) {
   std::erase_if(findings, [&](const Finding& finding) {
     return !IsWorthTelling(finding.ns, verdict->total_ns);
   });
+  // Time that is in no other finding is told before time that is.
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
-    return a.is_cause() != b.is_cause() ? a.is_cause() : a.ns > b.ns;
+    if (a.is_cause() != b.is_cause()) return a.is_cause();
+    if (a.is_part_of_others() != b.is_part_of_others()) return b.is_part_of_others();
+    return a.ns > b.ns;
   });
   const auto besides =
       std::find_if_not(findings.begin(), findings.end(), std::mem_fn(&Finding::is_cause));

@@ -57,6 +57,24 @@ TEST_F(RecordingRulesTest, RecordsOfFaultsAreTakenOutOfTheOperatorAroundThem) {
   EXPECT_THAT(EvidenceOf(recording), HasSubstr("Without them a step would take about 7.20 ms"));
 }
 
+// Of what has no place among the causes, time of its own comes before what is part of the others,
+// though that is more.
+TEST_F(RecordingRulesTest, TimeOfItsOwnIsToldBeforePartsOfTheOthers) {
+  maker_.info().cost.system = {.call = 1'000, .fault = 200'000, .fault_beside = 0};
+  maker_.info().has_end = true;
+  maker_.info().cost.probe_hits = 1'000;
+  maker_.info().cost.probe_ns_per_hit = 50'000;
+  MakeFaults();
+  const Verdict verdict = Why();
+  ASSERT_GE(verdict.findings.size(), 2u);
+  const Finding& last = verdict.findings.back();
+  const Finding& before = verdict.findings[verdict.findings.size() - 2];
+  EXPECT_TRUE(last.is_part_of_others());
+  EXPECT_EQ(before.kind, FindingKind::kRecording);
+  EXPECT_FALSE(before.is_part_of_others());
+  EXPECT_GT(last.ns, before.ns);
+}
+
 // What records are said to take ends where the next event begins.
 TEST_F(RecordingRulesTest, ARecordTakesNoTimeOfTheNextFault) {
   maker_.info().cost.system = {.call = 0, .fault = 1'400'000, .fault_beside = 0};
