@@ -57,7 +57,8 @@ struct RunComparison {
   std::vector<Change> modules;
   std::vector<FindingChange> findings;  // findings of the later verdict come first
   // The factor by which the time per call of most operators has changed, where there is one and it
-  // is not about 1. The cause is another processor, or another clock frequency.
+  // is not about 1. The cause is another processor or clock
+  // frequency, or inputs of another size: a remark says which, as far as that is known.
   std::optional<double> common_factor;
   std::vector<std::string> remarks;  // sentences on what limits the trust in this comparison
 };

@@ -104,29 +104,31 @@ PythonPlaces PlacesOfSamples(const Case& job, const TimesByThread& threads) {
   return places;
 }
 
-// Adds the time of each function that called operators of the thread in these times.
-void AddStacks(const Case& job, ThreadIndex thread, const TimeIntervals& times,
-               PythonPlaces* places) {
-  PythonMoments rows;
-  const PythonRows& python = job.aggregates.python_rows;
-  for (uint32_t i = 0; i < python.size(); ++i) {
-    if (python.at(i).thread == thread) rows.OnRow(python.at(i));
-  }
-  const std::vector<PythonMoment> in_python = rows.Take();
+// Adds the time of each function of Python in these times. `in_python`: the thread's, in order.
+void AddMoments(const Timeline& timeline, const std::vector<PythonMoment>& in_python,
+                const TimeIntervals& times, PythonPlaces* places) {
   auto at = in_python.begin();
   for (const auto& [start_ns, end_ns] : times) {
     places->all += end_ns - start_ns;
     while (at != in_python.end() && at->end_ns <= start_ns) ++at;
     for (auto of = at; of != in_python.end() && of->start_ns < end_ns; ++of) {
       const int64_t ns = std::min(of->end_ns, end_ns) - std::max(of->start_ns, start_ns);
-      places->by_function[ShownText(PythonFrameText(job.timeline, of->frame))] += ns;
+      places->by_function[ShownText(PythonFrameText(timeline, of->frame))] += ns;
     }
   }
 }
 
 PythonPlaces PlacesOfStacks(const Case& job, const TimesByThread& threads) {
+  std::map<ThreadIndex, PythonMoments> rows;  // made in one pass, because there may be many threads
+  const PythonRows& python = job.aggregates.python_rows;
+  for (uint32_t i = 0; i < python.size(); ++i) {
+    const auto& row = python.at(i);
+    if (threads.contains(row.thread)) rows[row.thread].OnRow(row);
+  }
   PythonPlaces places;
-  for (const auto& [thread, times] : threads) AddStacks(job, thread, times, &places);
+  for (const auto& [thread, times] : threads) {
+    AddMoments(job.timeline, rows[thread].Take(), times, &places);
+  }
   return places;
 }
 
