@@ -57,8 +57,7 @@ TEST_F(RecordingRulesTest, RecordsOfFaultsAreTakenOutOfTheOperatorAroundThem) {
   EXPECT_THAT(EvidenceOf(recording), HasSubstr("Without them a step would take about 7.20 ms"));
 }
 
-// Of what has no place among the causes, time of its own comes before what is part of the others,
-// though that is more.
+// After the causes, time of its own comes before what is part of the others, though that is more.
 TEST_F(RecordingRulesTest, TimeOfItsOwnIsToldBeforePartsOfTheOthers) {
   maker_.info().cost.system = {.call = 1'000, .fault = 200'000, .fault_beside = 0};
   maker_.info().has_end = true;
