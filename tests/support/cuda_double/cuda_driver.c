@@ -5,7 +5,8 @@
  *
  * With CUDA_DOUBLE_KERNEL_NS=N set there is a device, as far as time goes: a kernel takes N ns for
  * each of its grid's columns, a copy or a memset for each KiB, in order on its stream, and who
- * waits for the stream waits for that.
+ * waits for the stream waits for that. A stream has a queue of QUEUED pieces of work, as on a GPU:
+ * who launches one more waits until the first of them is done.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -27,11 +28,15 @@ static __thread unsigned correlation; /* of the outermost call that this thread 
 
 #define KIB 1024
 #define STREAMS 64
+#define QUEUED 1024
 #define DEFAULT_WAIT_US 2000
 #define LOOK_NS 2000000
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t free_at[STREAMS]; /* CLOCK_MONOTONIC: when what each stream has is done */
-static double ticks_a_ns = 1;     /* of the listener's clock, which need not count ns */
+static uint64_t done_at[STREAMS]
+                       [QUEUED]; /* of each stream's last pieces of work, by their number */
+static unsigned taken[STREAMS];  /* how many pieces of work each stream was given */
+static double ticks_a_ns = 1;    /* of the listener's clock, which need not count ns */
 
 static uint64_t monotonic_ns(void) {
   struct timespec now;
@@ -55,21 +60,32 @@ static void look_at_clock(const struct cuda_double_listener* listener) {
   ticks_a_ns = (double)(listener->now() - ticks) / (double)(monotonic_ns() - ns);
 }
 
-/* The stream's next piece of work takes so long; gives when it begins. */
+static void sleep_until(uint64_t until_ns) {
+  struct timespec until;
+
+  until.tv_sec = (time_t)(until_ns / 1000000000);
+  until.tv_nsec = (long)(until_ns % 1000000000);
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL)) {
+  }
+}
+
+/* The stream's next piece of work takes so long; gives when it begins. Waits for a place in the
+ * stream's queue. */
 static uint64_t take_device(unsigned stream, uint64_t duration_ns) {
-  uint64_t* free_ns = &free_at[stream % STREAMS];
-  uint64_t start_ns = monotonic_ns();
+  const unsigned at = stream % STREAMS;
+  uint64_t start_ns = monotonic_ns(), first_ns;
 
   pthread_mutex_lock(&device_lock);
-  if (*free_ns > start_ns) start_ns = *free_ns;
-  *free_ns = start_ns + duration_ns;
+  first_ns = done_at[at][taken[at] % QUEUED];
+  if (free_at[at] > start_ns) start_ns = free_at[at];
+  free_at[at] = done_at[at][taken[at]++ % QUEUED] = start_ns + duration_ns;
   pthread_mutex_unlock(&device_lock);
+  sleep_until(first_ns);
   return start_ns;
 }
 
 static void await_stream(unsigned stream) {
   uint64_t until_ns;
-  struct timespec until;
 
   pthread_mutex_lock(&device_lock);
   until_ns = free_at[stream % STREAMS];
@@ -78,10 +94,7 @@ static void await_stream(unsigned stream) {
     usleep(DEFAULT_WAIT_US);
     return;
   }
-  until.tv_sec = (time_t)(until_ns / 1000000000);
-  until.tv_nsec = (long)(until_ns % 1000000000);
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL)) {
-  }
+  sleep_until(until_ns);
 }
 
 void cuda_double_listen(const struct cuda_double_listener* listener) {
