@@ -143,7 +143,7 @@ std::map<uint32_t, Candidates> CandidateThreads(const Timeline& timeline, const 
     ++look.items;
     if (item.item_class == ItemClass::kAnnotation) return;
     look.busy_ns += item.end_ns - item.start_ns;
-    if (item.item_class == ItemClass::kBackward) look.backward_ns += item.end_ns - item.start_ns;
+    if (IsBackward(item.item_class)) look.backward_ns += item.end_ns - item.start_ns;
   });
   std::map<uint32_t, Candidates> by_process;
   std::set<uint32_t> loaders;

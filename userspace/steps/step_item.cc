@@ -58,7 +58,9 @@ ItemClass ClassifyItem(std::string_view name, std::string_view overload_name, bo
     if (name.starts_with("ProfilerStep#")) return ItemClass::kProfilerStep;
     return ItemClass::kAnnotation;
   }
-  if (is_autograd) return ItemClass::kBackward;
+  if (is_autograd) {
+    return name.ends_with("AccumulateGrad") ? ItemClass::kAccumulate : ItemClass::kBackward;
+  }
   if (name.starts_with("aten::_foreach_") || name.starts_with("aten::_fused_") ||
       IsOneOf(name, kUpdates)) {
     return ItemClass::kUpdate;

@@ -13,6 +13,7 @@ enum class ItemClass : uint8_t {
   kOther = 0,      // work
   kAnnotation,     // an annotation of the job: its children are items as well
   kBackward,       // autograd runs a node
+  kAccumulate,     // autograd's node that adds to the gradient of a parameter
   kUpdate,         // an operator that optimizers write parameters with
   kOptimizerStep,  // Optimizer.step#…
   kZeroGrad,       // Optimizer.zero_grad#…
@@ -50,6 +51,10 @@ inline bool IsAnnotation(ItemClass item_class) {
   return item_class == ItemClass::kAnnotation || item_class == ItemClass::kOptimizerStep ||
          item_class == ItemClass::kZeroGrad || item_class == ItemClass::kLoaderNext ||
          item_class == ItemClass::kProfilerStep;
+}
+
+inline bool IsBackward(ItemClass item_class) {
+  return item_class == ItemClass::kBackward || item_class == ItemClass::kAccumulate;
 }
 
 // Finds the class by the names that PyTorch gives (torch/optim/optimizer.py,

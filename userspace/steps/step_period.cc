@@ -11,6 +11,7 @@ namespace {
 constexpr size_t kMaxPeriod = 256;  // optimizer steps in one round
 constexpr double kPeriodAlike = 0.9;
 constexpr double kMissingOfAnotherKind = 0.05;
+constexpr float kLeastFactor = 2.5f;   // a loop that is so much longer need not be long
 constexpr double kRolloutShare = 0.2;  // of the time: less is only a draw on the side
 
 // Returns some of the segments, spread over all of them at uneven distances. Taking every n-th
@@ -62,6 +63,87 @@ bool OddOnesAreOfAnotherKind(const std::vector<Segment>& segments, const Signatu
   return odd >= 3 && of_another_kind * 10 >= odd * 9;
 }
 
+// How many calls of a segment are autograd's nodes, how many of these add to a parameter's
+// gradient, and how many are others.
+struct Passes {
+  double backward = 0;
+  double gradients = 0;
+  double others = 0;
+};
+
+Passes PassesOf(std::span<const StepItem> items, const Segment& segment) {
+  Passes passes;
+  for (size_t i = segment.begin + 1; i <= segment.end; ++i) {
+    (IsBackward(items[i].item_class) ? passes.backward : passes.others) += 1;
+    passes.gradients += items[i].item_class == ItemClass::kAccumulate;
+  }
+  return passes;
+}
+
+// Returns whether the segments can be passes of one model. Operators that have the loop in
+// themselves (aten::gru) have more of autograd's nodes for a longer sequence, but not of gradients.
+// `factor`: how much more often the calls in loops come.
+bool MayBeOfOneModel(const Passes& few, const Passes& many, float factor) {
+  if (few.backward == 0) return true;
+  const double backward = many.backward / few.backward - 1;
+  const double others = many.others / std::max(few.others, 1.0) - 1;
+  if (others >= backward / 3 && backward >= others / 3) return true;
+  return factor >= kLeastFactor && few.gradients > 0 && few.gradients == many.gradients;
+}
+
+// Returns whether `longer` has about the same calls as `shorter`, of which those in a loop come
+// more often, all of them by about the same factor. Two networks that take turns differ in another
+// way: a short list of calls comes twice, or only autograd's nodes do.
+bool HasOnlyLongerLoops(std::span<const StepItem> items, const Segment& shorter,
+                        const Segment& longer) {
+  constexpr float kSameCount = 0.02f;
+  constexpr float kLeastRounds = 8;      // of the shorter loop, where the factor is less
+  constexpr float kLeastInLoops = 0.8f;  // of the calls that the longer segment has more
+  const auto count_of = [](float log_count) { return std::exp2(log_count) - 1; };
+  float most = 1;
+  for (size_t i = 0; i < shorter.signature.size(); ++i) {
+    const float few = count_of(shorter.signature[i]);
+    const float many = count_of(longer.signature[i]);
+    if ((few < 0.5f) != (many < 0.5f) || many < few * (1 - kSameCount) - 0.5f) return false;
+    if (few >= 0.5f) most = std::max(most, many / few);
+  }
+  float added = 0;
+  float in_loops = 0;
+  float fewest = kLeastRounds;
+  for (size_t i = 0; i < shorter.signature.size(); ++i) {
+    const float few = count_of(shorter.signature[i]);
+    const float more = count_of(longer.signature[i]) - few;
+    added += more;
+    if (more < (most - 1) / 2 * few || more < 0.5f) continue;
+    in_loops += more;
+    fewest = std::min(fewest, few);
+  }
+  if (in_loops < kLeastInLoops * added) return false;
+  if (most < kLeastFactor && fewest < kLeastRounds) return false;
+  return MayBeOfOneModel(PassesOf(items, shorter), PassesOf(items, longer), most);
+}
+
+// Returns whether nearly all segments are the work of `one` in loops of other lengths.
+bool DifferInLoopsAlone(std::span<const StepItem> items, const std::vector<Segment>& segments,
+                        const Segment& one) {
+  size_t others = 0;
+  for (const Segment& segment : segments) {
+    if (Similarity(segment.signature, one.signature) >= 0.98) continue;
+    others += !HasOnlyLongerLoops(items, one, segment) && !HasOnlyLongerLoops(items, segment, one);
+  }
+  return others * 10 < segments.size();
+}
+
+// Returns whether the segments are the same work on sequences of different lengths: then each is a
+// round. The shortest tells lengths apart best, but may be an odd one.
+bool AreSequences(std::span<const StepItem> items, const std::vector<Segment>& segments) {
+  const auto shortest = std::min_element(
+      segments.begin(), segments.end(),
+      [](const Segment& a, const Segment& b) { return a.end - a.begin < b.end - b.begin; });
+  return DifferInLoopsAlone(items, segments, *shortest) ||
+         DifferInLoopsAlone(items, segments, *Typical(Pointers(segments)));
+}
+
 // Returns how many segments make a round, by their likeness.
 size_t FindPeriod(std::span<const StepItem> items, const std::vector<Segment>& segments) {
   if (segments.size() < 4 || HaveOneBackwardPass(items, segments)) return 1;
@@ -72,7 +154,7 @@ size_t FindPeriod(std::span<const StepItem> items, const std::vector<Segment>& s
     average += to_neighbour[i];
   }
   average /= static_cast<double>(segments.size() - 1);
-  if (average > 0.999) return 1;
+  if (average > 0.999 || AreSequences(items, segments)) return 1;
   const bool another_kind =
       OddOnesAreOfAnotherKind(segments, Typical(Pointers(segments))->signature);
   for (size_t period = 2; period <= std::min(segments.size() / 2, kMaxPeriod); ++period) {

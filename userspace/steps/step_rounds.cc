@@ -131,7 +131,7 @@ bool HaveOneBackwardPass(std::span<const StepItem> items, const std::vector<Segm
   const auto nodes_of = [&items](const Segment& segment) {
     std::vector<uint32_t> nodes;
     for (size_t i = segment.begin + 1; i <= segment.end; ++i) {
-      if (items[i].item_class == ItemClass::kBackward) nodes.push_back(items[i].symbol);
+      if (IsBackward(items[i].item_class)) nodes.push_back(items[i].symbol);
     }
     // Where gradients of several batches are added up, the same pass comes several times, and fewer
     // times at the end of an epoch without enough batches.
@@ -285,14 +285,13 @@ std::vector<size_t> UpdateMarkers(std::span<const StepItem> items) {
   std::vector<size_t> markers;
   size_t i = 0;
   while (i < items.size()) {
-    if (items[i].item_class != ItemClass::kBackward) {
+    if (!IsBackward(items[i].item_class)) {
       ++i;
       continue;
     }
     size_t first = i + 1;
     while (first < items.size() && first - i <= kMaxItemsBetween &&
-           items[first].item_class != ItemClass::kUpdate &&
-           items[first].item_class != ItemClass::kBackward) {
+           items[first].item_class != ItemClass::kUpdate && !IsBackward(items[first].item_class)) {
       ++first;
     }
     if (first >= items.size() || items[first].item_class != ItemClass::kUpdate) {
@@ -303,7 +302,7 @@ std::vector<size_t> UpdateMarkers(std::span<const StepItem> items) {
     size_t last = first;
     for (size_t next = first + 1; next < items.size() && next - last <= 2; ++next) {
       if (items[next].item_class == ItemClass::kUpdate) last = next;
-      if (items[next].item_class == ItemClass::kBackward) break;
+      if (IsBackward(items[next].item_class)) break;
     }
     markers.push_back(last);
     i = last + 1;

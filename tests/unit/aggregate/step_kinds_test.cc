@@ -132,6 +132,67 @@ TEST(StepFinderTest, ALossThatIsFetchedBehindAChoiceMakesNoAction) {
   }
 }
 
+// A recurrent network: `lengths` of the sequences take turns. `in_one`: the forward pass is one
+// operator.
+Job JobOfSequences(const std::vector<uint32_t>& lengths, bool in_one) {
+  Job job;
+  for (int step = 0; step < 60; ++step) {
+    const uint32_t length = lengths[static_cast<size_t>(step) % lengths.size()];
+    job.BeginStep();
+    job.ZeroGrad();
+    job.Calls(10, 4);
+    for (uint32_t i = 0; i < (in_one ? 1 : length); ++i) job.Calls(1, 6);
+    job.Call(20, ItemClass::kLoss);
+    for (uint32_t i = 0; i < length; ++i) job.Backward(6);
+    for (int i = 0; i < 4; ++i) job.Call(891, ItemClass::kAccumulate);
+    job.Calls(40, 12);
+    job.Optimize();
+  }
+  return job;
+}
+
+TEST(StepFinderTest, SequencesWhoseLengthsTakeTurnsAreAStepEach) {
+  for (const std::vector<uint32_t>& lengths :
+       {std::vector<uint32_t>{20, 120}, {60, 100}, {20, 50, 80}, {3, 12}}) {
+    for (const bool in_one : {false, true}) {
+      if (in_one && lengths.front() == 60) continue;  // as two networks that take turns
+      Job job = JobOfSequences(lengths, in_one);
+      ExpectTruth(job);
+    }
+  }
+}
+
+// Two networks of the same calls. The second one's turn goes through both, so that autograd has
+// twice the nodes; `by_halves`: the first one's turn has two batches, of real and of made data.
+TEST(StepFinderTest, NetworksThatTakeTurnsMakeOneStepWithTheSameCalls) {
+  for (const bool by_halves : {false, true}) {
+    Job job;
+    for (int step = 0; step < 60; ++step) {
+      job.BeginStep();
+      for (const bool is_second : {false, true}) {
+        const int batches = by_halves && !is_second ? 2 : 1;
+        job.ZeroGrad();
+        for (int layer = 0; layer < 10; ++layer) job.Calls(1, 2);
+        for (int batch = 0; batch < batches; ++batch) {
+          for (int layer = 0; layer < 10; ++layer) job.Calls(1, 2);
+          job.Call(20, ItemClass::kLoss);
+        }
+        for (int batch = 0; batch < batches; ++batch) {
+          job.Call(890, ItemClass::kBackward);  // of the loss
+          for (int layer = 0; layer < (is_second ? 20 : 10); ++layer) {
+            job.Backward(2);
+            job.Call(891, ItemClass::kAccumulate);
+          }
+        }
+        job.Calls(40, 12);
+        job.Optimize();
+      }
+    }
+    const StepFinder finder = Find(job.items(), job.now_ns() + 1'000'000'000);
+    EXPECT_EQ(StartsOf(finder), job.starts()) << finder.rule().how;
+  }
+}
+
 TEST(StepFinderTest, AnActionMayBeFetchedInAnotherShape) {
   Job job;
   std::mt19937 random(11);
