@@ -1,5 +1,7 @@
 // Rules about the DataLoader: what its workers did while the driving thread waited for a batch, or
 // what the thread did where it made the batch itself.
+#include <absl/strings/str_format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -15,9 +17,12 @@
 #include "userspace/aggregate/thread_events.h"
 #include "userspace/aggregate/thread_uses.h"
 #include "userspace/why/rules.h"
+#include "userspace/why/sample_looks.h"
 
 namespace proftrace {
 namespace {
+
+constexpr double kMuchOfSampler = 0.2;  // of the time in the DataLoader: less is not told
 
 // The workers' calls of one kind on the same file, or on files of the same kind.
 struct CallUse {
@@ -265,6 +270,41 @@ bool MakesBatches(const Case& job) {
   return by_itself_ns > 0;
 }
 
+// Returns which part of the driving thread's time in the DataLoader its sampler took, which chooses
+// the items of the next batch, 0 to 1, by samples; 0: there are too few.
+double SamplerShare(const Case& job) {
+  int64_t all = 0;
+  int64_t in_sampler = 0;
+  ForEachLook(job, TimesOf(job, StepPart::kData), [&](const Sample& sample) {
+    const std::vector<const SampleFrame*> frames = PythonFramesOf(job.timeline, sample.frame);
+    ++all;
+    in_sampler += std::any_of(frames.begin(), frames.end(), [&job](const SampleFrame* frame) {
+      const SampleFunction& function = job.timeline.sample_function(*frame);
+      return function.name.ends_with("_next_index") &&
+             function.file.ends_with("torch/utils/data/dataloader.py");
+    });
+  });
+  return all < kFewestSamples ? 0 : static_cast<double>(in_sampler) / static_cast<double>(all);
+}
+
+// Adds whether workers would make batches beside the training, or, where there are some, what they
+// cannot do.
+void AddAdviceOnWorkers(const Case& job, bool has_workers, Finding* finding) {
+  const double sampler = SamplerShare(job);
+  if (sampler >= kMuchOfSampler) {
+    finding->evidence.push_back(
+        absl::StrFormat("%.0f %% of the samples there are in its sampler, which runs in this "
+                        "process even where there are workers: a cheaper sampler makes that "
+                        "shorter, more workers do not.",
+                        100 * sampler));
+  }
+  if (!has_workers && 2 * sampler < 1) {
+    finding->evidence.push_back(
+        "This DataLoader has no worker: with some (num_workers) batches would be made beside the "
+        "training.");
+  }
+}
+
 // Adds how the thread spent the time in which it made batches.
 void AddUsesOfBatches(const Case& job, Finding* finding) {
   const ThreadEvents events(job.timeline);
@@ -300,14 +340,13 @@ std::optional<Finding> FindDataLoader(const Case& job) {
                               DriverText(job) + " waits for the DataLoader's next batch");
   if (MakesBatches(job)) {
     finding.what = DriverText(job) + " makes the next batch itself, in the DataLoader";
-    finding.evidence.push_back(
-        "This DataLoader has no worker: with some (num_workers) batches would be made beside the "
-        "training.");
+    AddAdviceOnWorkers(job, /*has_workers=*/false, &finding);
     if (job.parts.has_kernel) AddUsesOfBatches(job, &finding);
     const PythonSource source = AddPlaces(job, StepPart::kData, &finding);
     if (source != PythonSource::kSamples) finding.next = "--sample 99Hz";
   } else if (job.parts.has_kernel) {
     AddWorkers(job, &finding);
+    AddAdviceOnWorkers(job, /*has_workers=*/true, &finding);
     const SystemActivities& system = job.timeline.info().system;
     if (!system.calls && !system.io) finding.next = kMoreOfKernel;
   } else {

@@ -156,6 +156,54 @@ TEST_F(DataRulesTest, SamplesTellTheFunctionOfTheWorker) {
               HasSubstr("PID 9 was in data.py(12): augment for 100 % of that, by samples."));
 }
 
+// A DataLoader without workers; of ten looks at the thread `of_sampler` are in its sampler.
+class SamplerTest : public DataRulesTest {
+ protected:
+  std::string EvidenceOfSampler(int of_sampler) {
+    maker_.info().system.sched = maker_.info().system.calls = true;
+    const LabelId next =
+        maker_.AddAnnotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+    Samples samples;
+    const auto function = [&](const char* name, const char* file) {
+      samples.functions.push_back({Pid{1}, SampleFrameKind::kPython, name, file, 1});
+      return static_cast<uint32_t>(samples.functions.size() - 1);
+    };
+    const uint32_t index =
+        function("_BaseDataLoaderIter._next_index", "/lib/torch/utils/data/dataloader.py");
+    const uint32_t draw = function("WeightedSampler.__iter__", "job.py");
+    const uint32_t item = function("Images.__getitem__", "job.py");
+    samples.frames.push_back({0, index, 10});
+    samples.frames.push_back({static_cast<uint32_t>(samples.frames.size() - 1), draw, 20});
+    samples.frames.push_back({0, item, 30});
+    const auto of_item = static_cast<uint32_t>(samples.frames.size() - 1);
+    MakeSteps([&](int step, int64_t from_ns, int64_t to_ns) {
+      maker_.Begin(thread_, next, from_ns);
+      samples.samples.push_back({.time_ns = from_ns,
+                                 .period_ns = kMs / 10,
+                                 .count = 1,
+                                 .frame = step % 10 < of_sampler ? of_item - 1 : of_item,
+                                 .thread = thread_});
+      maker_.End(thread_, to_ns);
+    });
+    maker_.SetSamples(samples);
+    const std::optional<Finding> finding = FindKind(Why(), FindingKind::kDataLoader);
+    return finding ? EvidenceOf(*finding) : "";
+  }
+};
+
+TEST_F(SamplerTest, ASamplerIsTimeThatWorkersDoNotTake) {
+  const std::string text = EvidenceOfSampler(9);
+  EXPECT_THAT(text, HasSubstr("are in its sampler, which runs in this process even where"));
+  EXPECT_THAT(text, HasSubstr("WeightedSampler.__iter__"));
+  EXPECT_THAT(text, Not(HasSubstr("This DataLoader has no worker")));
+}
+
+TEST_F(SamplerTest, BatchesAreTimeThatWorkersTake) {
+  const std::string text = EvidenceOfSampler(1);
+  EXPECT_THAT(text, Not(HasSubstr("sampler")));
+  EXPECT_THAT(text, HasSubstr("This DataLoader has no worker"));
+}
+
 TEST_F(DataRulesTest, FilesOfBatchesThatTheThreadMakesAreNamed) {
   maker_.info().system.sched = maker_.info().system.calls = true;
   const LabelId next =
