@@ -95,9 +95,7 @@ PythonPlaces PlacesOfSamples(const Case& job, const TimesByThread& threads) {
   places.are_samples = true;
   ForEachLook(job, threads, [&](const Sample& sample) {
     ++places.all;
-    if (sample.state == SampleState::kSleeping || sample.state == SampleState::kUninterruptible) {
-      ++places.waiting;
-    }
+    places.waiting += IsWaiting(sample);
     if (IsCollecting(job.timeline, sample)) ++places.collecting;
     AddStack(job.timeline, sample.frame, &places);
   });

@@ -14,6 +14,18 @@ namespace {
 
 // From this part of all time on, hits of probes and jumps are told.
 constexpr int64_t kDearPart = 10;
+// What records cost is known to about this part of it.
+constexpr int64_t kKnownTo = 5;
+// An uncertainty of this part of what is told is worth telling.
+constexpr int64_t kUncertainPart = 5;
+
+// Returns the time that would be left, with its uncertainty where that is large.
+std::string WithoutText(int64_t without_ns, int64_t records_ns) {
+  const int64_t uncertain_ns = records_ns / kKnownTo;
+  std::string text = DurationText(without_ns);
+  if (uncertain_ns * kUncertainPart < without_ns) return text;
+  return text + " (give or take " + DurationText(uncertain_ns) + ")";
+}
 
 }  // namespace
 
@@ -36,7 +48,8 @@ std::optional<Finding> FindSystemRecords(const Case& job) {
                       "the other findings are a larger part of it.",
                       CountText(faults / job.steps(), "record", "records") + " of faults",
                       CountText(others / job.steps(), "record", "records"),
-                      job.parts.are_steps ? "a step" : "all of it", DurationText(without_ns)));
+                      job.parts.are_steps ? "a step" : "all of it",
+                      WithoutText(without_ns, job.AStep(finding.ns))));
   finding.evidence.emplace_back("Fewer --activities cost less.");
   return finding;
 }

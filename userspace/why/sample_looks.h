@@ -39,6 +39,11 @@ void ForEachLook(const Case& job, const TimeIntervals& times, Visitor&& visit) {
   ForEachLook(job, TimesByThread{{job.parts.thread, times}}, visit);
 }
 
+// Returns whether the thread waited for something in this look, instead of running.
+inline bool IsWaiting(const Sample& sample) {
+  return sample.state == SampleState::kSleeping || sample.state == SampleState::kUninterruptible;
+}
+
 // Returns whether a function of Python is the job's own, and not of an installed package or of
 // Python's own library.
 inline bool IsOwn(const SampleFunction& function) {

@@ -15,6 +15,7 @@
 #include "userspace/base/shown_text.h"
 #include "userspace/base/text.h"
 #include "userspace/why/rules.h"
+#include "userspace/why/sample_looks.h"
 
 namespace proftrace {
 namespace {
@@ -276,10 +277,12 @@ std::optional<Finding> FindOperators(const Case& job) {
     finding.certainty = Certainty::kLikely;
     finding.what = "many small operators";
     finding.evidence.push_back(absl::StrFormat(
-        "%d operators a step take %s each: as much goes into calling them as into what they do. "
+        "%d operators a step take %s each, %s together: as much goes into calling them as into "
+        "what "
+        "they do. "
         "Larger batches, fused operators (torch.compile, foreach optimizers) call fewer.",
-        small.calls / job.steps(),
-        DurationText(small.self_ns / static_cast<int64_t>(small.calls))));
+        small.calls / job.steps(), DurationText(small.self_ns / static_cast<int64_t>(small.calls)),
+        DurationText(job.AStep(small.self_ns))));
   } else {
     finding.kind = FindingKind::kOperators;
     finding.what = "operators compute";
@@ -318,6 +321,21 @@ std::optional<Finding> FindOperators(const Case& job) {
   return finding;
 }
 
+namespace {
+
+// Returns whether most samples of the driving thread outside of operators found it waiting.
+bool MostlyWaits(const Case& job) {
+  int64_t all = 0;
+  int64_t waiting = 0;
+  ForEachLook(job, TimesOf(job, StepPart::kPython), [&](const Sample& sample) {
+    ++all;
+    waiting += IsWaiting(sample);
+  });
+  return all >= kFewestSamples && 2 * waiting > all;
+}
+
+}  // namespace
+
 std::optional<Finding> FindPython(const Case& job) {
   Finding finding;
   finding.kind = FindingKind::kPython;
@@ -333,7 +351,9 @@ std::optional<Finding> FindPython(const Case& job) {
   }
   const PythonSource source = AddPython(job, StepPart::kPython, &finding);
   const NativeSource native = AddNative(job, StepPart::kPython, &finding);
-  if (native == NativeSource::kOther && has_operators) {
+  if (!job.parts.has_kernel && has_operators && MostlyWaits(job)) {
+    finding.what = DriverText(job) + " waits, in no operator";
+  } else if (native == NativeSource::kOther && has_operators) {
     finding.what = DriverText(job) + " runs native code that is no operator of PyTorch";
   }
   if (source == PythonSource::kSamples) AddCallingLines(job, StepPart::kPython, &finding);

@@ -294,15 +294,27 @@ std::optional<Finding> FindUnevenSteps(const Case& job) {
 
 namespace {
 
-// Returns the medians of `pieces` pieces of about the same size.
-std::vector<int64_t> MediansOfPieces(const std::vector<int64_t>& values, size_t pieces) {
-  std::vector<int64_t> medians;
+// Returns the values that `part` (0 to 1) of each of `pieces` pieces of about the same size lie
+// below.
+std::vector<int64_t> QuantilesOfPieces(const std::vector<int64_t>& values, size_t pieces,
+                                       double part) {
+  std::vector<int64_t> quantiles;
   for (size_t piece = 0; piece < pieces; ++piece) {
     const auto begin = static_cast<std::ptrdiff_t>(piece * values.size() / pieces);
     const auto end = static_cast<std::ptrdiff_t>((piece + 1) * values.size() / pieces);
-    medians.push_back(Median(std::vector<int64_t>(values.begin() + begin, values.begin() + end)));
+    std::vector<int64_t> of(values.begin() + begin, values.begin() + end);
+    std::sort(of.begin(), of.end());
+    quantiles.push_back(of[static_cast<size_t>(part * static_cast<double>(of.size()))]);
   }
-  return medians;
+  return quantiles;
+}
+
+std::vector<int64_t> MediansOfPieces(const std::vector<int64_t>& values, size_t pieces) {
+  return QuantilesOfPieces(values, pieces, 0.5);
+}
+
+bool Grows(const std::vector<int64_t>& values, double factor) {
+  return static_cast<double>(values.back()) >= factor * static_cast<double>(values.front());
 }
 
 bool Ascends(const std::vector<int64_t>& values) {
@@ -314,6 +326,8 @@ bool Ascends(const std::vector<int64_t>& values) {
 std::string GrowthRemark(const Case& job) {
   constexpr size_t kFewestSteps = 16;
   constexpr double kGrows = 1.2;
+  constexpr double kShortAndLongGrow = 1.1;
+  constexpr double kMoreCalls = 1.02;
   const StepParts& parts = job.parts;
   if (!parts.are_steps || parts.intervals.size() < kFewestSteps) return "";
   std::vector<int64_t> lengths;
@@ -321,13 +335,15 @@ std::string GrowthRemark(const Case& job) {
   const std::vector<int64_t> quarters = MediansOfPieces(lengths, 4);
   // Steps that only vary are not longer in each piece than in the one before.
   if (!Ascends(quarters)) return "";
-  if (static_cast<double>(quarters.back()) < kGrows * static_cast<double>(quarters.front())) {
-    return "";
+  if (!Grows(quarters, kGrows)) return "";
+  // Where steps are of two kinds, the median changes from one to the other by a few steps.
+  for (const double part : {0.25, 0.75}) {
+    if (!Grows(QuantilesOfPieces(lengths, 4, part), kShortAndLongGrow)) return "";
   }
   const std::vector<int64_t> calls = CallsByStep(job);
   const std::vector<int64_t> called =
       calls.empty() ? std::vector<int64_t>() : MediansOfPieces(calls, 4);
-  const bool call_more = !called.empty() && called.back() > called.front();
+  const bool call_more = !called.empty() && Grows(called, kMoreCalls);
   // The same work takes longer for a while where a host is disturbed.
   if (!call_more && !Ascends(MediansOfPieces(lengths, 8))) return "";
   const std::string text = "Steps become longer: " + DurationText(quarters.front()) +

@@ -289,6 +289,27 @@ TEST_F(GrowingStepsTest, StepsThatVaryDoNotGrow) {
   EXPECT_THAT(RemarksOf(0, 100), Not(HasSubstr("become longer")));
 }
 
+// The median of the last steps is that of the long ones, and of the first steps that of the short
+// ones.
+TEST_F(LookAlikesTest, StepsOfTwoKindsDoNotGrow) {
+  int64_t now_ns = kStepNs;
+  for (int step = 0; step < 80; ++step) {
+    const int short_ones = 14 - step / 20 * 3;  // of twenty
+    const bool is_long = step % 20 >= short_ones;
+    const int64_t end_ns = now_ns + (is_long ? 20 * kMs : 2 * kMs) + step * 1000;
+    maker_.Begin(thread_, maker_.AddAnnotation("ProfilerStep#" + std::to_string(step)), now_ns);
+    for (int call = 0; call < 20 + step / 30; ++call) {
+      maker_.Add(thread_, multiply_, now_ns + call * kMs / 20, now_ns + (call + 1) * kMs / 20);
+    }
+    maker_.End(thread_, end_ns);
+    now_ns = end_ns;
+  }
+  maker_.info().window.duration_ns = now_ns;
+  for (const std::string& remark : Why().remarks) {
+    EXPECT_THAT(remark, Not(HasSubstr("become longer")));
+  }
+}
+
 TEST_F(SlowStepsTest, ARowThatExplainsNothingIsNotNamed) {
   EXPECT_THAT(TextOf(3, 7, false), Not(HasSubstr("grows most")));
 }

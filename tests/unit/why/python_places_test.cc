@@ -51,7 +51,8 @@ class PythonPlacesTest : public WhyTest {
                                     .period_ns = kMs,
                                     .count = 1,
                                     .frame = frames[turn++ % frames.size()],
-                                    .thread = thread_});
+                                    .thread = thread_,
+                                    .state = state_});
       }
     });
     maker_.SetSamples(samples_);
@@ -64,7 +65,16 @@ class PythonPlacesTest : public WhyTest {
   }
 
   Samples samples_;
+  SampleState state_ = SampleState::kRunning;
 };
+
+TEST_F(PythonPlacesTest, ATimeInWhichSamplesFindItWaitingIsNoTimeThatItRuns) {
+  const uint32_t wait = AddNativeFrame("wait4", "/lib/libc.so.6", AddFrame("work", 3, 0));
+  state_ = SampleState::kSleeping;
+  const std::optional<Finding> finding = FindKind(WhyOf({wait}), FindingKind::kPython);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("the main thread waits, in no operator"));
+}
 
 TEST_F(PythonPlacesTest, AFunctionThatTakesMostIsNamedWithItsLine) {
   const uint32_t outer = AddFrame("train", 7, 0);
@@ -336,7 +346,8 @@ class CalledPythonTest : public PythonPlacesTest {
                                     .period_ns = kMs / 2,
                                     .count = 1,
                                     .frame = frames[turn++ % frames.size()],
-                                    .thread = thread_});
+                                    .thread = thread_,
+                                    .state = state_});
       }
     });
     maker_.SetSamples(samples_);

@@ -54,7 +54,8 @@ TEST_F(RecordingRulesTest, RecordsOfFaultsAreTakenOutOfTheOperatorAroundThem) {
   EXPECT_EQ(recording.ns, parts.of(StepPart::kRecording));
   EXPECT_FALSE(recording.is_part_of_others());
   EXPECT_THAT(EvidenceOf(recording), HasSubstr("4 records of faults, 0 records of the others"));
-  EXPECT_THAT(EvidenceOf(recording), HasSubstr("Without them a step would take about 7.20 ms"));
+  EXPECT_THAT(EvidenceOf(recording),
+              HasSubstr("Without them a step would take about 7.20 ms, so that"));
 }
 
 // After the causes, time of its own comes before what is part of the others, though that is more.
@@ -81,6 +82,8 @@ TEST_F(RecordingRulesTest, ARecordTakesNoTimeOfTheNextFault) {
   const StepParts parts = Parts();
   EXPECT_EQ(parts.of(StepPart::kFaults), kSteps * 4 * 3 * kMs / 10);
   EXPECT_EQ(parts.of(StepPart::kRecording), kSteps * (3 * 12 * kMs / 10 + 14 * kMs / 10));
+  EXPECT_THAT(EvidenceOf(*FindKind(FindVerdict(*timeline_, aggregates_), FindingKind::kRecording)),
+              HasSubstr("a step would take about 5.00 ms (give or take 1.00 ms), so that"));
 }
 
 TEST_F(RecordingRulesTest, RecordsThatTakeLittleAreNotTold) {

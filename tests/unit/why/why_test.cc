@@ -207,7 +207,7 @@ TEST_F(WhyTest, ManySmallOperators) {
       verdict.findings.begin(), verdict.findings.end(),
       [](const Finding& finding) { return finding.kind == FindingKind::kSmallOperators; });
   ASSERT_NE(found, verdict.findings.end());
-  EXPECT_THAT(EvidenceOf(*found), HasSubstr("operators a step take 4.0 us each"));
+  EXPECT_THAT(EvidenceOf(*found), HasSubstr("operators a step take 4.0 us each, "));
 }
 
 TEST_F(WhyTest, EveryThirdStepIsSlow) {
