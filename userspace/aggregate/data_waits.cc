@@ -106,14 +106,16 @@ class Finder {
     const auto thread = threads_.Find(wait->worker, Tid{Raw(wait->worker)});
     if (!thread) return;
     wait->worker_ns = std::max<int64_t>(0, until_ns - from_ns);
-    std::vector<WorkerCalls> calls;
+    std::vector<WorkerCalls> calls, blocked;
     ForEachIn(*thread, from_ns, until_ns, [&](uint32_t index, const SystemEvent& event) {
       const int64_t ns = OverlapNs(event, from_ns, until_ns);
       const bool is_in_io =
           event.around != kNoSystemEvent && IsIo(timeline_.system_event(event.around));
       if (event.kind == SystemKind::kOffCpu && !is_in_io) {
+        const int64_t run_queue_ns = RunQueueNs(event, from_ns, until_ns);
         wait->worker_off_ns += ns;
-        wait->worker_run_queue_ns += RunQueueNs(event, from_ns, until_ns);
+        wait->worker_run_queue_ns += run_queue_ns;
+        if (event.around != kNoSystemEvent) blocked.push_back({event.around, ns - run_queue_ns});
       }
       if (!IsIo(event)) return;
       wait->worker_io_ns += ns;
@@ -127,6 +129,7 @@ class Finder {
       wait->longest_call = index;
     });
     wait->worker_calls = SumCalls(std::move(calls));
+    wait->worker_blocked_calls = SumCalls(std::move(blocked));
   }
 
   // What makes calls alike.

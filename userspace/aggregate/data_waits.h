@@ -38,6 +38,9 @@ struct DataWait {
   int64_t longest_call_ns = 0;  // the part of that call in that time
   // The worker's calls that move or look for bytes, those that took longest first.
   std::vector<WorkerCalls> worker_calls;
+  // The other calls in which the worker was off the CPU and could not run, those that took longest
+  // first. `ns` is that time alone.
+  std::vector<WorkerCalls> worker_blocked_calls;
 };
 
 // Returns the waits in order of their begin. Empty where the scheduler was not recorded.

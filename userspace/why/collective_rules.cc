@@ -1,5 +1,7 @@
 // The rule about collectives: where other ranks of the job are in the recording as well, it tells
 // which of them entered them last, and what that one did meanwhile.
+#include <absl/strings/str_format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "userspace/aggregate/each_span.h"
+#include "userspace/base/shown_text.h"
 #include "userspace/base/stretches.h"
 #include "userspace/model/torch_rules.h"
 #include "userspace/why/rules.h"
@@ -20,6 +23,8 @@ namespace {
 // A rank is late that has no work under way for so much of the time in which the driver waits. The
 // others wait as the driver does, and have works under way all the time.
 constexpr double kLate = 0.3;
+// From so many collectives a step on, their number is told.
+constexpr int64_t kManyWorks = 8;
 
 // Returns `times` without `others`. Both are in order, without overlaps.
 TimeIntervals Without(const TimeIntervals& times, const TimeIntervals& others) {
@@ -93,6 +98,44 @@ std::optional<LateRank> LatestOf(const std::map<Pid, TimeIntervals>& works,
   return latest.late_ns > least_ns ? std::optional(std::move(latest)) : std::nullopt;
 }
 
+// What the driver's process has in collectives during the steps.
+struct OwnWorks {
+  int64_t count = 0;
+  int64_t ns = 0;
+  std::map<std::string, int64_t> by_name;
+};
+
+OwnWorks WorksOfDriver(const Case& job) {
+  std::vector<bool> is_work;
+  for (const Label& label : job.timeline.labels()) is_work.push_back(IsTitleOfWork(label.name));
+  OwnWorks works;
+  ForEachSpan(job.timeline, [&](SpanId, const Span& span) {
+    if (!is_work[Raw(span.label)] || job.timeline.thread(span.thread).pid != job.parts.pid) return;
+    if (job.parts.At(span.start_ns) == nullptr) return;
+    ++works.count;
+    works.ns += span.duration_ns;
+    ++works.by_name[job.timeline.label(span.label).name];
+  });
+  return works;
+}
+
+// Adds how many collectives a step has, and the functions that wait for them.
+void AddWorksAndPlaces(const Case& job, Finding* finding) {
+  const OwnWorks works = WorksOfDriver(job);
+  const auto most = LargestValue(works.by_name);
+  if (job.parts.are_steps && works.count >= kManyWorks * static_cast<int64_t>(job.steps())) {
+    finding->evidence.push_back(absl::StrFormat(
+        "There are %d collectives a step, %s most of all, each under way for %s on average. Each "
+        "takes a round between the ranks, however small it is: fewer and larger ones take less.",
+        works.count / static_cast<int64_t>(job.steps()), ShownText(most->first),
+        DurationText(works.ns / works.count)));
+  }
+  if (AddPlaces(job, StepPart::kCollective, finding) != PythonSource::kSamples &&
+      job.timeline.samples().empty()) {
+    finding->next = "--sample 99Hz";
+  }
+}
+
 }  // namespace
 
 std::optional<Finding> FindCollectives(const Case& job) {
@@ -106,6 +149,7 @@ std::optional<Finding> FindCollectives(const Case& job) {
         "seen where all ranks are looked at: without --rank and --pid if they are in this "
         "recording, "
         "else 'proftrace merge' compares them.");
+    AddWorksAndPlaces(job, &finding);
     return finding;
   }
   const TimeIntervals waits = TimesOf(job, StepPart::kCollective);
@@ -114,6 +158,7 @@ std::optional<Finding> FindCollectives(const Case& job) {
     finding.evidence.emplace_back(
         "The other ranks of this recording were in collectives meanwhile: what takes the time is "
         "a rank that was not recorded, or the transfer.");
+    AddWorksAndPlaces(job, &finding);
     return finding;
   }
   const std::optional<ThreadIndex> thread = DriverOf(job, latest->pid);

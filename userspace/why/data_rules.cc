@@ -22,6 +22,7 @@
 namespace proftrace {
 namespace {
 
+constexpr int64_t kBlockedPart = 5;     // a call in which workers are blocked for less is not told
 constexpr double kMuchOfSampler = 0.2;  // of the time in the DataLoader: less is not told
 
 // The workers' calls of one kind on the same file, or on files of the same kind.
@@ -45,6 +46,7 @@ struct WorkerSums {
   std::map<uint32_t, int64_t> by_worker;  // the driving thread's waits, ns
   CallUses by_file;
   CallUses by_group;  // see FileGroupText()
+  CallUses blocked;   // by call and file: those in which they were blocked otherwise
 };
 
 void AddCall(const Timeline& timeline, const WorkerCalls& calls, WorkerSums* sums) {
@@ -74,6 +76,10 @@ WorkerSums SumWorkers(const Case& job) {
     sums.bytes += wait.worker_bytes;
     sums.by_worker[Raw(wait.worker)] += wait.blocked_ns;
     for (const WorkerCalls& calls : wait.worker_calls) AddCall(job.timeline, calls, &sums);
+    for (const WorkerCalls& calls : wait.worker_blocked_calls) {
+      const SystemEvent& event = job.timeline.system_event(calls.call);
+      sums.blocked[{SystemEventName(event), FileText(job.timeline, event.file)}].ns += calls.ns;
+    }
   }
   sums.looked_at_ns = std::max(sums.looked_at_ns, sums.io_ns + sums.off_ns + sums.queue_ns);
   return sums;
@@ -110,6 +116,16 @@ std::string ReadText(const WorkerSums& sums) {
   return "; " + BytesText(sums.bytes / static_cast<int64_t>(sums.known)) +
          " a batch were read in that time, " + BytesText(static_cast<int64_t>(a_second)) +
          " a second of I/O";
+}
+
+// Adds the call in which the workers were blocked longest, where it matters.
+void AddBlockedCall(const WorkerSums& sums, Finding* finding) {
+  const auto most = Longest(sums.blocked);
+  if (most == sums.blocked.end() || kBlockedPart * most->second.ns < sums.looked_at_ns) return;
+  const auto& [call, file] = most->first;
+  finding->evidence.push_back("It was blocked in " + call + (file.empty() ? "" : " of " + file) +
+                              " for " + PercentText(most->second.ns, sums.looked_at_ns) +
+                              " of that time.");
 }
 
 // Adds the calls that took longest; `whole`: what they are a part of.
@@ -206,21 +222,48 @@ std::string LoadsText(const Case& job, const ThreadEvents& events, uint32_t slow
   return "";
 }
 
-// Adds the function of Python in which the worker was while it was waited for. Returns whether
-// samples would tell it, and there are none.
-bool AddFunctionOf(const Case& job, Pid worker, Finding* finding) {
-  if (job.timeline.samples().empty()) return true;
+// The looks of samples at a worker's loading thread while it was waited for.
+TimesByThread WaitsFor(const Case& job, Pid worker) {
   TimeIntervals waits;
   for (const DataWait& wait : job.aggregates.data_waits) {
     const Span& span = job.timeline.span(wait.span);
     if (span.thread != job.parts.thread || wait.worker != worker || wait.worker_ns <= 0) continue;
     waits.emplace_back(span.start_ns, span.start_ns + wait.worker_ns);
   }
-  const ThreadsByNumber threads(job.timeline);
-  if (const auto thread = threads.Find(worker, Tid{Raw(worker)}); thread.has_value()) {
-    AddPlaces(job, {{*thread, waits}}, "PID " + std::to_string(Raw(worker)), finding);
+  const auto thread = ThreadsByNumber(job.timeline).Find(worker, Tid{Raw(worker)});
+  return thread ? TimesByThread{{*thread, waits}} : TimesByThread{};
+}
+
+// Returns whether the worker waits for its next order in this look: `_worker_loop` of
+// torch/utils/data/_utils/worker.py gets it from a queue.
+bool AwaitsOrder(const Timeline& timeline, const Sample& sample) {
+  const std::vector<const SampleFrame*> frames = PythonFramesOf(timeline, sample.frame);
+  for (size_t i = 0; i + 1 < frames.size(); ++i) {
+    const SampleFunction& called = timeline.sample_function(*frames[i]);
+    const SampleFunction& caller = timeline.sample_function(*frames[i + 1]);
+    if (called.name.ends_with("get") && called.file.ends_with("multiprocessing/queues.py") &&
+        caller.name == "_worker_loop") {
+      return true;
+    }
   }
   return false;
+}
+
+// Adds that the worker had made the batch, if it mostly waited for its next order while it was
+// waited for.
+bool AddAwaitedOrders(const Case& job, const TimesByThread& waits, Finding* finding) {
+  int64_t all = 0;
+  int64_t idle = 0;
+  ForEachLook(job, waits, [&](const Sample& sample) {
+    ++all;
+    idle += AwaitsOrder(job.timeline, sample);
+  });
+  if (all < kFewestSamples || 2 * idle <= all) return false;
+  finding->evidence.push_back(
+      "For " + PercentText(idle, all) +
+      " of that, by samples, the worker waited for its next order: it had made the batch, which "
+      "the thread was taking over. More workers do not make that shorter.");
+  return true;
 }
 
 // Adds what each worker was seen doing while the thread waited for its batch.
@@ -246,15 +289,19 @@ void AddWorkers(const Case& job, Finding* finding) {
       " of the time was spent in I/O, " + PercentText(sums.off_ns, sums.looked_at_ns) +
       " blocked otherwise, " + PercentText(sums.queue_ns, sums.looked_at_ns) +
       " waiting for a CPU, the rest computing.");
+  const TimesByThread waits = WaitsFor(job, Pid{worker->first});
+  const bool has_samples = !job.timeline.samples().empty();
+  if (has_samples && AddAwaitedOrders(job, waits, finding)) return;
+  AddBlockedCall(sums, finding);
   const ThreadEvents events(job.timeline);
   if (std::string loads = LoadsText(job, events, worker->first); !loads.empty()) {
     finding->evidence.push_back(std::move(loads));
   }
   AddRestarts(job, events, finding);
   AddCalls(sums, "of the wait", finding);
-  const bool lacks_samples = AddFunctionOf(job, Pid{worker->first}, finding);
+  if (has_samples && !waits.empty()) AddPlaces(job, waits, "PID " + pid, finding);
   const int64_t computed_ns = sums.looked_at_ns - sums.io_ns - sums.off_ns - sums.queue_ns;
-  if (lacks_samples && 2 * computed_ns > sums.looked_at_ns) finding->next = "--sample 99Hz";
+  if (!has_samples && 2 * computed_ns > sums.looked_at_ns) finding->next = "--sample 99Hz";
 }
 
 // Returns whether most batches come from DataLoaders without workers.

@@ -263,8 +263,8 @@ void AddMeanwhileOfMany(const Case& job, const TimesByThread& wakers, Finding* f
   const std::string& name = job.timeline.thread(wakers.begin()->first).name;
   std::string text = std::to_string(wakers.size()) + " threads" +
                      (name.empty() ? "" : " named " + ShownText(name)) +
-                     ", one after the other, ended these waits, and worked for " +
-                     PercentText(ran_ns, total_ns) + " of that time";
+                     " ended these waits in turn, and worked for " + PercentText(ran_ns, total_ns) +
+                     " of that time";
   if (IsWorthTelling(lacked_cpu_ns, total_ns)) {
     text += ", and had no CPU for " + PercentText(lacked_cpu_ns, total_ns);
   }

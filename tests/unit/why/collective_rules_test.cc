@@ -24,7 +24,10 @@ class CollectiveRulesTest : public WhyTest {
     maker_.info().targets.back().rank = 2;
     MakeSteps([&](int, int64_t from_ns, int64_t) {
       const int64_t end_ns = from_ns + 5 * kMs;
-      maker_.Add(works_, work_, from_ns, end_ns);
+      for (int i = 0; i < works_a_step_; ++i) {
+        const int64_t at_ns = from_ns + i * (end_ns - from_ns) / works_a_step_;
+        maker_.Add(works_, work_, at_ns, at_ns + (end_ns - from_ns) / works_a_step_);
+      }
       maker_.AddSystemEvent(MakeOffCpu(thread_, WaitReason::kEvent, from_ns, end_ns, 0, "futex"));
       if (!late_ns.has_value()) return;
       maker_.Add(works_1_, work_, from_ns - kMs, end_ns);
@@ -35,6 +38,7 @@ class CollectiveRulesTest : public WhyTest {
     return finding.has_value() ? EvidenceOf(*finding) : "";
   }
 
+  int works_a_step_ = 1;
   LabelId work_ = maker_.AddLabel({.name = "gloo:all_reduce", .category = Category::kCpuOp});
   ThreadIndex works_ = maker_.AddThread(7, 70, "pt_gloo");
   ThreadIndex works_1_ = maker_.AddThread(8, 80, "pt_gloo");
@@ -53,6 +57,16 @@ TEST_F(CollectiveRulesTest, RanksThatAreThereAreNotAccused) {
   const std::string evidence = EvidenceWith(kMs / 2);
   EXPECT_THAT(evidence, Not(HasSubstr("had not entered")));
   EXPECT_THAT(evidence, HasSubstr("a rank that was not recorded, or the transfer"));
+}
+
+TEST_F(CollectiveRulesTest, ManyCollectivesAreCounted) {
+  works_a_step_ = 10;
+  EXPECT_THAT(EvidenceWith(0), HasSubstr("There are 10 collectives a step, gloo:all_reduce most of "
+                                         "all, each under way for 500 us on average."));
+}
+
+TEST_F(CollectiveRulesTest, FewCollectivesAreNotTooMany) {
+  EXPECT_THAT(EvidenceWith(0), Not(HasSubstr("collectives a step")));
 }
 
 TEST_F(CollectiveRulesTest, WithoutOtherRanksMergeTells) {

@@ -204,6 +204,46 @@ TEST_F(SamplerTest, BatchesAreTimeThatWorkersTake) {
   EXPECT_THAT(text, HasSubstr("This DataLoader has no worker"));
 }
 
+TEST_F(DataRulesTest, ACallInWhichAWorkerIsBlockedIsNamedWithItsFile) {
+  const SystemFileId lock = maker_.AddSystemFile(SystemFileKind::kRegular, "/data/lock");
+  for (int step = 0; step < kSteps; ++step) {
+    const int64_t at_ns = BeginOf(step) + 3 * kMs;
+    SystemEvent call = MakeCall(worker_, "flock", at_ns, at_ns + 3 * kMs, 0);
+    call.file = lock;
+    SystemEvent wait = MakeOffCpu(worker_, WaitReason::kOther, at_ns, at_ns + 3 * kMs, 0, "flock");
+    wait.around = maker_.AddSystemEvent(call);
+    maker_.AddSystemEvent(wait);
+  }
+  EXPECT_THAT(EvidenceOfWorker(0, [](int, int) { return kNoSystemFile; }),
+              HasSubstr("It was blocked in flock of /data/lock for 50 % of that time."));
+}
+
+// While it is waited for, the worker waits for its next order itself.
+TEST_F(DataRulesTest, ABatchThatIsThereIsNotTheWorkersFault) {
+  Samples samples;
+  samples.functions.push_back(
+      {Pid{9}, SampleFrameKind::kPython, "_worker_loop", "torch/utils/data/_utils/worker.py", 1});
+  samples.functions.push_back({Pid{9}, SampleFrameKind::kPython, "Queue.get",
+                               "/usr/lib/python3.11/multiprocessing/queues.py", 1});
+  samples.functions.push_back({Pid{9}, SampleFrameKind::kPython, "select", "selectors.py", 1});
+  samples.frames.push_back({0, 0, 12});
+  for (uint32_t function = 1; function <= 2; ++function) {
+    samples.frames.push_back({static_cast<uint32_t>(samples.frames.size() - 1), function, 20});
+  }
+  for (int step = 0; step < kSteps; ++step) {
+    samples.samples.push_back({.time_ns = BeginOf(step) + 5 * kMs,
+                               .period_ns = kMs,
+                               .count = 1,
+                               .frame = static_cast<uint32_t>(samples.frames.size() - 1),
+                               .thread = worker_});
+  }
+  maker_.SetSamples(samples);
+  const std::string text = EvidenceOfWorker(0, [](int, int) { return kNoSystemFile; });
+  EXPECT_THAT(text, HasSubstr("For 100 % of that, by samples, the worker waited for its next "
+                              "order: it had made the batch"));
+  EXPECT_THAT(text, Not(HasSubstr("select")));
+}
+
 TEST_F(DataRulesTest, FilesOfBatchesThatTheThreadMakesAreNamed) {
   maker_.info().system.sched = maker_.info().system.calls = true;
   const LabelId next =

@@ -110,7 +110,7 @@ TEST_F(WhyWakerTest, ThreadsThatAreStartedAnewAreAddedUp) {
   const std::optional<Finding> finding = FindKind(Why(), FindingKind::kOtherThread);
   ASSERT_TRUE(finding.has_value());
   EXPECT_THAT(EvidenceOf(*finding),
-              HasSubstr("12 threads named replica, one after the other, ended these waits, and "
+              HasSubstr("12 threads named replica ended these waits in turn, and "
                         "worked for 80 % of that time."));
   EXPECT_THAT(EvidenceOf(*finding),
               HasSubstr("Of its rows it was in aten::mm then, for 80 % of that time."));
