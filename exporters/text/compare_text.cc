@@ -89,20 +89,21 @@ size_t ShownOf(size_t rows, int64_t row_limit) {
   return row_limit < 0 ? rows : std::min(rows, static_cast<size_t>(row_limit));
 }
 
-void AddNamed(const std::string& title, const std::vector<Change>& changes, int64_t row_limit,
-              const Unit& unit, std::string* text) {
+void AddNamed(const std::string& title, const std::vector<Change>& changes, bool has_calls,
+              int64_t row_limit, const Unit& unit, std::string* text) {
   if (changes.empty()) return;
   TextTable table({{title},
                    {"Before", true},
                    {"Now", true},
                    {"Change", true},
                    {"Within", true},
-                   {"Calls", true}});
+                   {has_calls ? "Calls" : "", true}});
   const size_t shown = ShownOf(changes.size(), row_limit);
   for (size_t i = 0; i < shown; ++i) {
     const Change& change = changes[i];
     table.AddRow({change.name, unit.Text(change.before_ms), unit.Text(change.after_ms),
-                  unit.Signed(change.ms()), unit.Noise(change), CallsText(change)});
+                  unit.Signed(change.ms()), unit.Noise(change),
+                  has_calls ? CallsText(change) : ""});
   }
   *text += "\n" + table.Take();
   if (shown < changes.size()) {
@@ -193,9 +194,12 @@ std::string FormatComparison(const RunComparison& comparison, int64_t row_limit)
   AddParts(comparison, unit, &text);
   AddFindings(comparison, unit, &text);
   const std::string of = " (" + unit.name() + (comparison.by_step ? " a step)" : " a second)");
-  AddNamed("Operators that changed, self CPU" + of, comparison.operators, row_limit, unit, &text);
-  AddNamed("Modules that changed, forward and backward" + of, comparison.modules, row_limit, unit,
+  AddNamed("Functions that changed, by samples" + of, comparison.functions, false, row_limit, unit,
            &text);
+  AddNamed("Operators that changed, self CPU" + of, comparison.operators, true, row_limit, unit,
+           &text);
+  AddNamed("Modules that changed, forward and backward" + of, comparison.modules, true, row_limit,
+           unit, &text);
   return text;
 }
 
@@ -206,6 +210,7 @@ absl::Status ExportComparisonJson(const RunComparison& comparison, int64_t row_l
     findings.push_back({{"change", KindText(change.kind)},
                         {"kind", FindingKindName(change.finding.kind)},
                         {"what", ToValidUtf8(change.finding.what)},
+                        {"was", ToValidUtf8(change.was)},
                         {"before_ms", change.before_ms},
                         {"after_ms", change.after_ms}});
   }
@@ -221,6 +226,7 @@ absl::Status ExportComparisonJson(const RunComparison& comparison, int64_t row_l
       {"parts", ChangesJson(comparison.parts, false, -1)},
       {"operators", ChangesJson(comparison.operators, true, row_limit)},
       {"modules", ChangesJson(comparison.modules, true, row_limit)},
+      {"functions", ChangesJson(comparison.functions, false, row_limit)},
       {"findings", std::move(findings)},
       {"common_factor", nullptr},
       {"remarks", std::move(remarks)}};

@@ -22,7 +22,7 @@ proftrace_unit_test(steps_test
     aggregate/step_rows_test.cc aggregate/steps_test.cc
   LIBS proftrace_exporters proftrace_test_support)
 proftrace_unit_test(compare_test
-  SOURCES compare/compare_test.cc
+  SOURCES compare/compare_test.cc compare/functions_test.cc
   LIBS GTest::gmock proftrace_exporters proftrace_test_support)
 proftrace_unit_test(why_test
   SOURCES why/collective_rules_test.cc why/cpu_rules_test.cc why/data_rules_test.cc why/device_memory_rules_test.cc why/gil_rules_test.cc why/host_rules_test.cc why/look_alikes_test.cc why/period_test.cc

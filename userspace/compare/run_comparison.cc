@@ -22,6 +22,8 @@ constexpr double kFarFromOne = 0.05;
 constexpr double kCommonPart = 0.75;
 constexpr double kCommonWidth = 0.05;
 constexpr size_t kFewestCommon = 5;
+// A function with a larger part of the time is the loop.
+constexpr double kLoopPart = 0.9;
 // Findings whose times differ by a smaller part count as the same.
 constexpr double kFindingPart = 0.2;
 // Overheads (in percent) that differ by more than this make the times hard to compare.
@@ -88,6 +90,29 @@ void KeepLarge(double whole_ms, std::vector<Change>* changes) {
   std::stable_sort(changes->begin(), changes->end(), [](const Change& a, const Change& b) {
     return std::abs(a.ms()) > std::abs(b.ms());
   });
+}
+
+// Returns the changes of functions. A script of another name counts as the same one. What nearly
+// all time is in in both recordings is the loop itself.
+std::vector<Change> CompareFunctions(const RunProfile& before, const RunProfile& after,
+                                     const Scale& scale, const Change& whole) {
+  std::vector<NamedTime> earlier = before.functions;
+  if (!before.script.empty() && !after.script.empty() && before.script != after.script) {
+    const std::string prefix = before.script + ": ";
+    for (NamedTime& function : earlier) {
+      if (function.name.starts_with(prefix)) {
+        function.name.replace(0, before.script.size(), after.script);
+      }
+    }
+    std::sort(earlier.begin(), earlier.end(),
+              [](const NamedTime& a, const NamedTime& b) { return a.name < b.name; });
+  }
+  std::vector<Change> changes = MakeChanges(earlier, after.functions, scale);
+  std::erase_if(changes, [&whole](const Change& change) {
+    return change.before_ms >= kLoopPart * whole.before_ms &&
+           change.after_ms >= kLoopPart * whole.after_ms;
+  });
+  return changes;
 }
 
 // Returns what the cause of a finding takes in a recording whose verdict has no such finding, as
@@ -367,6 +392,10 @@ RunComparison CompareRuns(const RunProfile& before, const RunProfile& after) {
   if (before.has_modules && after.has_modules) {
     comparison.modules = MakeChanges(before.modules, after.modules, scale);
     KeepLarge(whole_ms, &comparison.modules);
+  }
+  if (before.has_samples && after.has_samples) {
+    comparison.functions = CompareFunctions(before, after, scale, comparison.whole);
+    KeepLarge(whole_ms, &comparison.functions);
   }
   // Findings are compared by step only: without steps, the windows may differ in length.
   if (scale.by_step) comparison.findings = CompareFindings(before, after, comparison);

@@ -55,6 +55,7 @@ struct RunComparison {
   // The rows whose change is_real() and is a hundredth of the step or more, the largest first.
   std::vector<Change> operators;
   std::vector<Change> modules;
+  std::vector<Change> functions;  // by samples, where both recordings have some; without calls
   std::vector<FindingChange> findings;  // findings of the later verdict come first
   // The factor by which the time per call of most operators has changed, where there is one and it
   // is not about 1. The cause is another processor or clock

@@ -13,51 +13,12 @@
 #include "userspace/aggregate/python_text.h"
 #include "userspace/base/saturating.h"
 #include "userspace/base/shown_text.h"
+#include "userspace/compare/batches.h"
+#include "userspace/compare/sampled_functions.h"
 #include "userspace/why/verdict.h"
 
 namespace proftrace {
 namespace {
-
-// Divides the steps into stretches of consecutive steps (batches).
-class Batches {
- public:
-  explicit Batches(size_t steps) : steps_(steps) {
-    if (steps < StepTime::kFewestBatches) {
-      sizes_ = {std::max<size_t>(steps, 1)};
-      return;
-    }
-    sizes_.resize(std::min(StepTime::kMostBatches, steps));
-    for (size_t step = 0; step < steps; ++step) ++sizes_[Of(step)];
-  }
-
-  size_t steps() const { return steps_; }
-  size_t count() const { return sizes_.size(); }
-  size_t Of(size_t step) const {
-    return steps_ < StepTime::kFewestBatches ? 0 : step * sizes_.size() / steps_;
-  }
-
-  // Returns the mean per step and its error, from the sums of each batch.
-  StepTime Mean(const std::vector<int64_t>& sums) const {
-    StepTime time;
-    double all_ns = 0;
-    for (const int64_t ns : sums) all_ns += static_cast<double>(ns);
-    time.mean_ns = all_ns / static_cast<double>(std::max<size_t>(steps_, 1));
-    const auto n = static_cast<double>(count());
-    if (count() < StepTime::kFewestBatches) return time;
-    double squares = 0;
-    for (size_t batch = 0; batch < count(); ++batch) {
-      const double off_ns =
-          static_cast<double>(sums[batch]) / static_cast<double>(sizes_[batch]) - time.mean_ns;
-      squares += off_ns * off_ns;
-    }
-    time.error_ns = std::sqrt(squares / (n - 1) / n);
-    return time;
-  }
-
- private:
-  size_t steps_;
-  std::vector<size_t> sizes_;  // in steps
-};
 
 // Returns the steps of the driving thread alone, because steps of other threads are counted apart.
 std::span<const Step> StepsOf(const Aggregates& aggregates) {
@@ -183,6 +144,14 @@ std::string CommandText(const std::vector<std::string>& words) {
   return ShownText(text);
 }
 
+// Returns the name of the script, without folders; empty: the process runs none.
+std::string ScriptOf(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word.ends_with(".py")) return word.substr(word.rfind('/') + 1);
+  }
+  return "";
+}
+
 void ProfileRecording(const Timeline& timeline, Pid pid, RunProfile* profile) {
   const RecordingInfo& info = timeline.info();
   profile->host = info.host.name;
@@ -191,6 +160,7 @@ void ProfileRecording(const Timeline& timeline, Pid pid, RunProfile* profile) {
     if (target.pid != pid) continue;
     profile->torch_version = target.torch_version;
     profile->command = CommandText(target.cmdline);
+    profile->script = ScriptOf(target.cmdline);
   }
   profile->options = {"--activities " + info.system.ToText()};
   if (timeline.has_inputs()) profile->options.emplace_back("--record-shapes");
@@ -229,6 +199,8 @@ std::optional<RunProfile> ProfileRun(const Timeline& timeline, const Aggregates&
   profile.operators = ProfileOperators(timeline, aggregates, parts->pid, batches);
   profile.has_modules = !aggregates.modules.modules.empty();
   profile.modules = ProfileModules(timeline, aggregates, parts->pid, profile.step);
+  profile.has_samples = !timeline.samples().empty();
+  profile.functions = ProfileFunctions(timeline, *parts, batches);
   profile.verdict = FindVerdict(timeline, aggregates);
   return profile;
 }

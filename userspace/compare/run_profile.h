@@ -27,7 +27,7 @@ struct StepTime {
   static constexpr size_t kFewestBatches = 4;
 };
 
-// A named part of a run that takes time: an operator, a module.
+// A named part of a run that takes time: an operator, a module, a function.
 struct NamedTime {
   std::string name;
   StepTime time;
@@ -39,6 +39,7 @@ struct NamedTime {
 struct RunProfile {
   std::string host;
   std::string command;  // the words that started the process, as they can be shown, cut if long
+  std::string script;   // the name of the Python file among them, without folders
   std::string torch_version;
   std::string tier;
   // Options that say what was recorded: "--activities cpu,sched", "--with-stack", ….
@@ -61,6 +62,8 @@ struct RunProfile {
   std::vector<NamedTime> operators;  // self times of the process's rows, by name
   std::vector<NamedTime> modules;    // forward and backward, without the time of modules inside
   bool has_modules = false;          // whether modules were recorded
+  std::vector<NamedTime> functions;  // by samples; see ProfileFunctions()
+  bool has_samples = false;
   Verdict verdict;
 };
 
