@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "userspace/aggregate/system_text.h"
+#include "userspace/aggregate/thread_events.h"
 #include "userspace/model/system_calls.h"
 #include "userspace/why/rules.h"
 #include "userspace/why/wait_places.h"
@@ -217,6 +218,18 @@ void NameReason(const Case& job, WaitReason reason, Finding* finding) {
   }
 }
 
+// Returns whether the driving thread waits for the lock of Python's interpreter about as often as
+// there are steps, or more often.
+bool WantsGilOften(const Case& job) {
+  const ThreadEvents events(job.timeline);
+  size_t waits = 0;
+  for (const uint32_t index : events.of(job.parts.thread)) {
+    const SystemEvent& event = job.timeline.system_event(index);
+    waits += event.kind == SystemKind::kOffCpu && event.off_cpu.reason == WaitReason::kGil;
+  }
+  return waits >= std::max<size_t>(job.steps(), 1);
+}
+
 // Adds which system calls took the time, the longest first.
 void AddLongestCalls(const Case& job, const OtherTimes& times, Finding* finding) {
   constexpr size_t kMostCalls = 3;
@@ -234,6 +247,11 @@ void AddLongestCalls(const Case& job, const OtherTimes& times, Finding* finding)
   if (!calls.empty() && calls.front().first == "sched_yield") {
     finding->evidence.emplace_back(kYields);
     AddPlaces(job, StepPart::kOther, finding);
+  }
+  if (!calls.empty() && calls.front().first == "futex" && WantsGilOften(job)) {
+    finding->evidence.emplace_back(
+        "A thread also calls futex to take Python's interpreter lock (GIL) and to give it to "
+        "another thread: this time belongs to the waits for that lock.");
   }
 }
 

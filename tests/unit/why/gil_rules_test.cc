@@ -53,6 +53,30 @@ TEST_F(GilRulesTest, TheHolderIsTheThreadThatGivesItUp) {
   EXPECT_EQ(finding->next, "--sample 99Hz");
 }
 
+// The thread waits for the lock for 2 ms, and calls futex for 3 ms beside.
+class HandOverTest : public GilRulesTest {
+ protected:
+  std::string EvidenceWith(WaitReason reason) {
+    maker_.info().system.calls = true;
+    MakeSteps([&](int, int64_t from_ns, int64_t) {
+      AddWait(reason, from_ns, from_ns + 2 * kMs, 8);
+      maker_.AddSystemEvent(MakeCall(thread_, "futex", from_ns + 2 * kMs, from_ns + 5 * kMs, 1));
+    });
+    const std::optional<Finding> finding = FindKind(Why(), FindingKind::kSystem);
+    return finding.has_value() ? EvidenceOf(*finding) : "";
+  }
+};
+
+TEST_F(HandOverTest, CallsThatGiveTheLockAwayBelongToTheWaitsForIt) {
+  EXPECT_THAT(EvidenceWith(WaitReason::kGil), HasSubstr("this time belongs to the waits for that"));
+}
+
+TEST_F(HandOverTest, CallsForAnotherLockDoNot) {
+  const std::string text = EvidenceWith(WaitReason::kLock);
+  EXPECT_THAT(text, HasSubstr("It was in futex for 3.00 ms a step."));
+  EXPECT_THAT(text, Not(HasSubstr("interpreter lock")));
+}
+
 TEST_F(GilRulesTest, WhatTheHolderRanIsTold) {
   const LabelId decode = maker_.AddAnnotation("decode_images");
   AddTries(8);
