@@ -24,8 +24,8 @@ std::set<std::string> FunctionsOf(const Timeline& timeline, const Sample& sample
   const std::vector<const SampleFrame*> frames = PythonFramesOf(timeline, sample.frame);
   for (const SampleFrame* frame : frames) {
     const SampleFunction& function = timeline.sample_function(*frame);
-    const bool counts = IsOwn(function) ? function.name != "<module>" : frame == frames.front();
-    if (counts) functions.insert(NameOf(function));
+    const bool is_own = IsOwn(function) && function.name != "<module>";
+    if (is_own || frame == frames.front()) functions.insert(NameOf(function));
   }
   return functions;
 }

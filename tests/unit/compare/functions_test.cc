@@ -27,7 +27,13 @@ class SampledJob {
  public:
   explicit SampledJob(std::string script) : script_(std::move(script)) {
     maker_.info().targets.push_back({.pid = Pid{7}, .cmdline = {"python", "/jobs/" + script_}});
-    loop_ = Frame("train", script_, false, Frame("<module>", script_, false, 0));
+    top_ = Frame("<module>", script_, false, 0);
+    loop_ = Frame("train", script_, false, top_);
+  }
+
+  SampledJob& AtTopLevel(int looks) {
+    calls_.emplace_back(top_, looks);
+    return *this;
   }
 
   // `looks` of the next steps' twenty are in the job's `function`, at that line.
@@ -85,6 +91,7 @@ class SampledJob {
   ThreadIndex thread_ = maker_.AddThread(7, 7, "main");
   LabelId mm_ = maker_.AddOperator("aten::mm");
   Samples samples_;
+  uint32_t top_ = 0;
   uint32_t loop_ = 0;
   std::vector<std::pair<uint32_t, int>> calls_;
 };
@@ -108,6 +115,17 @@ TEST(CompareFunctionsTest, FunctionsOfLibrariesCountWhileTheyRunThemselves) {
   EXPECT_THAT(
       TextOf(before.Profile(), after.InLibrary("json/encoder.py", "iterencode", 8).Profile()),
       HasSubstr("json/encoder.py: iterencode                      0.000  8.00   +8.00"));
+}
+
+TEST(CompareFunctionsTest, TheTopLevelOfAScriptCountsWhileItRunsItself) {
+  SampledJob before("loop.py"), after("loop.py");
+  after.AtTopLevel(5);
+  const RunComparison comparison =
+      CompareRuns(before.In("model", 20, 6).Profile(), after.In("model", 20, 6).Profile());
+  ASSERT_EQ(comparison.functions.size(), 2u);
+  EXPECT_EQ(comparison.functions[0].name, "loop.py: <module>");
+  EXPECT_NEAR(comparison.functions[0].ms(), 5, 0.01);
+  EXPECT_EQ(comparison.functions[1].name, "loop.py: train");  // which had all, and runs less
 }
 
 TEST(CompareFunctionsTest, AScriptOfAnotherNameIsTheSame) {
