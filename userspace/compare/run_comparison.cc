@@ -205,7 +205,8 @@ std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunPr
   const auto change_of = [](double before_ms, double after_ms) {
     return after_ms > before_ms ? FindingChange::Kind::kMore : FindingChange::Kind::kLess;
   };
-  // A verdict leaves out what is small, which is not gone.
+  // A verdict leaves out what is small, which is not gone. Of a far longer step, what is small may
+  // be more than before.
   const auto is_there = [](double ms, double step_ms) { return ms >= kWorthPart * step_ms; };
   for (const Finding& finding : after.verdict.findings) {
     if (is_as_it_was(finding) || !IsComparable(before, after, finding)) continue;
@@ -216,7 +217,8 @@ std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunPr
     const double after_ms = after.verdict.MsAStep(finding);
     if (IsSameTime(before_ms, after_ms)) continue;
     if (is_told && finding.is_part_of_others() && !comparison.whole.is_real()) continue;
-    const bool is_new = !is_told && !is_there(before_ms, comparison.whole.before_ms);
+    const bool is_new =
+        !is_told && before_ms < after_ms && !is_there(before_ms, comparison.whole.before_ms);
     changes.push_back({is_new ? FindingChange::Kind::kNew : change_of(before_ms, after_ms), finding,
                        is_new ? 0 : before_ms, after_ms,
                        is_told && earlier->what != finding.what ? earlier->what : ""});
@@ -227,7 +229,7 @@ std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunPr
     const double before_ms = before.verdict.MsAStep(finding);
     const double after_ms = UntoldMs(after, finding).value_or(0);
     if (IsSameTime(before_ms, after_ms)) continue;
-    const bool is_gone = !is_there(after_ms, comparison.whole.after_ms);
+    const bool is_gone = after_ms < before_ms && !is_there(after_ms, comparison.whole.after_ms);
     changes.push_back({is_gone ? FindingChange::Kind::kGone : change_of(before_ms, after_ms),
                        finding, before_ms, is_gone ? 0 : after_ms, ""});
   }
@@ -278,11 +280,13 @@ std::string CommonFactorText(double factor, const std::vector<Change>& parts) {
     if (std::abs(of_python - 1) < kFarFromOne) {
       return text +
              ", and Python outside of them takes as long as before: that is inputs of another size "
-             "(a batch, for example), rather than another processor.";
+             "or type "
+             "(a batch, float16), rather than another processor.";
     }
   }
   return text +
-         ": that is inputs of another size (a batch, for example), or a processor that is slower "
+         ": that is inputs of another size or type (a batch, float16), or a processor that is "
+         "slower "
          "or faster, or shared with others.";
 }
 

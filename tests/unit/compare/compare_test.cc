@@ -287,7 +287,7 @@ TEST(CompareTest, TellsInputsOfAnotherSizeFromASlowerProcessor) {
   };
   EXPECT_THAT(remark(2, 1.01), HasSubstr("that is inputs of another size"));
   EXPECT_THAT(remark(2, 2.02), HasSubstr("so does Python outside of them: that is a processor"));
-  EXPECT_THAT(remark(2, 1.4), HasSubstr("inputs of another size (a batch, for example), or a"));
+  EXPECT_THAT(remark(2, 1.4), HasSubstr("inputs of another size or type (a batch, float16), or a"));
 }
 
 // One operator most of all, and several: that is one cause, which takes less time now.
@@ -342,28 +342,45 @@ TEST(CompareTest, WhatOneRecordingCannotKnowIsNoChange) {
   EXPECT_THAT(comparison.remarks.front(), HasSubstr("record both with the same --activities"));
 }
 
-// A cause that is too small for the second verdict is not gone.
+// A cause that is too small for the second verdict is not gone. `step_ns`: the length of a step.
+RunProfile RunThatWantsCpu(double run_queue_ns, bool is_told, double step_ns = 6'000'000) {
+  RunProfile run = ProfileOf(3000, 0);
+  run.step = {step_ns, 0.0};
+  run.parts[static_cast<size_t>(StepPart::kRunQueue)] = {run_queue_ns, 0.0};
+  run.verdict = {};
+  run.verdict.steps = 1;
+  run.verdict.total_ns = 3'000'000;
+  Finding finding;
+  finding.kind = FindingKind::kRunQueue;
+  finding.part = StepPart::kRunQueue;
+  finding.ns = static_cast<int64_t>(run_queue_ns);
+  if (is_told) run.verdict.findings = {finding};
+  return run;
+}
+
 TEST(CompareTest, ACauseThatIsNoLongerToldIsLess) {
-  const auto make = [](double run_queue_ns, bool is_told) {
-    RunProfile run = ProfileOf(3000, 0);
-    run.parts[static_cast<size_t>(StepPart::kRunQueue)] = {run_queue_ns, 0.0};
-    run.verdict = {};
-    run.verdict.steps = 1;
-    run.verdict.total_ns = 3'000'000;
-    Finding finding;
-    finding.kind = FindingKind::kRunQueue;
-    finding.part = StepPart::kRunQueue;
-    finding.ns = static_cast<int64_t>(run_queue_ns);
-    if (is_told) run.verdict.findings = {finding};
-    return run;
-  };
-  const auto changes = CompareRuns(make(200'000, true), make(90'000, false)).findings;
+  const auto& make = RunThatWantsCpu;
+  const auto changes = CompareRuns(make(200'000, true, 6e6), make(90'000, false, 6e6)).findings;
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0].kind, FindingChange::Kind::kLess);
   EXPECT_NEAR(changes[0].after_ms, 0.09, 1e-9);
-  const auto gone = CompareRuns(make(200'000, true), make(900, false)).findings;
+  const auto gone = CompareRuns(make(200'000, true, 6e6), make(900, false, 6e6)).findings;
   ASSERT_EQ(gone.size(), 1u);
   EXPECT_EQ(gone[0].kind, FindingChange::Kind::kGone);
+}
+
+// What is too small a part of a far longer step to be told can be more than before.
+TEST(CompareTest, OfALongerStepWhatIsNotToldCanBeMore) {
+  const auto changes =
+      CompareRuns(RunThatWantsCpu(200'000, true, 6e6), RunThatWantsCpu(900'000, false, 2e8))
+          .findings;
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].kind, FindingChange::Kind::kMore);
+  const auto back =
+      CompareRuns(RunThatWantsCpu(900'000, false, 2e8), RunThatWantsCpu(200'000, true, 6e6))
+          .findings;
+  ASSERT_EQ(back.size(), 1u);
+  EXPECT_EQ(back[0].kind, FindingChange::Kind::kLess);
 }
 
 TEST(CompareTest, JsonHasTheSame) {
