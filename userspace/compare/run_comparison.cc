@@ -24,8 +24,9 @@ constexpr double kCommonWidth = 0.05;
 constexpr size_t kFewestCommon = 5;
 // A function with a larger part of the time is the loop.
 constexpr double kLoopPart = 0.9;
-// Findings whose times differ by a smaller part count as the same.
+// Findings whose times differ by a smaller part of the time, and of a step, count as the same.
 constexpr double kFindingPart = 0.2;
+constexpr double kFindingPartOfStep = 0.05;
 // Overheads (in percent) that differ by more than this make the times hard to compare.
 constexpr double kOverheadDifference = 5;
 
@@ -122,8 +123,19 @@ std::optional<double> UntoldMs(const RunProfile& run, const Finding& finding) {
   return run.parts[static_cast<size_t>(*finding.part)].mean_ns * kMsPerNs;
 }
 
-bool IsSameTime(double a_ms, double b_ms) {
-  return std::abs(a_ms - b_ms) < kFindingPart * std::max(a_ms, b_ms);
+// Returns whether the time of a cause is about the same, also as a part of the steps.
+bool IsSameTime(double a_ms, double b_ms, const Change& step) {
+  const double off_ms = std::abs(a_ms - b_ms);
+  return off_ms < kFindingPart * std::max(a_ms, b_ms) &&
+         off_ms < kFindingPartOfStep * std::max(step.before_ms, step.after_ms);
+}
+
+// Returns the clause of a finding. Of operators, the one that changed most matters, and not the one
+// that takes most before and now.
+std::string ClauseOf(const Finding& finding, const std::vector<Change>& operators) {
+  if (finding.part != StepPart::kOperators) return finding.what;
+  if (operators.empty()) return "operators compute";
+  return "operators compute, of which " + operators.front().name + " changed most";
 }
 
 // Returns whether both recordings tell the same parts of a step apart.
@@ -215,23 +227,26 @@ std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunPr
     const double before_ms =
         is_told ? before.verdict.MsAStep(*earlier) : UntoldMs(before, finding).value_or(0);
     const double after_ms = after.verdict.MsAStep(finding);
-    if (IsSameTime(before_ms, after_ms)) continue;
+    if (IsSameTime(before_ms, after_ms, comparison.whole)) continue;
     if (is_told && finding.is_part_of_others() && !comparison.whole.is_real()) continue;
+    const std::string what = ClauseOf(finding, comparison.operators);
+    const std::string was = is_told ? ClauseOf(*earlier, comparison.operators) : what;
     const bool is_new =
         !is_told && before_ms < after_ms && !is_there(before_ms, comparison.whole.before_ms);
     changes.push_back({is_new ? FindingChange::Kind::kNew : change_of(before_ms, after_ms), finding,
-                       is_new ? 0 : before_ms, after_ms,
-                       is_told && earlier->what != finding.what ? earlier->what : ""});
+                       is_new ? 0 : before_ms, after_ms, was == what ? "" : was});
+    changes.back().finding.what = what;
   }
   for (const Finding& finding : before.verdict.findings) {
     if (is_as_it_was(finding) || !IsComparable(before, after, finding)) continue;
     if (like(after.verdict, finding) != after.verdict.findings.end()) continue;
     const double before_ms = before.verdict.MsAStep(finding);
     const double after_ms = UntoldMs(after, finding).value_or(0);
-    if (IsSameTime(before_ms, after_ms)) continue;
+    if (IsSameTime(before_ms, after_ms, comparison.whole)) continue;
     const bool is_gone = after_ms < before_ms && !is_there(after_ms, comparison.whole.after_ms);
     changes.push_back({is_gone ? FindingChange::Kind::kGone : change_of(before_ms, after_ms),
                        finding, before_ms, is_gone ? 0 : after_ms, ""});
+    changes.back().finding.what = ClauseOf(finding, comparison.operators);
   }
   return changes;
 }

@@ -383,6 +383,14 @@ TEST(CompareTest, OfALongerStepWhatIsNotToldCanBeMore) {
   EXPECT_EQ(back[0].kind, FindingChange::Kind::kLess);
 }
 
+// aten::mm takes most before and now, and is as it was.
+TEST(CompareTest, OfOperatorsTheOneThatChangedMostIsNamed) {
+  const auto changes = CompareRuns(ProfileOf(3000, 0), ProfileOf(3000, 0, "aten::sort")).findings;
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].finding.what, "operators compute, of which aten::sort changed most");
+  EXPECT_EQ(changes[0].was, "");
+}
+
 TEST(CompareTest, JsonHasTheSame) {
   const RunComparison comparison = CompareRuns(ProfileOf(3000, 0), ProfileOf(4500, 100, "aten::x"));
   StringSink sink;
