@@ -130,8 +130,8 @@ bool IsSameTime(double a_ms, double b_ms, const Change& step) {
          off_ms < kFindingPartOfStep * std::max(step.before_ms, step.after_ms);
 }
 
-// Returns the clause of a finding. Of operators, the one that changed most matters, and not the one
-// that takes most before and now.
+// Returns the clause of a finding. The operator that changed most matters, and not the one that
+// takes most before and now.
 std::string ClauseOf(const Finding& finding, const std::vector<Change>& operators) {
   if (finding.part != StepPart::kOperators) return finding.what;
   if (operators.empty()) return "operators compute";
@@ -217,7 +217,7 @@ std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunPr
   const auto change_of = [](double before_ms, double after_ms) {
     return after_ms > before_ms ? FindingChange::Kind::kMore : FindingChange::Kind::kLess;
   };
-  // A verdict leaves out what is small, which is not gone. Of a far longer step, what is small may
+  // A verdict leaves out what is small, which is not gone. What is small in a far longer step may
   // be more than before.
   const auto is_there = [](double ms, double step_ms) { return ms >= kWorthPart * step_ms; };
   for (const Finding& finding : after.verdict.findings) {
@@ -251,15 +251,15 @@ std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunPr
   return changes;
 }
 
-// Returns the factor between the times per call: the median over all operators, weighted by time.
-std::optional<double> FindCommonFactor(const std::vector<Change>& operators) {
+// Returns the median of what `factor_of` gives for the operators of both recordings, weighted by
+// time, if that is far from 1 and that of nearly all of them.
+std::optional<double> FindCommonFactor(const std::vector<Change>& operators,
+                                       double (*factor_of)(const Change&)) {
   std::vector<std::pair<double, double>> factors;  // and the time that it is of
   double all_ms = 0;
   for (const Change& change : operators) {
     if (change.calls_before <= 0 || change.calls_after <= 0 || change.before_ms <= 0) continue;
-    factors.emplace_back(
-        (change.after_ms / change.calls_after) / (change.before_ms / change.calls_before),
-        change.before_ms);
+    factors.emplace_back(factor_of(change), change.before_ms);
     all_ms += change.before_ms;
   }
   if (factors.size() < kFewestCommon) return std::nullopt;
@@ -277,6 +277,13 @@ std::optional<double> FindCommonFactor(const std::vector<Change>& operators) {
   if (std::abs(median - 1) < kFarFromOne || common_ms < kCommonPart * all_ms) return std::nullopt;
   return median;
 }
+
+// The factor between the times per call.
+double TimeFactor(const Change& change) {
+  return (change.after_ms / change.calls_after) / (change.before_ms / change.calls_before);
+}
+
+double CallsFactor(const Change& change) { return change.calls_after / change.calls_before; }
 
 // Returns what a factor common to nearly all operators means. Larger inputs make operators take
 // longer, and leave Python outside of them as it was; a slower processor makes both take longer.
@@ -353,8 +360,17 @@ void AddRemarksOfRuns(const RunProfile& before, const RunProfile& after,
   }
 }
 
-void AddRemarks(const RunProfile& before, const RunProfile& after, RunComparison* comparison) {
+// `calls_factor`: how much more often nearly all operators are called, where that is so.
+void AddRemarks(const RunProfile& before, const RunProfile& after,
+                const std::optional<double>& calls_factor, RunComparison* comparison) {
   std::vector<std::string>& remarks = comparison->remarks;
+  if (calls_factor && comparison->by_step) {
+    remarks.push_back(absl::StrFormat(
+        "Nearly all operators are called %.2f times as often a step: a step is another number of "
+        "batches (gradients are accumulated, for example), or what a step is was found by "
+        "something else.",
+        *calls_factor));
+  }
   if (!comparison->by_step) {
     remarks.push_back(before.are_steps || after.are_steps
                           ? "Steps were found in one of the recordings alone: all times are for a "
@@ -405,7 +421,8 @@ RunComparison CompareRuns(const RunProfile& before, const RunProfile& after) {
   }
   comparison.parts = CompareParts(before, after, scale);
   comparison.operators = MakeChanges(before.operators, after.operators, scale);
-  comparison.common_factor = FindCommonFactor(comparison.operators);
+  comparison.common_factor = FindCommonFactor(comparison.operators, TimeFactor);
+  const std::optional<double> calls = FindCommonFactor(comparison.operators, CallsFactor);
   const double whole_ms = std::max(comparison.whole.before_ms, comparison.whole.after_ms);
   KeepLarge(whole_ms, &comparison.operators);
   if (before.has_modules && after.has_modules) {
@@ -418,7 +435,7 @@ RunComparison CompareRuns(const RunProfile& before, const RunProfile& after) {
   }
   // Findings are compared by step only: without steps, the windows may differ in length.
   if (scale.by_step) comparison.findings = CompareFindings(before, after, comparison);
-  AddRemarks(before, after, &comparison);
+  AddRemarks(before, after, calls, &comparison);
   return comparison;
 }
 

@@ -270,6 +270,29 @@ TEST(CompareTest, NamesAFactorThatAllOperatorsHaveInCommon) {
   EXPECT_FALSE(CompareRuns(make(1, 1), make(1.02, 1.02)).common_factor.has_value());
 }
 
+// Seven operators that are called so many times a step.
+TEST(CompareTest, TellsThatAStepHasMoreBatches) {
+  const auto make = [](double calls, double of_one) {
+    RunProfile profile = ProfileOf(100, 0);
+    profile.operators.clear();
+    for (int i = 0; i < 7; ++i) {
+      const double count = i == 3 ? of_one : calls;
+      profile.operators.push_back(
+          {std::string(1, static_cast<char>('a' + i)), {1e6 * count, 0.0}, count});
+    }
+    return profile;
+  };
+  const auto remarks = [&](double calls, double of_one) {
+    std::string all;
+    for (const std::string& remark : CompareRuns(make(1, 1), make(calls, of_one)).remarks) {
+      all += remark;
+    }
+    return all;
+  };
+  EXPECT_THAT(remarks(4, 1), HasSubstr("operators are called 4.00 times as often a step"));
+  EXPECT_THAT(remarks(1, 4), Not(HasSubstr("times as often")));
+}
+
 // Larger inputs make operators take longer, a slower processor makes Python take longer as well.
 TEST(CompareTest, TellsInputsOfAnotherSizeFromASlowerProcessor) {
   const auto remark = [](double of_operators, double of_python) {
