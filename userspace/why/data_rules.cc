@@ -22,6 +22,7 @@
 namespace proftrace {
 namespace {
 
+constexpr int64_t kLacksCpu = 5;  // workers that wait for a CPU for more than a fifth of the time
 constexpr int64_t kBlockedPart = 5;     // a call in which workers are blocked for less is not told
 constexpr double kMuchOfSampler = 0.2;  // of the time in the DataLoader: less is not told
 
@@ -197,8 +198,9 @@ std::map<uint32_t, int64_t> BusyWorkers(const Case& job, const ThreadEvents& eve
 }
 
 // Returns whether all workers are too slow, or only the one for which the thread waited most;
-// empty: neither is clear.
-std::string LoadsText(const Case& job, const ThreadEvents& events, uint32_t slowest) {
+// empty: neither is clear. `lack_cpu`: they wait for a CPU for much of the time.
+std::string LoadsText(const Case& job, const ThreadEvents& events, uint32_t slowest,
+                      bool lack_cpu) {
   std::map<uint32_t, int64_t> busy = BusyWorkers(job, events);
   const auto its = busy.find(slowest);
   if (busy.size() < 2 || its == busy.end()) return "";
@@ -211,8 +213,10 @@ std::string LoadsText(const Case& job, const ThreadEvents& events, uint32_t slow
   if (5 * std::min(its_ns, least->second) > 4 * all_ns) {
     return "All " + std::to_string(count) + " workers were at work for at least " +
            PercentText(std::min(its_ns, least->second), all_ns) +
-           " of the time: more of them (num_workers), or less work for each item, would "
-           "make batches come sooner.";
+           (lack_cpu ? " of the time, and wait for a CPU for much of it: less work for each item "
+                       "would make batches come sooner, more of them would not."
+                     : " of the time: more of them (num_workers), or less work for each item, "
+                       "would make batches come sooner.");
   }
   if (2 * its_ns > all_ns && its_ns > 2 * most->second) {
     return "PID " + std::to_string(slowest) + " was at work for " + PercentText(its_ns, all_ns) +
@@ -294,7 +298,9 @@ void AddWorkers(const Case& job, Finding* finding) {
   if (has_samples && AddAwaitedOrders(job, waits, finding)) return;
   AddBlockedCall(sums, finding);
   const ThreadEvents events(job.timeline);
-  if (std::string loads = LoadsText(job, events, worker->first); !loads.empty()) {
+  if (std::string loads =
+          LoadsText(job, events, worker->first, kLacksCpu * sums.queue_ns > sums.looked_at_ns);
+      !loads.empty()) {
     finding->evidence.push_back(std::move(loads));
   }
   AddRestarts(job, events, finding);

@@ -70,7 +70,22 @@ class WorkerLoadsTest : public DataRulesTest {
 
 TEST_F(WorkerLoadsTest, WorkersThatAllWorkAreTooFew) {
   EXPECT_THAT(EvidenceOf(0, {1, 1}),
-              HasSubstr("All 3 workers were at work for at least 90 % of the time"));
+              HasSubstr("All 3 workers were at work for at least 90 % of the time: more of them"));
+}
+
+// More workers would only share the CPUs that these lack.
+TEST_F(WorkerLoadsTest, WorkersWithoutACpuAreNotTooFew) {
+  const ThreadIndex second = maker_.AddThread(20, 20, "pt_data_worker");
+  for (int step = 0; step < kSteps; ++step) {
+    for (const ThreadIndex worker : {worker_, second}) {
+      const int64_t at_ns = BeginOf(step) + 3 * kMs;
+      maker_.AddSystemEvent(
+          MakeOffCpu(worker, WaitReason::kPreempted, at_ns, at_ns + 3 * kMs, 3 * kMs));
+    }
+  }
+  EXPECT_THAT(EvidenceOfWorker(0, [](int, int) { return kNoSystemFile; }),
+              HasSubstr("of the time, and wait for a CPU for much of it: less work for each item "
+                        "would make batches come sooner, more of them would not."));
 }
 
 TEST_F(WorkerLoadsTest, OneThatTakesLongerIsNamed) {
