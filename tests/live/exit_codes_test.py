@@ -39,6 +39,8 @@ class UsageTest(LiveTest):
         ):
             with self.subTest(arguments=arguments):
                 self.assert_fails(2, arguments)
+        self.assert_fails(2, ("report", "x", "--row-limit", "1", "--row-limit", "2"), "--row-limit was given more than once")
+        self.assert_fails(2, ("report", "x", "--row-limit"), "--row-limit needs a value")
 
     def test_help_and_version_are_0(self) -> None:
         for arguments in (("--help",), ("--version",), ("record", "--help"), ("report", "--help"), ("export", "--help"),

@@ -330,10 +330,11 @@ for name in ('environ', 'maps', 'mem', 'fd'):
         (self.directory / "text").write_text("words\n")
         (self.directory / "empty").mkdir()
         (self.directory / "nothing").write_bytes(b"")
+        (self.directory / "summary.json").write_text('{"steps": {"count": 3}}')  # JSON, and no trace
         with tarfile.open(self.directory / "other.tar", "w") as archive:
             archive.add(self.directory / "text", "text")
         os.mkfifo(self.directory / "pipe")
-        for name in ("text", "empty", "nothing", "other.tar", "pipe", "missing"):
+        for name in ("text", "empty", "nothing", "summary.json", "other.tar", "pipe", "missing"):
             self.assert_fails(8, ("view", name), name, "give a result directory")
         shutil.copy(GOLDEN / "mlp" / "capture.ptrec", self.directory / "cut.ptrec")
         whole = (self.directory / "cut.ptrec").stat().st_size

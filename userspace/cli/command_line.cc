@@ -84,7 +84,9 @@ std::string WhatIsWrong(const CLI::App& app, const std::vector<std::string>& arg
   if (!unknown.empty()) return WithHint(UnknownWord(command, unknown.front()), hint);
   std::string text = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
-    return WithHint(text.substr(0, text.find(':')) + " needs a value", hint);
+    const std::string option = text.substr(0, text.find(':'));
+    const bool has_several = Contains(text, "At Most");
+    return WithHint(option + (has_several ? " was given more than once" : " needs a value"), hint);
   }
   constexpr std::string_view kExcludes = " excludes ";
   const size_t excludes = text.find(kExcludes);

@@ -18,6 +18,7 @@
 #include "userspace/base/exit_status.h"
 #include "userspace/base/guarded_folder.h"
 #include "userspace/base/tar.h"
+#include "userspace/base/text.h"
 #include "userspace/cli/confinements.h"
 #include "userspace/cli/results.h"
 #include "userspace/cli/say.h"
@@ -101,15 +102,26 @@ void FindInArchive(const ViewedFile& archive, ViewedResult* result) {
   result->has_capture = FindInTar(kCaptureName, read).first.has_value();
 }
 
+// Returns whether a file of JSON can be a chrome trace. An object has the key traceEvents, which is
+// looked for where that is quick; a list is one of events.
+bool MayBeTrace(const ViewedFile& file, char first) {
+  constexpr uint64_t kMostToSearch = 1 << 20;
+  if (first == '[' || file.bytes > kMostToSearch) return true;
+  std::string text(file.bytes, '\0');
+  const ssize_t got = pread(file.fd->get(), text.data(), text.size(), 0);
+  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  return Contains(text, "\"traceEvents\"");
+}
+
 // Returns the name by which a file is served as a trace; empty where the file does not look like a
-// trace.
-std::string TraceNameOf(std::string_view bytes, const std::string& path) {
+// trace. `bytes`: its first ones.
+std::string TraceNameOf(const ViewedFile& file, std::string_view bytes, const std::string& path) {
   if (bytes.starts_with("\x1f\x8b")) {
     return path.ends_with(".json.gz") ? "trace.json.gz" : "trace.pftrace.gz";
   }
   const size_t first = bytes.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && (bytes[first] == '{' || bytes[first] == '[')) {
-    return "trace.json";
+    return MayBeTrace(file, bytes[first]) ? "trace.json" : "";
   }
   // Perfetto's own format begins with the tag of field 1, a packet.
   return bytes.starts_with('\x0a') && path.ends_with(".pftrace") ? "trace.pftrace" : "";
@@ -133,7 +145,7 @@ absl::Status OpenFileOf(const std::string& path, UniqueFd fd, ViewedResult* resu
     }
     return CannotShow(path, "there is no recording in this archive");
   }
-  file->name = TraceNameOf(bytes.substr(0, kMostBlankBytes), path);
+  file->name = TraceNameOf(*file, bytes.substr(0, kMostBlankBytes), path);
   if (file->name.empty()) return CannotShow(path, "this is no recording and no trace");
   result->trace = *std::move(file);
   return absl::OkStatus();

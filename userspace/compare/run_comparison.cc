@@ -248,6 +248,10 @@ std::vector<FindingChange> CompareFindings(const RunProfile& before, const RunPr
                        finding, before_ms, is_gone ? 0 : after_ms, ""});
     changes.back().finding.what = ClauseOf(finding, comparison.operators);
   }
+  std::stable_sort(changes.begin(), changes.end(),
+                   [](const FindingChange& a, const FindingChange& b) {
+                     return std::abs(a.after_ms - a.before_ms) > std::abs(b.after_ms - b.before_ms);
+                   });
   return changes;
 }
 
@@ -287,12 +291,14 @@ double CallsFactor(const Change& change) { return change.calls_after / change.ca
 
 // Returns what a factor common to nearly all operators means. Larger inputs make operators take
 // longer, and leave Python outside of them as it was; a slower processor makes both take longer.
-std::string CommonFactorText(double factor, const std::vector<Change>& parts) {
+// `are_waits_known`: in both recordings, without which waits are in the time of Python.
+std::string CommonFactorText(double factor, const std::vector<Change>& parts,
+                             bool are_waits_known) {
   std::string text = absl::StrFormat("Nearly all operators take %.2f times as long a call", factor);
   const auto python = std::find_if(parts.begin(), parts.end(), [](const Change& part) {
     return part.name == StepPartName(StepPart::kPython);
   });
-  if (python != parts.end() && python->before_ms > 0) {
+  if (are_waits_known && python != parts.end() && python->before_ms > 0) {
     const double of_python = python->after_ms / python->before_ms;
     if (std::abs(of_python / factor - 1) <= kCommonWidth) {
       return text +
@@ -383,7 +389,8 @@ void AddRemarks(const RunProfile& before, const RunProfile& after,
   }
   AddRemarksOfRuns(before, after, &remarks);
   if (comparison->common_factor) {
-    remarks.push_back(CommonFactorText(*comparison->common_factor, comparison->parts));
+    remarks.push_back(CommonFactorText(*comparison->common_factor, comparison->parts,
+                                       before.has_waits && after.has_waits));
   }
   if (comparison->whole.is_real() || !comparison->operators.empty() ||
       !comparison->findings.empty()) {

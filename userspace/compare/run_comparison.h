@@ -56,7 +56,7 @@ struct RunComparison {
   std::vector<Change> operators;
   std::vector<Change> modules;
   std::vector<Change> functions;  // by samples, where both recordings have some; without calls
-  std::vector<FindingChange> findings;  // findings of the later verdict come first
+  std::vector<FindingChange> findings;  // those that changed most come first
   // The factor by which the time per call of most operators has changed, where there is one and it
   // is not about 1. The cause is another processor or clock
   // frequency, or inputs of another size: a remark says which, as far as that is known.

@@ -190,7 +190,6 @@ std::optional<RunProfile> ProfileRun(const Timeline& timeline, const Aggregates&
   profile.are_steps = parts->are_steps;
   if (parts->are_steps) {
     profile.steps = parts->intervals.size();
-    profile.median_ns = aggregates.steps.processes[*aggregates.steps.main].median_ns;
   } else {
     profile.window_ns = parts->total_ns;
   }
@@ -202,6 +201,7 @@ std::optional<RunProfile> ProfileRun(const Timeline& timeline, const Aggregates&
   profile.has_samples = !timeline.samples().empty();
   profile.functions = ProfileFunctions(timeline, *parts, batches);
   profile.verdict = FindVerdict(timeline, aggregates);
+  if (parts->are_steps) profile.median_ns = profile.verdict.median_step_ns;
   return profile;
 }
 

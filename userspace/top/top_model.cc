@@ -78,7 +78,8 @@ void AddDevices(const Timeline& timeline, const Aggregates& aggregates, TopModel
 
 void AddCost(const Timeline& timeline, TopModel* model) {
   const Cost& cost = timeline.info().cost;
-  model->cost.overhead_percent = cost.estimated_overhead_percent;
+  model->cost.overhead_percent =
+      cost.busiest_thread_percent.value_or(cost.estimated_overhead_percent);
   model->cost.ns_per_hit = cost.jumps > 0 ? cost.ns_per_jump : cost.probe_ns_per_hit;
   model->cost.hits = cost.probe_hits + cost.jumps;
   model->cost.tracer_cpu_s = cost.tracer_cpu_s;

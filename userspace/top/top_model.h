@@ -83,7 +83,7 @@ struct TopDevice {
 };
 
 struct TopCost {
-  double overhead_percent = 0;  // by how much the recording makes the job slower, as users are told
+  double overhead_percent = 0;  // by how much the recording makes the busiest thread slower
   double ns_per_hit = 0;
   uint64_t hits = 0;
   double tracer_cpu_s = 0;  // processor time of the recording process since it began

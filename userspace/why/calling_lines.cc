@@ -108,6 +108,14 @@ std::string NamedLines(const std::map<std::string, Line>& lines, int64_t all) {
   return named;
 }
 
+// Returns whether the outermost function calls another library than PyTorch, as one that has the
+// loop of the steps.
+bool RunsLoop(const Timeline& timeline, const CallPath& path) {
+  if (path.frames.size() < 2) return false;
+  const SampleFunction& called = timeline.sample_function(*path.frames[1]);
+  return !IsOwn(called) && !called.file.starts_with("torch/");
+}
+
 // Returns the innermost lines of the job's own in these calls, as NamedLines() does. Libraries that
 // run the loop themselves call the job back from between their own lines. Empty: hardly any call
 // comes through such a line.
@@ -118,8 +126,9 @@ std::string OwnLines(const Timeline& timeline, const std::vector<CallPath>& path
     const auto inmost = std::find_if(
         path.frames.rbegin(), path.frames.rend(),
         [&](const SampleFrame* frame) { return IsOwn(timeline.sample_function(*frame)); });
-    // The outermost function is in all calls.
-    if (inmost == path.frames.rend() || inmost + 1 == path.frames.rend()) continue;
+    if (inmost == path.frames.rend()) continue;
+    // The line at which the outermost function has a library run the loop is in all calls.
+    if (inmost + 1 == path.frames.rend() && RunsLoop(timeline, path)) continue;
     lines[SampleLineText(timeline, **inmost)].looks += path.looks;
     known += path.looks;
   }

@@ -116,12 +116,23 @@ CpuUse UseOf(const Case& job, const ThreadEvents& events) {
   return use;
 }
 
+// Waking up a thread whose CPU rests takes some tens of microseconds on virtual machines.
+constexpr int64_t kLongestWakeUpNs = 100'000;
+
 // The driving thread's waits for a CPU.
 struct Delays {
   std::vector<int64_t> all;       // ns, ascending
   std::vector<int64_t> in_steps;  // ns, the longest first
+  // Short ones at the end of another wait, in steps.
+  size_t wake_ups = 0;
+  int64_t wake_up_ns = 0;
 
   int64_t middle_ns() const { return all.empty() ? 0 : all[all.size() / 2]; }
+  // Returns whether most of that time in steps is what waking the thread up took.
+  bool AreWakeUps() const {
+    const int64_t all_ns = LongestNs(in_steps.size());
+    return all_ns > 0 && 2 * wake_up_ns >= all_ns;
+  }
   // Returns the sum of the `count` longest waits in steps.
   int64_t LongestNs(uint64_t count) const {
     int64_t ns = 0;
@@ -137,7 +148,11 @@ Delays DelaysOf(const Case& job, const ThreadEvents& events) {
     if (event.kind != SystemKind::kOffCpu || event.off_cpu.run_queue_ns <= 0) continue;
     const int64_t ns = event.off_cpu.run_queue_ns;
     delays.all.push_back(ns);
-    if (job.parts.At(event.end_ns() - ns) != nullptr) delays.in_steps.push_back(ns);
+    if (job.parts.At(event.end_ns() - ns) == nullptr) continue;
+    delays.in_steps.push_back(ns);
+    if (event.off_cpu.reason == WaitReason::kPreempted || ns > kLongestWakeUpNs) continue;
+    ++delays.wake_ups;
+    delays.wake_up_ns += ns;
   }
   std::sort(delays.all.begin(), delays.all.end());
   std::sort(delays.in_steps.rbegin(), delays.in_steps.rend());
@@ -209,16 +224,17 @@ std::string OthersText(const Delays& delays, const CpuUse& use, const AllowedCpu
            "on them, would help.";
   }
   if (is_quota_known && use.busy > 1) {
-    return "The recorded processes leave CPUs to others: other programs keep it from them, or "
-           "other threads of theirs do that must share a CPU with it (a CPU mask of the "
-           "job, or of threads).";
+    return "The recorded processes leave CPUs to others: other programs (proftrace is one) keep it "
+           "from them, or other threads of theirs do that must share a CPU with it (a CPU mask of "
+           "the job, or of threads).";
   }
   if (is_quota_known && allowed.is_known) {
-    return "The recorded processes leave CPUs to others: other programs keep it from them.";
+    return "The recorded processes leave CPUs to others: other programs (proftrace is one) keep it "
+           "from them.";
   }
   if (is_quota_known) {
-    return "The recorded processes leave CPUs to others: other programs, or a CPU mask of the job, "
-           "keep it from them.";
+    return "The recorded processes leave CPUs to others: other programs (proftrace is one), or a "
+           "CPU mask of the job, keep it from them.";
   }
   if (delays.middle_ns() <= 10'000'000) {
     return "The recorded processes leave CPUs to others: other programs, or a CPU mask or quota of "
@@ -287,8 +303,19 @@ std::optional<Finding> FindRunQueue(const Case& job) {
   finding.evidence.push_back(text + ".");
   const bool wants_more = use.wanted > kMuchMore * allowed.count;
   if (allowed.count > 0 && use.on_cpu < 0.75 * allowed.count && !wants_more) {
-    finding.evidence.push_back(OthersText(delays, use, allowed, quotas.has_value()));
     finding.certainty = Certainty::kLikely;
+    if (delays.AreWakeUps()) {
+      finding.what = DriverText(job) + " was woken up, and did not run yet";
+      finding.evidence.push_back(absl::StrFormat(
+          "It was woken up %.1f times a step, and ran %s later (mean): waking up takes so long, "
+          "and "
+          "no other program need be in its way. A job that sleeps and waits less often is woken up "
+          "less often.",
+          static_cast<double>(delays.wake_ups) / static_cast<double>(job.steps()),
+          DurationText(delays.wake_up_ns / static_cast<int64_t>(delays.wake_ups))));
+      return finding;
+    }
+    finding.evidence.push_back(OthersText(delays, use, allowed, quotas.has_value()));
   } else if (allowed.count > 0) {
     finding.evidence.push_back(
         std::string("The recorded processes themselves want more CPUs than ") +

@@ -207,6 +207,22 @@ double AddCalledPython(const Case& job, StepPart part, Finding* finding) {
   return static_cast<double>(places.all) / static_cast<double>(all);
 }
 
+void AddPythonAround(const Case& job, int32_t call, Finding* finding) {
+  PythonPlaces places;
+  places.are_samples = true;
+  ForEachLook(job, job.parts.intervals, [&](const Sample& sample) {
+    if (sample.call != call) return;
+    ++places.all;
+    AddStack(job.timeline, sample.frame, &places);
+  });
+  const auto most = LargestValue(places.by_function);
+  if (places.all < kFewestSamples || most == places.by_function.end()) return;
+  if (2 * most->second < places.all) return;
+  finding->evidence.push_back("Samples right before and after such a call were in " +
+                              PlaceText(places, most->first) + " for " +
+                              PercentText(most->second, places.all) + ".");
+}
+
 PythonSource AddPython(const Case& job, const TimesByThread& threads, const std::string& who,
                        Finding* finding) {
   PythonPlaces places = PlacesOfSamples(job, threads);

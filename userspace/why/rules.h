@@ -105,6 +105,11 @@ void AddSecondForward(const Case& job, Finding* finding);
 PythonSource AddPython(const Case& job, const TimesByThread& threads, const std::string& who,
                        Finding* finding);
 
+// Adds the function in which the driving thread was where samples found it in that system call,
+// waiting or not. It is for calls that wait for so short a time that hardly any sample can be taken
+// meanwhile.
+void AddPythonAround(const Case& job, int32_t call, Finding* finding);
+
 // Adds the function as AddPython() does, and where samples tell it, the lines from which it was
 // called, as AddCallingLines() does: those of the job itself, where a library waits or reads for
 // it.

@@ -358,15 +358,17 @@ std::optional<Finding> FindPython(const Case& job) {
   }
   if (source == PythonSource::kSamples) AddCallingLines(job, StepPart::kPython, &finding);
   const bool could_sample = source != PythonSource::kSamples && job.timeline.samples().empty();
+  const bool may_collect =
+      source == PythonSource::kSamples && has_operators && native == NativeSource::kNone &&
+      kMuchPython * finding.ns >= job.parts.total_ns && job.parts.of(StepPart::kCollection) == 0;
   if (!job.parts.has_kernel) {
     finding.certainty = Certainty::kLikely;
     finding.next = kMoreOfKernel;
     if (could_sample) finding.next += " --sample 99Hz";
+    if (may_collect) finding.next += " --python-gc";
   } else if (could_sample) {
     finding.next = "--activities cpu,sched,syscalls --sample 99Hz";
-  } else if (source == PythonSource::kSamples && has_operators && native == NativeSource::kNone &&
-             kMuchPython * finding.ns >= job.parts.total_ns &&
-             job.parts.of(StepPart::kCollection) == 0) {
+  } else if (may_collect) {
     finding.next = "--python-gc";
   }
   return finding;

@@ -13,6 +13,7 @@
 #include "userspace/base/shown_text.h"
 #include "userspace/why/period.h"
 #include "userspace/why/rules.h"
+#include "userspace/why/sample_looks.h"
 
 namespace proftrace {
 namespace {
@@ -357,6 +358,37 @@ std::string GrowthRemark(const Case& job) {
                     called.front(), called.back());
 }
 
+namespace {
+
+// Tells that a DataLoader starts and ends its workers there, as at the begin of each epoch, by
+// samples.
+void TellWorkerStarts(const Case& job, Finding* finding) {
+  int64_t all = 0;
+  int64_t in_loader = 0;
+  int64_t of_workers = 0;
+  ForEachLook(job, TimesOf(job, StepPart::kBetween), [&](const Sample& sample) {
+    bool is_in_loader = false;
+    bool is_of_workers = false;
+    for (const SampleFrame* frame : PythonFramesOf(job.timeline, sample.frame)) {
+      const SampleFunction& function = job.timeline.sample_function(*frame);
+      is_in_loader |= function.file.ends_with("torch/utils/data/dataloader.py");
+      is_of_workers |= function.file.ends_with("multiprocessing/process.py");
+    }
+    ++all;
+    in_loader += is_in_loader;
+    of_workers += is_in_loader && is_of_workers;
+  });
+  constexpr int64_t kWorkersPart = 5;
+  if (all < kFewestSamples || 2 * in_loader < all || kWorkersPart * of_workers < all) return;
+  finding->what = DriverText(job) + " is between two steps: it starts workers of a DataLoader anew";
+  finding->evidence.push_back(
+      PercentText(in_loader, all) +
+      " of the samples there are in the DataLoader, which starts workers, waits for their first "
+      "batch, or ends them, as for each epoch: persistent_workers=True spares that.");
+}
+
+}  // namespace
+
 std::optional<Finding> FindBetweenSteps(const Case& job) {
   const StepParts& parts = job.parts;
   Finding finding;
@@ -389,6 +421,7 @@ std::optional<Finding> FindBetweenSteps(const Case& job) {
         "Of the rows there, " + NameOf(job, row->first) +
         " takes the most: " + DurationText(static_cast<int64_t>(row->second.ns)) + " in all.");
   }
+  TellWorkerStarts(job, &finding);
   const PythonSource source = AddPython(job, StepPart::kBetween, &finding);
   if (source == PythonSource::kSamples) {
     AddCallingLines(job, StepPart::kBetween, &finding);

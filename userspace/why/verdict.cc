@@ -10,6 +10,7 @@
 
 #include "userspace/base/median.h"
 #include "userspace/base/shown_text.h"
+#include "userspace/base/text.h"
 #include "userspace/why/rules.h"
 
 namespace proftrace {
@@ -45,6 +46,15 @@ std::string AboutText(const Case& job, int64_t median_ns) {
                            DurationText(mean_ns), job.steps(), DurationText(median_ns));
   }
   return absl::StrFormat("Steps take %s (median of %d).", DurationText(median_ns), job.steps());
+}
+
+// Returns a sentence on what a step is, where it has several calls of the optimizer; empty: it has
+// not.
+std::string RoundText(const Case& job) {
+  const Steps& steps = job.aggregates.steps;
+  if (!job.parts.are_steps || !steps.main.has_value()) return "";
+  const std::string& how = steps.processes[*steps.main].how;
+  return Contains(how, " a round") ? " A step is a round of the loop (" + how + ")." : "";
 }
 
 // Returns a sentence on the process that the verdict is about, where others have steps as well;
@@ -281,7 +291,7 @@ Verdict FindVerdict(const Timeline& timeline, const Aggregates& aggregates,
     for (const auto& [start_ns, end_ns] : parts->intervals) lengths.push_back(end_ns - start_ns);
     verdict.median_step_ns = Median(std::move(lengths));
   }
-  verdict.about = AboutText(job, verdict.median_step_ns) + ProcessText(job);
+  verdict.about = AboutText(job, verdict.median_step_ns) + RoundText(job) + ProcessText(job);
   if (!FindDevice(job, &verdict)) {
     AddFindingsOfParts(job, &verdict);
     AddOwnPlace(job, &verdict);

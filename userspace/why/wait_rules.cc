@@ -2,6 +2,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "userspace/aggregate/system_text.h"
 #include "userspace/aggregate/thread_events.h"
+#include "userspace/base/text.h"
 #include "userspace/model/system_calls.h"
 #include "userspace/why/rules.h"
 #include "userspace/why/wait_places.h"
@@ -107,6 +109,12 @@ void AddPolling(const Case& job, Finding* finding) {
       "These are " + std::to_string(sleeps.count / job.steps()) + " sleeps of " +
       DurationText(mean_ns) + (job.parts.are_steps ? " a step" : "") +
       ": as where a loop looks again and again for what another thread or process is to do.");
+  const bool is_placed =
+      std::any_of(finding->evidence.begin(), finding->evidence.end(),
+                  [](const std::string& text) { return Contains(text, "by samples"); });
+  if (!is_placed && sleeps.largest != nullptr) {
+    AddPythonAround(job, sleeps.largest->place.call, finding);
+  }
 }
 
 // The time of StepPart::kOther, in ns.
@@ -141,25 +149,29 @@ OtherTimes TimesOfOther(const Case& job) {
   return times;
 }
 
-// Returns whether nearly all time of calls that poll in StepPart::kOther ended without anything to
-// report, which the call tells by a result of 0. A loop that polls with a short timeout until
-// something comes waits for that, and not for its timeouts.
-bool TimeoutsEndPolls(const Case& job) {
-  constexpr int64_t kLongestInLoopNs = 1'000'000;  // between two calls of such a loop
+// The results of calls that a timeout ended: poll() and its like report nothing, futex() an error.
+constexpr int64_t kNothingIsReady = 0;
+constexpr int64_t kTimedOut = -ETIMEDOUT;
+
+// Returns whether timeouts ended nearly all waits of a part, which calls tell by that result. A
+// loop that waits with a short timeout until something comes waits for that, and not for its
+// timeouts.
+bool TimeoutsEnd(const Case& job, StepPart part, WaitReason reason, int64_t result) {
+  constexpr int64_t kLongestInLoopNs = 300'000;  // between two calls of such a loop
   int64_t all_ns = 0, timed_out_ns = 0;
   int64_t in_loop_ns = 0, last_ns = 0;  // of timeouts that directly precede
-  ForEachEventIn(job, StepPart::kOther, [&](const SystemEvent& event) {
-    if (event.kind != SystemKind::kOffCpu || event.off_cpu.reason != WaitReason::kPoll) return;
+  ForEachEventIn(job, part, [&](const SystemEvent& event) {
+    if (event.kind != SystemKind::kOffCpu || event.off_cpu.reason != reason) return;
     all_ns += event.duration_ns;
     if (event.around == kNoSystemEvent) return;
     const SystemEvent& call = job.timeline.system_event(event.around);
     const bool has_ended = call.kind == SystemKind::kCall && call.end != SpanEnd::kTruncated;
     if (event.start_ns - last_ns > kLongestInLoopNs) in_loop_ns = 0;
     last_ns = event.end_ns();
-    if (has_ended && call.call.result == 0) {
+    if (has_ended && call.call.result == result) {
       timed_out_ns += event.duration_ns;
       in_loop_ns += event.duration_ns;
-    } else if (has_ended && call.call.result > 0) {
+    } else if (has_ended && call.call.result >= 0) {
       timed_out_ns -= std::exchange(in_loop_ns, 0);
     }
   });
@@ -187,11 +199,12 @@ void NameReason(const Case& job, WaitReason reason, Finding* finding) {
       break;
     case WaitReason::kPoll:
       finding->kind = FindingKind::kPoll;
-      if (TimeoutsEndPolls(job)) {
+      if (TimeoutsEnd(job, StepPart::kOther, reason, kNothingIsReady)) {
         finding->what = DriverText(job) + " waits until a timer of its own ends that (poll)";
         finding->evidence.emplace_back(
-            "Nothing came meanwhile: a timeout ended these waits, as in asyncio.sleep() or "
-            "select() with a timeout.");
+            "Nothing came in nearly all of that time: a timeout ended these waits, as in "
+            "asyncio.sleep() "
+            "or select() with a timeout.");
         break;
       }
       finding->what = DriverText(job) + " waits for files or sockets to become ready (poll)";
@@ -276,6 +289,13 @@ std::optional<Finding> FindOtherThread(const Case& job) {
   const WaitSum* const longest = AddWaits(job, StepPart::kEvent, &finding);
   if (longest != nullptr && Raw(longest->waker_pid) != 0 && longest->waker_pid != job.parts.pid) {
     finding.what = DriverText(job) + " waits for another process to finish something";
+  }
+  if (TimeoutsEnd(job, StepPart::kEvent, WaitReason::kEvent, kTimedOut)) {
+    finding.what = DriverText(job) + " waits until a timeout of its own ends that";
+    finding.evidence.emplace_back(
+        "Nothing came in nearly all of that time: a timeout ended these waits, as in "
+        "queue.get(timeout=1) or Event.wait(1).");
+    return finding;
   }
   if (AddMeanwhile(job, StepPart::kEvent, longest, &finding)) {
     finding.what = DriverText(job) + " waits for work that another thread hands it";

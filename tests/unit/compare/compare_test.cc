@@ -295,9 +295,10 @@ TEST(CompareTest, TellsThatAStepHasMoreBatches) {
 
 // Larger inputs make operators take longer, a slower processor makes Python take longer as well.
 TEST(CompareTest, TellsInputsOfAnotherSizeFromASlowerProcessor) {
-  const auto remark = [](double of_operators, double of_python) {
-    const auto make = [](double operators, double python) {
+  const auto remark = [](double of_operators, double of_python, bool has_waits = true) {
+    const auto make = [has_waits](double operators, double python) {
       RunProfile profile = ProfileOf(100, 0);
+      profile.has_waits = has_waits;
       profile.operators.clear();
       for (int i = 0; i < 7; ++i) {
         profile.operators.push_back(
@@ -311,6 +312,8 @@ TEST(CompareTest, TellsInputsOfAnotherSizeFromASlowerProcessor) {
   EXPECT_THAT(remark(2, 1.01), HasSubstr("that is inputs of another size"));
   EXPECT_THAT(remark(2, 2.02), HasSubstr("so does Python outside of them: that is a processor"));
   EXPECT_THAT(remark(2, 1.4), HasSubstr("inputs of another size or type (a batch, float16), or a"));
+  // Without waits, what counts as Python may be sleeps.
+  EXPECT_THAT(remark(2, 1.01, false), HasSubstr("or a processor that is slower or faster"));
 }
 
 // One operator most of all, and several: that is one cause, which takes less time now.
@@ -390,6 +393,29 @@ TEST(CompareTest, ACauseThatIsNoLongerToldIsLess) {
   const auto gone = CompareRuns(make(200'000, true, 6e6), make(900, false, 6e6)).findings;
   ASSERT_EQ(gone.size(), 1u);
   EXPECT_EQ(gone[0].kind, FindingChange::Kind::kGone);
+}
+
+TEST(CompareTest, CausesThatChangedMostComeFirst) {
+  RunProfile before = ProfileOf(3000, 0);
+  RunProfile after = before;
+  const auto add = [](double ns, StepPart part, RunProfile* run) {
+    run->parts[static_cast<size_t>(part)] = {ns, 0.0};
+    Finding finding;
+    finding.part = part;
+    finding.ns = static_cast<int64_t>(ns);
+    run->verdict.findings.push_back(finding);
+  };
+  for (RunProfile* run : {&before, &after}) {
+    run->verdict = {};
+    run->verdict.steps = 1;
+    run->verdict.total_ns = 6'000'000;
+  }
+  add(800'000, StepPart::kPython, &before);
+  add(1'000'000, StepPart::kPython, &after);
+  add(400'000, StepPart::kIo, &after);
+  const auto changes = CompareRuns(before, after).findings;
+  ASSERT_EQ(changes.size(), 2u);
+  EXPECT_EQ(changes[0].finding.part, StepPart::kIo);
 }
 
 // What is too small a part of a far longer step to be told can be more than before.

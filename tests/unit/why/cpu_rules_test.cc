@@ -188,7 +188,39 @@ TEST_F(CpuRulesTest, AMaskOfAllCpusIsNone) {
   const std::optional<Finding> finding = FindKind(WhyOfWaits(1), FindingKind::kRunQueue);
   ASSERT_TRUE(finding.has_value());
   EXPECT_THAT(EvidenceOf(*finding), HasSubstr("of the host's 8 CPUs"));
-  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("other programs keep it from them"));
+  EXPECT_THAT(EvidenceOf(*finding),
+              HasSubstr("other programs (proftrace is one) keep it from them"));
+}
+
+// The thread sleeps again and again, and runs 50 us after each of these sleeps.
+class WakeUpTest : public CpuRulesTest {
+ protected:
+  std::optional<Finding> FindingOfShortDelays(WaitReason reason) {
+    maker_.info().system.sched = true;
+    maker_.info().host.cpus = 8;
+    MakeSteps([&](int, int64_t from_ns, int64_t) {
+      for (int i = 0; i < 20; ++i) {
+        const int64_t at_ns = from_ns + i * kMs / 5;
+        maker_.AddSystemEvent(MakeOffCpu(thread_, reason, at_ns, at_ns + kMs / 10, kMs / 20));
+      }
+    });
+    return FindKind(Why(), FindingKind::kRunQueue);
+  }
+};
+
+TEST_F(WakeUpTest, WhatWakingUpTakesIsNoOtherProgram) {
+  const std::optional<Finding> finding = FindingOfShortDelays(WaitReason::kSleep);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("was woken up, and did not run yet"));
+  EXPECT_THAT(EvidenceOf(*finding),
+              HasSubstr("It was woken up 20.0 times a step, and ran 50 us later (mean)"));
+  EXPECT_THAT(EvidenceOf(*finding), Not(HasSubstr("keep it from them")));
+}
+
+TEST_F(WakeUpTest, AThreadThatWasPreemptedWasNotWokenUp) {
+  const std::optional<Finding> finding = FindingOfShortDelays(WaitReason::kPreempted);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), Not(HasSubstr("woken up")));
 }
 
 // A process that has a CPU for itself, and is kept from it only once, late. It is known whether it

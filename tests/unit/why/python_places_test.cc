@@ -108,6 +108,34 @@ TEST_F(PythonPlacesTest, AWaitInALibraryHasTheJobsOwnLineNamed) {
                         "samples, it was at loop.py(14): report_metrics (100 %)"));
 }
 
+// Sleeps are over before a sample can be taken of them: only looks at their ends are left.
+TEST_F(PythonPlacesTest, ShortSleepsAreInTheFunctionThatLooksAroundThemFind) {
+  maker_.info().system.sched = maker_.info().system.calls = true;
+  const int32_t sleep = SystemCallNumber("clock_nanosleep");
+  const uint32_t wait = AddFrame("wait_ready", 14, AddFrame("train", 30, 0));
+  MakeSteps([&](int, int64_t from_ns, int64_t) {
+    for (int i = 0; i < 25; ++i) {
+      const int64_t at_ns = from_ns + i * kMs / 5;
+      maker_.AddSystemEvent(
+          MakeOffCpu(thread_, WaitReason::kSleep, at_ns, at_ns + kMs / 6, 0, "clock_nanosleep"));
+      if (i == 3) {
+        samples_.samples.push_back({.time_ns = at_ns + kMs / 6 + 1000,
+                                    .period_ns = kMs,
+                                    .count = 1,
+                                    .frame = wait,
+                                    .thread = thread_,
+                                    .call = sleep,
+                                    .state = SampleState::kRunnable});
+      }
+    }
+  });
+  maker_.SetSamples(samples_);
+  const std::optional<Finding> finding = FindKind(Why(), FindingKind::kSleep);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("Samples right before and after such a call were in "
+                                              "loop.py(14): wait_ready for 100 %."));
+}
+
 // A library runs the loop, and calls the job back from between its own lines.
 TEST_F(PythonPlacesTest, ALoopInALibraryHasTheJobsOwnLinesNamed) {
   const auto in_library = [this](const std::string& name, int32_t line, uint32_t caller) {
@@ -127,6 +155,53 @@ TEST_F(PythonPlacesTest, ALoopInALibraryHasTheJobsOwnLinesNamed) {
                         "trainer/loops.py(360): advance (25 %) and in what is called there; of the "
                         "job's own lines, at loop.py(3): work (25 %), "
                         "loop.py(4): work (25 %), loop.py(9): norm (25 %)."));
+}
+
+// A new epoch: a third of the looks between two steps find workers being started, and the others
+// the DataLoader, or something else.
+class BetweenStepsTest : public PythonPlacesTest {
+ protected:
+  std::optional<Finding> FindingWith(bool of_others) {
+    const auto in_file = [this](const std::string& name, const std::string& file, uint32_t caller) {
+      const uint32_t frame = AddFrame(name, 1, caller);
+      SampleFunction& function = samples_.functions[samples_.frames[frame].function];
+      function.file = file;
+      function.is_installed = true;
+      return frame;
+    };
+    const uint32_t train = AddFrame("train", 30, 0);
+    const uint32_t next = in_file("__iter__", "torch/utils/data/dataloader.py", train);
+    const uint32_t start = in_file("start", "multiprocessing/process.py", next);
+    const uint32_t other = of_others ? in_file("save", "torch/serialization.py", train) : next;
+    int turn = 0;
+    MakeSteps(
+        [&](int, int64_t from_ns, int64_t) {
+          for (int look = 0; look < 4; ++look) {
+            samples_.samples.push_back({.time_ns = from_ns + 8 * kMs + look * kMs / 2,
+                                        .period_ns = kMs / 2,
+                                        .count = 1,
+                                        .frame = turn++ % 3 == 0 ? start : other,
+                                        .thread = thread_});
+          }
+        },
+        /*gap_ns=*/5 * kMs);
+    maker_.info().window.duration_ns += kSteps * 5 * kMs;
+    maker_.SetSamples(samples_);
+    return FindKind(Why(), FindingKind::kBetweenSteps);
+  }
+};
+
+TEST_F(BetweenStepsTest, WorkersThatAreStartedAnewAreTold) {
+  const std::optional<Finding> finding = FindingWith(false);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("it starts workers of a DataLoader anew"));
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("persistent_workers=True spares that"));
+}
+
+TEST_F(BetweenStepsTest, WhatIsNotTheLoadersIsNotItsWorkers) {
+  const std::optional<Finding> finding = FindingWith(true);
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->what, HasSubstr("checkpoints, evaluation, or the like"));
 }
 
 // Half of the looks find the loop's own line, which calls operators itself.

@@ -445,6 +445,29 @@ TEST_F(WhyPollTest, AFileThatBecomesReadyIsNoTimer) {
   EXPECT_THAT(WhatOf(1), HasSubstr("to become ready"));
 }
 
+// Waits for another thread, in calls of futex() that return `result`.
+class WhyTimeoutTest : public WhyTest {
+ protected:
+  std::string WhatOf(int64_t result) {
+    maker_.info().system.sched = maker_.info().system.calls = true;
+    MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
+      SystemEvent wait = MakeOffCpu(thread_, WaitReason::kEvent, from_ns, to_ns, 0, "futex");
+      wait.around = maker_.AddSystemEvent(MakeCall(thread_, "futex", from_ns, to_ns, result));
+      maker_.AddSystemEvent(wait);
+    });
+    const std::optional<Finding> finding = FindKind(Why(), FindingKind::kOtherThread);
+    return finding.has_value() ? finding->what : "";
+  }
+};
+
+TEST_F(WhyTimeoutTest, ATimeoutIsNoThreadThatFinishes) {
+  EXPECT_THAT(WhatOf(-110), HasSubstr("waits until a timeout of its own ends that"));
+}
+
+TEST_F(WhyTimeoutTest, AThreadThatFinishesIsNoTimeout) {
+  EXPECT_THAT(WhatOf(0), HasSubstr("waits for another thread to finish something"));
+}
+
 // A loop that polls with a short timeout until an answer comes.
 TEST_F(WhyPollTest, TimeoutsBeforeAnAnswerAreAWaitForIt) {
   maker_.info().system.sched = maker_.info().system.calls = true;
