@@ -15,7 +15,7 @@ proftrace_unit_test(aggregate_test
     aggregate/step_windows_test.cc aggregate/system_test.cc
   LIBS proftrace_aggregate proftrace_test_support)
 proftrace_unit_test(step_kinds_test
-  SOURCES aggregate/step_kinds_test.cc
+  SOURCES aggregate/compiled_steps_test.cc aggregate/step_kinds_test.cc
   LIBS proftrace_aggregate proftrace_test_support)
 proftrace_unit_test(steps_test
   SOURCES aggregate/annotated_steps_test.cc aggregate/flops_test.cc aggregate/module_times_test.cc

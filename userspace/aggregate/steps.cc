@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "userspace/aggregate/compilations.h"
 #include "userspace/aggregate/each_span.h"
 #include "userspace/base/saturating.h"
 #include "userspace/steps/step_rounds.h"
@@ -60,8 +61,13 @@ struct ThreadLook {
 // Visits the items of a timeline: the spans that lie in no row except annotations.
 class ItemWalk {
  public:
-  explicit ItemWalk(const Timeline& timeline) : timeline_(timeline) {
-    for (const Label& label : timeline.labels()) {
+  explicit ItemWalk(const Timeline& timeline)
+      : timeline_(timeline), compilations_(FindCompilations(timeline)) {
+    for (uint32_t i = 0; i < timeline.labels().size(); ++i) {
+      const Label& label = timeline.label(LabelId{i});
+      // All versions of compiled code are the same item.
+      if (IsCompiledRegion(label.name) && !region_) region_ = i;
+      symbols_.push_back(IsCompiledRegion(label.name) ? *region_ : i);
       classes_.push_back(ClassifyItem(label.name, label.overload_name,
                                       label.kind == SpanKind::kAnnotation,
                                       label.kind == SpanKind::kAutograd));
@@ -83,6 +89,7 @@ class ItemWalk {
   template <typename Visitor, typename BatchVisitor>
   void Run(Visitor&& visit, BatchVisitor&& visit_batch) const {
     std::vector<bool> is_open_to(timeline_.span_count());  // its children are items
+    std::vector<size_t> compiled(compilations_.size());    // by thread: those that are over
     ForEachSpan(timeline_, [&](SpanId id, const Span& span) {
       if (span.parent != kNoSpan && !is_open_to[Raw(span.parent)]) {
         const Span& parent = timeline_.span(span.parent);
@@ -90,12 +97,13 @@ class ItemWalk {
         return;
       }
       const ItemClass item_class = classes_[Raw(span.label)];
+      if (IsCompiling(span, &compiled)) return;
       is_open_to[Raw(id)] = item_class == ItemClass::kAnnotation;
       if (span.is_async || timeline_.label(span.label).kind == SpanKind::kCollection) return;
       StepItem item;
       item.start_ns = span.start_ns;
       item.end_ns = span.end_ns();
-      item.symbol = Raw(span.label);
+      item.symbol = symbols_[Raw(span.label)];
       item.item_class = item_class;
       item.may_be_entering = timeline_.label(span.label).name == "aten::zeros";
       item.is_open = !span.is_complete();
@@ -104,8 +112,21 @@ class ItemWalk {
   }
 
  private:
+  // Returns whether torch.compile compiles when the span begins: what runs then is no work of the
+  // loop. `over`: how many compilations of each thread are over; spans come in order of time.
+  bool IsCompiling(const Span& span, std::vector<size_t>* over) const {
+    if (compilations_.empty()) return false;
+    const std::vector<Compilation>& of_thread = compilations_[Raw(span.thread)];
+    size_t& at = (*over)[Raw(span.thread)];
+    while (at < of_thread.size() && of_thread[at].end_ns <= span.start_ns) ++at;
+    return at < of_thread.size() && of_thread[at].start_ns <= span.start_ns;
+  }
+
   const Timeline& timeline_;
+  std::vector<std::vector<Compilation>> compilations_;  // by ThreadIndex; empty: there are none
   std::vector<ItemClass> classes_;
+  std::optional<uint32_t> region_;   // the first label of compiled code
+  std::vector<uint32_t> symbols_;    // by LabelId
   std::vector<bool> is_of_workers_;  // by LabelId
 };
 

@@ -173,7 +173,7 @@ void ProfileRecording(const Timeline& timeline, Pid pid, RunProfile* profile) {
   if (timeline.has_memory()) profile->options.emplace_back("--profile-memory");
   profile->overhead_percent =
       info.cost.busiest_thread_percent.value_or(info.cost.estimated_overhead_percent);
-  profile->has_loss = timeline.any_loss();
+  profile->has_loss = timeline.any_record_lost();
   profile->has_calls = info.system.calls || info.system.io;
   profile->has_faults = info.system.faults;
   profile->window_ns = info.window.duration_ns;

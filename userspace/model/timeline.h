@@ -179,6 +179,13 @@ class Timeline {
   const DeviceLedger& device_ledger() const { return device_ledger_; }
   // Returns whether anything was lost that the user asked for (--strict).
   bool any_loss() const { return ledger_.AnyLoss() || device_ledger_.AnyLoss(); }
+  // Returns whether records of processes that were recorded were lost. Children that could not be
+  // recorded at all, of which there is no record, count for any_loss() alone.
+  bool any_record_lost() const {
+    Ledger of_recorded = ledger_;
+    of_recorded.follow_failed = 0;
+    return of_recorded.AnyLoss() || device_ledger_.AnyLoss();
+  }
   // Returns whether CUPTI's records of any process were recorded. Where they were not, it is not
   // known what devices did.
   bool has_device_records() const {

@@ -57,8 +57,9 @@ struct GivenBack {
   uint64_t bytes = 0;
   std::map<std::string, uint64_t> by_call;
   std::map<uint64_t, uint64_t> by_bytes;
-  uint64_t forks = 0;     // children that have a copy of the memory
-  uint64_t break_at = 0;  // the end of the heap, as the last brk() returned it; 0: not known
+  uint64_t forks = 0;      // children that have a copy of the memory
+  int32_t fork_call = -1;  // the number of the last call that made one
+  uint64_t break_at = 0;   // the end of the heap, as the last brk() returned it; 0: not known
 };
 
 void Count(const Case& job, const SystemEvent& event, Faults* faults) {
@@ -84,7 +85,9 @@ void Count(const SystemEvent& event, GivenBack* given) {
     constexpr uint64_t kSharesMemory = 0x100;  // CLONE_VM: a thread, or vfork()
     const bool shares = name == "clone" && event.call.argument_count > 0 &&
                         (event.call.arguments[0] & kSharesMemory) != 0;
-    if (event.call.result > 0 && !shares) ++given->forks;
+    if (event.call.result <= 0 || shares) return;
+    ++given->forks;
+    given->fork_call = event.call.number;
     return;
   }
   if (name == "brk") {
@@ -162,6 +165,7 @@ void TellOfFreshMemory(const Case& job, const Faults& faults, const GivenBack& g
         "The thread forked " + CountText(given.forks, "time", "times") +
         " meanwhile: after a fork, each page that one of the two processes writes into is copied "
         "(copy on write).");
+    AddPythonAround(job, given.fork_call, finding);
     return;
   }
   if (!IsGivenBack(faults, given)) {

@@ -218,9 +218,8 @@ void AddPythonAround(const Case& job, int32_t call, Finding* finding) {
   const auto most = LargestValue(places.by_function);
   if (places.all < kFewestSamples || most == places.by_function.end()) return;
   if (2 * most->second < places.all) return;
-  finding->evidence.push_back("Samples right before and after such a call were in " +
-                              PlaceText(places, most->first) + " for " +
-                              PercentText(most->second, places.all) + ".");
+  finding->evidence.push_back("Samples at such calls were in " + PlaceText(places, most->first) +
+                              " for " + PercentText(most->second, places.all) + ".");
 }
 
 PythonSource AddPython(const Case& job, const TimesByThread& threads, const std::string& who,

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "userspace/aggregate/compilations.h"
 #include "userspace/aggregate/device_idle.h"
 #include "userspace/aggregate/each_span.h"
 #include "userspace/base/shown_text.h"
@@ -39,7 +40,7 @@ struct OperatorSums {
 };
 
 // The self time of each operator on the driving thread, as far as it belongs to the steps' time in
-// operators.
+// operators, and to no compilation of torch.compile.
 class OperatorTable {
  public:
   explicit OperatorTable(const Case& job)
@@ -50,6 +51,8 @@ class OperatorTable {
       const std::string_view name = job.timeline.label(LabelId{i}).name;
       first_of_.push_back(LabelId{first_of_name.try_emplace(name, i).first->second});
     }
+    std::vector<std::vector<Compilation>> compilations = FindCompilations(job.timeline);
+    if (!compilations.empty()) compilations_ = std::move(compilations[Raw(job.parts.thread)]);
     ForEachSpan(job.timeline, [&](SpanId id, const Span& span) { Add(id, span); });
     SpendUntil(std::numeric_limits<int64_t>::max());
     for (uint32_t i = 0; i < sums_.size(); ++i) {
@@ -94,6 +97,7 @@ class OperatorTable {
     if (span.thread != job_.parts.thread || span.is_apart) return;
     if (job_.timeline.label(span.label).category != Category::kCpuOp) return;
     SpendUntil(span.start_ns);
+    if (IsCompiling(span.start_ns)) return;
     const LabelId label = first_of_[Raw(span.label)];
     const OperatorInputs* inputs = job_.timeline.inputs_of(id);
     open_.push_back({span.end_ns(), label,
@@ -105,6 +109,14 @@ class OperatorTable {
       return;
     }
     ++sums_[Raw(label)].calls;
+  }
+
+  // Returns whether torch.compile compiles then. Calls come in order of time.
+  bool IsCompiling(int64_t time_ns) {
+    while (compiled_ < compilations_.size() && compilations_[compiled_].end_ns <= time_ns) {
+      ++compiled_;
+    }
+    return compiled_ < compilations_.size() && compilations_[compiled_].start_ns <= time_ns;
   }
 
   void SpendUntil(int64_t time_ns) {
@@ -135,9 +147,11 @@ class OperatorTable {
   const Case& job_;
   std::vector<PartMoment>::const_iterator moment_;
   int64_t now_ns_ = std::numeric_limits<int64_t>::min();
-  std::vector<Open> open_;          // the innermost last
-  std::vector<OperatorSums> sums_;  // by label
-  std::vector<LabelId> first_of_;   // by label
+  std::vector<Compilation> compilations_;  // of the thread
+  size_t compiled_ = 0;                    // how many of them are over
+  std::vector<Open> open_;                 // the innermost last
+  std::vector<OperatorSums> sums_;         // by label
+  std::vector<LabelId> first_of_;          // by label
   std::vector<LabelId> order_;
 };
 

@@ -212,8 +212,12 @@ void AddOwnPlace(const Case& job, Verdict* verdict) {
 void AddRemarks(const Case& job, Verdict* verdict) {
   std::vector<std::string>& remarks = verdict->remarks;
   const Timeline& timeline = job.timeline;
-  if (timeline.any_loss()) {
+  if (timeline.any_record_lost()) {
     remarks.push_back("Records were lost: times and counts above may be too small.");
+  }
+  if (const uint64_t children = timeline.ledger().follow_failed; children > 0) {
+    remarks.push_back(CountText(children, "child process was", "child processes were") +
+                      " not recorded, as where they end at once: what they did is not here.");
   }
   if (timeline.info().system.operators &&
       !IsWorthTelling(job.parts.of(StepPart::kOperators), job.parts.total_ns)) {

@@ -132,7 +132,7 @@ TEST_F(PythonPlacesTest, ShortSleepsAreInTheFunctionThatLooksAroundThemFind) {
   maker_.SetSamples(samples_);
   const std::optional<Finding> finding = FindKind(Why(), FindingKind::kSleep);
   ASSERT_TRUE(finding.has_value());
-  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("Samples right before and after such a call were in "
+  EXPECT_THAT(EvidenceOf(*finding), HasSubstr("Samples at such calls were in "
                                               "loop.py(14): wait_ready for 100 %."));
 }
 

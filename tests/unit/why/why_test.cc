@@ -445,6 +445,15 @@ TEST_F(WhyPollTest, AFileThatBecomesReadyIsNoTimer) {
   EXPECT_THAT(WhatOf(1), HasSubstr("to become ready"));
 }
 
+TEST_F(WhyTest, ChildrenThatCouldNotBeRecordedAreNoLostRecords) {
+  maker_.ledger().follow_failed = 3;
+  MakeSteps([](int, int64_t, int64_t) {});
+  std::string all;
+  for (const std::string& remark : Why().remarks) all += remark;
+  EXPECT_THAT(all, HasSubstr("3 child processes were not recorded"));
+  EXPECT_THAT(all, Not(HasSubstr("Records were lost")));
+}
+
 // Waits for another thread, in calls of futex() that return `result`.
 class WhyTimeoutTest : public WhyTest {
  protected:
