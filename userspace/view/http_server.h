@@ -40,7 +40,8 @@ class HttpServer {
   uint16_t port() const { return port_; }
 
   // Answers requests for "/TOKEN/NAME" until `stop` is set, which a signal may do. Returns an error
-  // where nobody can connect any more.
+  // where nobody can connect any more. The process must ignore SIGPIPE, which a client that goes
+  // away raises.
   absl::Status Serve(const ServedFiles& files, std::string_view token,
                      const std::atomic<bool>& stop);
 

@@ -245,6 +245,16 @@ std::string OthersText(const Delays& delays, const CpuUse& use, const AllowedCpu
          "else runs on these CPUs.";
 }
 
+void TellWakeUps(const Case& job, const Delays& delays, Finding* finding) {
+  finding->what = DriverText(job) + " was woken up, and did not run yet";
+  finding->evidence.push_back(absl::StrFormat(
+      "It was woken up %.1f times a step, and ran %s later (mean): waking up takes so long, and no "
+      "other program need be in its way. A job that sleeps and waits less often is woken up less "
+      "often.",
+      static_cast<double>(delays.wake_ups) / static_cast<double>(job.steps()),
+      DurationText(delays.wake_up_ns / static_cast<int64_t>(delays.wake_ups))));
+}
+
 // A loop that yields is preempted between two yields as well.
 constexpr int64_t kYieldsPart = 3;
 
@@ -305,14 +315,7 @@ std::optional<Finding> FindRunQueue(const Case& job) {
   if (allowed.count > 0 && use.on_cpu < 0.75 * allowed.count && !wants_more) {
     finding.certainty = Certainty::kLikely;
     if (delays.AreWakeUps()) {
-      finding.what = DriverText(job) + " was woken up, and did not run yet";
-      finding.evidence.push_back(absl::StrFormat(
-          "It was woken up %.1f times a step, and ran %s later (mean): waking up takes so long, "
-          "and "
-          "no other program need be in its way. A job that sleeps and waits less often is woken up "
-          "less often.",
-          static_cast<double>(delays.wake_ups) / static_cast<double>(job.steps()),
-          DurationText(delays.wake_up_ns / static_cast<int64_t>(delays.wake_ups))));
+      TellWakeUps(job, delays, &finding);
       return finding;
     }
     finding.evidence.push_back(OthersText(delays, use, allowed, quotas.has_value()));

@@ -209,16 +209,20 @@ void AddOwnPlace(const Case& job, Verdict* verdict) {
   if (!place.empty()) verdict->about += " " + place;
 }
 
+void AddLosses(const Timeline& timeline, std::vector<std::string>* remarks) {
+  if (timeline.any_record_lost()) {
+    remarks->push_back("Records were lost: times and counts above may be too small.");
+  }
+  if (const uint64_t children = timeline.ledger().follow_failed; children > 0) {
+    remarks->push_back(CountText(children, "child process was", "child processes were") +
+                       " not recorded, as where they end at once: what they did is not here.");
+  }
+}
+
 void AddRemarks(const Case& job, Verdict* verdict) {
   std::vector<std::string>& remarks = verdict->remarks;
   const Timeline& timeline = job.timeline;
-  if (timeline.any_record_lost()) {
-    remarks.push_back("Records were lost: times and counts above may be too small.");
-  }
-  if (const uint64_t children = timeline.ledger().follow_failed; children > 0) {
-    remarks.push_back(CountText(children, "child process was", "child processes were") +
-                      " not recorded, as where they end at once: what they did is not here.");
-  }
+  AddLosses(timeline, &remarks);
   if (timeline.info().system.operators &&
       !IsWorthTelling(job.parts.of(StepPart::kOperators), job.parts.total_ns)) {
     for (const std::string& reason : ReasonsForNoRows(timeline.info())) {

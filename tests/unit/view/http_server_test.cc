@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <memory>
 #include <string>
 #include <thread>
@@ -81,6 +82,8 @@ class HttpServerTest : public testing::Test {
     thread_ = std::thread([this] { status_ = server_->Serve(files_, kToken, stop_); });
   }
 
+  // As the command does: who goes away in the middle of an answer does not end the server.
+  void SetUp() override { std::signal(SIGPIPE, SIG_IGN); }
   void TearDown() override {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
