@@ -74,18 +74,28 @@ bool RunsPython(const Timeline& timeline, const Sample& sample) {
   return false;
 }
 
+template <size_t kCount>
+bool IsOneOf(const std::string& name, const std::string_view (&names)[kCount]) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
 // Returns whether Python's garbage collector runs in this look, called by the innermost function of
-// Python. Interpreters without symbols do not tell.
+// Python. Most interpreters have no symbols of the collector: there it is what functions without a
+// name call in the functions that make objects, and that otherwise call at most one such function
+// (Objects/typeobject.c and Modules/gcmodule.c of 3.8 to 3.11; later ones collect elsewhere).
 bool IsCollecting(const Timeline& timeline, const Sample& sample) {
   static constexpr std::string_view kCollectors[] = {"gc_collect_main", "gc_collect_region",
                                                      "deduce_unreachable"};
+  static constexpr std::string_view kMakers[] = {"_PyObject_GC_New", "_PyObject_GC_NewVar",
+                                                 "_PyObject_GC_Malloc", "PyType_GenericAlloc"};
+  constexpr size_t kCollectorDepth = 2;
+  size_t nameless = 0;
   for (uint32_t frame = sample.frame; frame != 0; frame = timeline.sample_frames()[frame].parent) {
     const SampleFunction& function = timeline.sample_function(timeline.sample_frames()[frame]);
     if (function.kind == SampleFrameKind::kPython) return false;
-    if (std::find(std::begin(kCollectors), std::end(kCollectors), function.name) !=
-        std::end(kCollectors)) {
-      return true;
-    }
+    if (IsOneOf(function.name, kCollectors)) return true;
+    if (IsOneOf(function.name, kMakers)) return nameless >= kCollectorDepth;
+    nameless = function.name.empty() ? nameless + 1 : 0;
   }
   return false;
 }

@@ -406,6 +406,28 @@ TEST_F(PythonPlacesTest, ACollectorThatRunsIsTold) {
               HasSubstr("67 % of that, by samples, Python's garbage collector runs"));
 }
 
+// An interpreter without symbols, in a function that makes objects: `depth` functions without a
+// name are in it.
+class NamelessCollectorTest : public PythonPlacesTest {
+ protected:
+  std::string TextWith(int depth) {
+    const uint32_t search = AddFrame("search", 12, AddFrame("train", 30, 0));
+    uint32_t frame = AddNativeFrame("PyType_GenericAlloc", kInterpreter, search);
+    for (int i = 0; i < depth; ++i) frame = AddNativeFrame("", kInterpreter, frame);
+    return TextOf(WhyOf({frame}));
+  }
+
+  static constexpr char kInterpreter[] = "/usr/bin/python3.11";
+};
+
+TEST_F(NamelessCollectorTest, FunctionsThatCallEachOtherAreTheCollector) {
+  EXPECT_THAT(TextWith(2), HasSubstr("100 % of that, by samples, Python's garbage collector runs"));
+}
+
+TEST_F(NamelessCollectorTest, OneAloneIsTheAllocator) {
+  EXPECT_THAT(TextWith(1), Not(HasSubstr("collector")));
+}
+
 // Looks at the operator in the middle of each step.
 class CalledPythonTest : public PythonPlacesTest {
  protected:
