@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
+#include <limits>
 #include <string>
 
 namespace proftrace {
@@ -41,8 +43,16 @@ std::optional<int64_t> ReadTimeNamespaceOffsetNs(clockid_t clock) {
 }
 
 int64_t TimeNamespaceOffsetNs() {
-  static const int64_t offset = ReadTimeNamespaceOffsetNs().value_or(0);
-  return offset;
+  // A local static would be locked while it is made: a process that is forked in this moment would
+  // wait for that lock for ever. Threads that come first at the same time read the same value.
+  constexpr int64_t kNotRead = std::numeric_limits<int64_t>::min();
+  constinit static std::atomic<int64_t> offset = kNotRead;
+  int64_t known = offset.load(std::memory_order_relaxed);
+  if (known == kNotRead) {
+    known = ReadTimeNamespaceOffsetNs().value_or(0);
+    offset.store(known, std::memory_order_relaxed);
+  }
+  return known;
 }
 
 }  // namespace proftrace
