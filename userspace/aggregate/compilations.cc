@@ -46,4 +46,9 @@ std::vector<std::vector<Compilation>> FindCompilations(const Timeline& timeline)
   return found;
 }
 
+bool IsCompiling(const std::vector<Compilation>& compilations, int64_t time_ns, size_t* over) {
+  while (*over < compilations.size() && compilations[*over].end_ns <= time_ns) ++*over;
+  return *over < compilations.size() && compilations[*over].start_ns <= time_ns;
+}
+
 }  // namespace proftrace

@@ -8,6 +8,7 @@
 // The number behind the slash grows with each version of the same code.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -28,5 +29,10 @@ bool IsCompiledRegion(std::string_view name);
 // Returns the compilations of each thread in order, by ThreadIndex; an empty list: there are none
 // at all. Passes over all spans where the timeline has such rows.
 std::vector<std::vector<Compilation>> FindCompilations(const Timeline& timeline);
+
+// Returns whether the thread of these compilations compiles at that time: what runs then is no work
+// of the loop. `over`: how many of them are over, 0 before the first call; calls come in order of
+// time.
+bool IsCompiling(const std::vector<Compilation>& compilations, int64_t time_ns, size_t* over);
 
 }  // namespace proftrace

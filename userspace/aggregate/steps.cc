@@ -97,7 +97,11 @@ class ItemWalk {
         return;
       }
       const ItemClass item_class = classes_[Raw(span.label)];
-      if (IsCompiling(span, &compiled)) return;
+      const uint32_t thread = Raw(span.thread);
+      if (!compilations_.empty() &&
+          IsCompiling(compilations_[thread], span.start_ns, &compiled[thread])) {
+        return;
+      }
       is_open_to[Raw(id)] = item_class == ItemClass::kAnnotation;
       if (span.is_async || timeline_.label(span.label).kind == SpanKind::kCollection) return;
       StepItem item;
@@ -112,16 +116,6 @@ class ItemWalk {
   }
 
  private:
-  // Returns whether torch.compile compiles when the span begins: what runs then is no work of the
-  // loop. `over`: how many compilations of each thread are over; spans come in order of time.
-  bool IsCompiling(const Span& span, std::vector<size_t>* over) const {
-    if (compilations_.empty()) return false;
-    const std::vector<Compilation>& of_thread = compilations_[Raw(span.thread)];
-    size_t& at = (*over)[Raw(span.thread)];
-    while (at < of_thread.size() && of_thread[at].end_ns <= span.start_ns) ++at;
-    return at < of_thread.size() && of_thread[at].start_ns <= span.start_ns;
-  }
-
   const Timeline& timeline_;
   std::vector<std::vector<Compilation>> compilations_;  // by ThreadIndex; empty: there are none
   std::vector<ItemClass> classes_;

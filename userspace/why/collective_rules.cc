@@ -41,10 +41,16 @@ TimeIntervals Without(const TimeIntervals& times, const TimeIntervals& others) {
   return left;
 }
 
+// Returns which labels are those of works of collectives, by LabelId.
+std::vector<bool> LabelsOfWorks(const Timeline& timeline) {
+  std::vector<bool> is_work;
+  for (const Label& label : timeline.labels()) is_work.push_back(IsTitleOfWork(label.name));
+  return is_work;
+}
+
 // Returns when works of collectives were under way, by process; without the driver's own.
 std::map<Pid, TimeIntervals> WorksOfOthers(const Case& job) {
-  std::vector<bool> is_work;
-  for (const Label& label : job.timeline.labels()) is_work.push_back(IsTitleOfWork(label.name));
+  const std::vector<bool> is_work = LabelsOfWorks(job.timeline);
   std::map<Pid, TimeIntervals> works;
   ForEachSpan(job.timeline, [&](SpanId, const Span& span) {
     if (!is_work[Raw(span.label)]) return;
@@ -106,8 +112,7 @@ struct OwnWorks {
 };
 
 OwnWorks WorksOfDriver(const Case& job) {
-  std::vector<bool> is_work;
-  for (const Label& label : job.timeline.labels()) is_work.push_back(IsTitleOfWork(label.name));
+  const std::vector<bool> is_work = LabelsOfWorks(job.timeline);
   OwnWorks works;
   ForEachSpan(job.timeline, [&](SpanId, const Span& span) {
     if (!is_work[Raw(span.label)] || job.timeline.thread(span.thread).pid != job.parts.pid) return;

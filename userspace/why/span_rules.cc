@@ -97,7 +97,7 @@ class OperatorTable {
     if (span.thread != job_.parts.thread || span.is_apart) return;
     if (job_.timeline.label(span.label).category != Category::kCpuOp) return;
     SpendUntil(span.start_ns);
-    if (IsCompiling(span.start_ns)) return;
+    if (IsCompiling(compilations_, span.start_ns, &compiled_)) return;
     const LabelId label = first_of_[Raw(span.label)];
     const OperatorInputs* inputs = job_.timeline.inputs_of(id);
     open_.push_back({span.end_ns(), label,
@@ -109,14 +109,6 @@ class OperatorTable {
       return;
     }
     ++sums_[Raw(label)].calls;
-  }
-
-  // Returns whether torch.compile compiles then. Calls come in order of time.
-  bool IsCompiling(int64_t time_ns) {
-    while (compiled_ < compilations_.size() && compilations_[compiled_].end_ns <= time_ns) {
-      ++compiled_;
-    }
-    return compiled_ < compilations_.size() && compilations_[compiled_].start_ns <= time_ns;
   }
 
   void SpendUntil(int64_t time_ns) {

@@ -422,18 +422,25 @@ TEST_F(WhyTest, AServerThatAcceptsDoesNotWaitForItsOwnAnswers) {
   EXPECT_THAT(EvidenceOf(*finding), Not(HasSubstr("written")));
 }
 
-// Waits in calls of poll() that return `result`.
-class WhyPollTest : public WhyTest {
+// Waits for `reason` in calls that return `result`.
+class WhyResultTest : public WhyTest {
  protected:
-  std::string WhatOf(int64_t result) {
+  std::string WhatOf(FindingKind kind, WaitReason reason, const char* name, int64_t result) {
     maker_.info().system.sched = maker_.info().system.calls = true;
     MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
-      SystemEvent wait = MakeOffCpu(thread_, WaitReason::kPoll, from_ns, to_ns, 0, "epoll_wait");
-      wait.around = maker_.AddSystemEvent(MakeCall(thread_, "epoll_wait", from_ns, to_ns, result));
+      SystemEvent wait = MakeOffCpu(thread_, reason, from_ns, to_ns, 0, name);
+      wait.around = maker_.AddSystemEvent(MakeCall(thread_, name, from_ns, to_ns, result));
       maker_.AddSystemEvent(wait);
     });
-    const std::optional<Finding> finding = FindKind(Why(), FindingKind::kPoll);
+    const std::optional<Finding> finding = FindKind(Why(), kind);
     return finding.has_value() ? finding->what : "";
+  }
+};
+
+class WhyPollTest : public WhyResultTest {
+ protected:
+  std::string WhatOf(int64_t result) {
+    return WhyResultTest::WhatOf(FindingKind::kPoll, WaitReason::kPoll, "epoll_wait", result);
   }
 };
 
@@ -454,18 +461,10 @@ TEST_F(WhyTest, ChildrenThatCouldNotBeRecordedAreNoLostRecords) {
   EXPECT_THAT(all, Not(HasSubstr("Records were lost")));
 }
 
-// Waits for another thread, in calls of futex() that return `result`.
-class WhyTimeoutTest : public WhyTest {
+class WhyTimeoutTest : public WhyResultTest {
  protected:
   std::string WhatOf(int64_t result) {
-    maker_.info().system.sched = maker_.info().system.calls = true;
-    MakeSteps([&](int, int64_t from_ns, int64_t to_ns) {
-      SystemEvent wait = MakeOffCpu(thread_, WaitReason::kEvent, from_ns, to_ns, 0, "futex");
-      wait.around = maker_.AddSystemEvent(MakeCall(thread_, "futex", from_ns, to_ns, result));
-      maker_.AddSystemEvent(wait);
-    });
-    const std::optional<Finding> finding = FindKind(Why(), FindingKind::kOtherThread);
-    return finding.has_value() ? finding->what : "";
+    return WhyResultTest::WhatOf(FindingKind::kOtherThread, WaitReason::kEvent, "futex", result);
   }
 };
 
