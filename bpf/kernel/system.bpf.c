@@ -124,6 +124,7 @@ static __always_inline void find_rest(struct task_struct *task, struct system_th
 	if (!config_sched)
 		return;
 	thread->off_at_begin = 1;
+	thread->arrivals = arrivals_of(task);
 	thread->off_state = state;
 	thread->runnable_ns = state == TASK_RUNNING ? now : 0;
 	thread->off_cpu = BPF_CORE_READ(task, thread_info.cpu);
@@ -225,7 +226,7 @@ int tell_open_threads(struct bpf_iter__task *ctx)
 	thread = known_thread(BPF_CORE_READ(task, pid));
 	if (!thread)
 		return 0;
-	if (thread->off_ns && arrival_ns(task) > thread->off_ns)
+	if (thread->off_ns && arrivals_of(task) != thread->arrivals)
 		take_silent_arrival(task, thread, now);
 	if (thread->off_ns)
 		tell_open_wait(task, thread, now);

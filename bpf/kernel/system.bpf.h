@@ -69,6 +69,7 @@ struct system_thread {
 	__u8 off_at_begin; /* it had no CPU when its recording began */
 	__u64 voluntary;   /* task_struct.nvcsw at the last look */
 	__s32 off_call;	   /* the system call that it was in when it lost its CPU; < 0: in none */
+	__u32 arrivals;	   /* arrivals_of() when it lost its CPU */
 
 	__u64 fault_address;
 	__u32 fault_flags; /* enum pt_fault_flag */

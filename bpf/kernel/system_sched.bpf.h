@@ -121,6 +121,15 @@ static __always_inline __u64 arrival_ns(struct task_struct *task)
 	return task->sched_info.last_arrival + arrival_offset;
 }
 
+/* Returns how often the thread came to a CPU, by the scheduler's own count, which is exact and has
+ * no clock; 0 = not known. */
+static __always_inline __u32 arrivals_of(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(task->sched_info.pcount))
+		return 0;
+	return (__u32)BPF_CORE_READ(task, sched_info.pcount);
+}
+
 /* `is_in_call`: the thread is still in the system call in which it lost its CPU. */
 static __always_inline void write_off_cpu(struct task_struct *task, struct system_thread *thread,
 					  __u64 now, __u32 cpu, __u8 flags, bool is_in_call)
@@ -216,6 +225,7 @@ static __always_inline void leave_cpu(struct task_struct *task, bool preempt, __
 		thread->restarts = number;
 	thread->off_call = number;
 	thread->off_abi = abi;
+	thread->arrivals = arrivals_of(task);
 	voluntary = task->nvcsw;
 	thread->off_ns = now;
 	thread->off_state = preempt ? TASK_RUNNING : state;
@@ -316,6 +326,7 @@ int BPF_PROG(on_system_wakeup_new, struct task_struct *woken)
 	if (!thread)
 		return 0;
 	thread->off_ns = thread->runnable_ns = bpf_ktime_get_ns();
+	thread->arrivals = arrivals_of(woken);
 	thread->waking_ns = 0;
 	thread->off_state = TASK_RUNNING;
 	thread->off_flags = PT_OFF_CPU_NEW;

@@ -1,4 +1,4 @@
-"""Waits of known length inside known operators, modules and workers. MODE: planted, threads or loader."""
+"""Waits of known length inside known operators, modules and workers. MODE: planted, threads, readers or loader."""
 
 import os
 import sys
@@ -89,6 +89,20 @@ def threads():
     os.kill(child, 9)
 
 
+def readers():
+    pipes = [os.pipe() for _ in range(128)]
+    for reader, _ in pipes:
+        threading.Thread(target=os.read, args=(reader, 1), daemon=True).start()
+
+    def work():
+        while True:
+            sum(range(1000))
+            time.sleep(0.001)
+
+    threading.Thread(target=work, daemon=True).start()
+    wait_for_line("READY")
+
+
 class Slow(torch.utils.data.Dataset):
     """Item 7 of each eight is read from a pipe that has nothing for a while."""
 
@@ -123,6 +137,6 @@ def loader():
             optimizer.step()
 
 
-{"planted": planted, "threads": threads, "loader": loader}[sys.argv[1]]()
-if sys.argv[1] != "threads":
+{"planted": planted, "threads": threads, "readers": readers, "loader": loader}[sys.argv[1]]()
+if sys.argv[1] not in ("threads", "readers"):
     wait_for_line("DONE")

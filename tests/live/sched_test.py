@@ -11,6 +11,7 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import time
 import unittest
@@ -104,6 +105,27 @@ class AgainstSchedstat(LiveTest):
                 self.assertLessEqual(abs(ours - theirs), max(5, 0.01 * theirs), f"thread {tid}")
             busy += len(left) > 200
         self.assertGreaterEqual(busy, 4)
+
+
+class OpenWaits(LiveTest):
+    def test_threads_that_ran_for_a_moment(self) -> None:
+        """Each of many threads runs for microseconds, as a stop makes it do, and then waits until after the end."""
+        with SchedJob("readers") as job:
+            with Tracer("-p", job.pid, "--activities", "sched", "--format", "events-csv", "-o", self.out) as tracer:
+                tracer.wait_until_recording()
+                threads = {task.name for task in Path(f"/proc/{job.pid}/task").iterdir()}
+                os.kill(job.pid, signal.SIGSTOP)
+                time.sleep(0.1)
+                os.kill(job.pid, signal.SIGCONT)
+                time.sleep(1)
+                self.assertEqual(tracer.stop(), 0, tracer.text())
+            job.go()
+        waited = collections.Counter()
+        for row in Result(self.out).events():
+            if row["category"] == "sched":
+                waited[row["tid"]] += int(row["duration_ns"])
+        self.assertGreater(len(threads), 100)
+        self.assertEqual({tid for tid in threads if waited[tid] < 500_000_000}, set())
 
 
 def median(values: list[int]) -> int:
